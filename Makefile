@@ -1,0 +1,53 @@
+# One local command equals CI. Every target makes its own environment first, from requirements/*.lock, into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+TEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help env check test run simulate soak bench-core docs lock clean
+
+help: ## Show what can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## Make the environment in .venv
+
+$(STAMP): pyproject.toml requirements/uv.lock requirements/dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tocsin needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Say which: make PYTHON=python3.12 …")'
+	@echo "making $(VENV) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.lock requirements/uv.lock
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: $(STAMP) ## Lint and types: the quick part of make test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/python tools/generate_docs.py --check
+
+test: check ## Lint, types and all tests, as CI runs them
+	@$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
+
+run: $(STAMP) ## Start the main job: for now one simulated team on the real exchange, told step by step
+	@$(BIN)/python -m tests.simulation --tell --steps 200
+
+simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+
+soak: $(STAMP) ## The same tests at full length
+	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests/simulation tests/core
+
+bench-core: $(STAMP) ## What one decision costs: rates, percentiles, memory, garbage collector
+	@$(BIN)/python -m bench.core
+
+docs: $(STAMP) ## Write the generated parts of docs/ anew
+	@$(BIN)/python tools/generate_docs.py
+
+lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
+	@tools/lock $(BIN)/uv
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
