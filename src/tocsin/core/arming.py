@@ -1,0 +1,130 @@
+"""What a message in its present state waits for: a place in its mailbox, and timers.
+
+Every applier that moves a message disarms it, changes it and arms it again, so that mailboxes and timers always follow
+from the messages, and a restored state arms itself the same way.
+"""
+
+from tocsin.core.decay import stale_at
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.lifecycle import advance
+from tocsin.core.message import Message, State
+from tocsin.core.policy import microseconds
+from tocsin.core.priority import Priority
+from tocsin.core.state import ProjectState, Session
+
+__all__ = ["ack_due", "arm", "arm_session", "boost_due", "disarm", "move", "rearm_all", "receipt_due", "session_due"]
+
+
+def arm(state: ProjectState, message: Message) -> None:
+    """Give a message its place and timers."""
+    timers, seq = state.timers, message.seq
+    if message.state is State.QUEUED:
+        if message.backing_off:
+            timers.backoff.schedule(seq, message.ready_at)
+        else:
+            state.agents[message.recipient].mailbox.add(message)
+        timers.expiry.schedule(seq, message.expires_at)
+        if message.decay_rate:
+            timers.decay.schedule(seq, _stale_due(state, message))
+        boost = boost_due(state, message)
+        if boost is not None:
+            timers.aging.schedule(seq, boost)
+    elif message.state is State.OFFERED:
+        timers.receipts.schedule(seq, receipt_due(state, message))
+    elif message.state is State.DELIVERED:
+        if message.ack_required:
+            timers.acks.schedule(seq, ack_due(state, message))
+    elif message.state is State.DEAD:
+        timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
+
+
+def disarm(state: ProjectState, message: Message) -> None:
+    """Take a message's place and timers away."""
+    timers, seq = state.timers, message.seq
+    if message.state is State.QUEUED:
+        if message.backing_off:
+            timers.backoff.cancel(seq, message.ready_at)
+        else:
+            state.agents[message.recipient].mailbox.remove(message)
+        timers.expiry.cancel(seq, message.expires_at)
+        if message.decay_rate:
+            timers.decay.cancel(seq, _stale_due(state, message))
+        boost = boost_due(state, message)
+        if boost is not None:
+            timers.aging.cancel(seq, boost)
+    elif message.state is State.OFFERED:
+        timers.receipts.cancel(seq, receipt_due(state, message))
+    elif message.state is State.DELIVERED:
+        if message.ack_required:
+            timers.acks.cancel(seq, ack_due(state, message))
+    elif message.state is State.DEAD:
+        timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
+
+
+def move(state: ProjectState, seq: int, event: type) -> Message:
+    """Disarm a message and move it along the table; the applier stamps it, then arms it."""
+    message = state.message(seq)
+    disarm(state, message)
+    advance(message, event)
+    return message
+
+
+def boost_due(state: ProjectState, message: Message) -> int | None:
+    """Return when waiting raises a message next, if it ever does again."""
+    aging = state.policy.aging
+    if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
+        return None
+    return message.enqueued_at + (message.boosts + 1) * aging.threshold_us
+
+
+def receipt_due(state: ProjectState, message: Message) -> int:
+    """Return by when an offer must be confirmed."""
+    return message.offered_at + microseconds(receipt_timeout_s(state, message))
+
+
+def receipt_timeout_s(state: ProjectState, message: Message) -> float:
+    """Return how long an offer may stay unconfirmed: for a push, the contract's time where no ACK is awaited."""
+    if message.session is None:
+        raise InvariantViolation(f"message {message.seq} is offered to no session")
+    session = state.session(message.session)
+    contract = state.contract(message)
+    if session.pushes and contract.timeout_s is not None and not message.ack_required:
+        return contract.timeout_s
+    return state.policy.delivery.receipt_timeout_s[session.kind]
+
+
+def ack_due(state: ProjectState, message: Message) -> int:
+    """Return by when a delivery must be acknowledged."""
+    return message.delivered_at + microseconds(ack_timeout_s(state, message))
+
+
+def ack_timeout_s(state: ProjectState, message: Message) -> float:
+    """Return how long a delivery may stay unacknowledged."""
+    timeout_s = state.contract(message).timeout_s
+    return timeout_s if timeout_s is not None else state.policy.delivery.receipt_timeout_s["push"]
+
+
+def _stale_due(state: ProjectState, message: Message) -> int:
+    due = stale_at(message, state.policy.decay)
+    if due is None:
+        raise InvariantViolation(f"message {message.seq} does not decay")
+    return due
+
+
+def session_due(state: ProjectState, session: Session) -> int:
+    """Return when a silent session goes stale, or lapses once it is."""
+    limits = state.policy.sessions
+    return session.heartbeat_at + (limits.lapse_after_us if session.stale else limits.stale_after_us)
+
+
+def arm_session(state: ProjectState, session: Session) -> None:
+    """Look at a session again when its silence would matter."""
+    state.timers.sessions.schedule(session.session, session_due(state, session))
+
+
+def rearm_all(state: ProjectState) -> None:
+    """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
+    for message in state.messages.values():
+        arm(state, message)
+    for session in state.sessions.values():
+        arm_session(state, session)

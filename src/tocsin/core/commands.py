@@ -1,0 +1,359 @@
+"""What the exchange can be asked, and what it answers.
+
+Commands are verbs. Who asks is never part of a command: that is the `Caller`, which a gateway makes out of a token.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tocsin.core.contracts import DeliveryClass
+from tocsin.core.envelope import Envelope
+from tocsin.core.errors import Problem
+from tocsin.core.message import Message, PublishPath, RecipientState
+
+__all__ = [
+    "SYSTEM",
+    "Acknowledge",
+    "Acknowledged",
+    "AdoptPolicy",
+    "Adopted",
+    "BroadcastReceipt",
+    "Caller",
+    "CloseSession",
+    "Command",
+    "Confirm",
+    "Confirmed",
+    "Delivery",
+    "Done",
+    "Drain",
+    "Drained",
+    "Heartbeat",
+    "MarkProcessed",
+    "OpenSession",
+    "Recall",
+    "RecallResult",
+    "Receipt",
+    "Redrive",
+    "Redriven",
+    "RegisterAgent",
+    "Registered",
+    "Reject",
+    "Rejected",
+    "Reply",
+    "RetireAgent",
+    "Send",
+    "SessionReady",
+    "Tick",
+    "Ticked",
+]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks, as the token says."""
+
+    agent: str
+    #: `director`, `primary`, `clone`, `human`, or `system` for the bus itself.
+    role: str
+
+
+#: The bus itself: its timers, its first policy, its notices.
+SYSTEM = Caller("tocsin", "system")
+
+
+class _Command(msgspec.Struct, frozen=True):
+    """Base of all commands."""
+
+
+class AdoptPolicy(_Command, frozen=True):
+    """Run the project by this policy from now on."""
+
+    #: A whole policy document.
+    policy: Any
+    reason: str
+
+
+class RegisterAgent(_Command, frozen=True):
+    """Join the project, or come back with other abilities."""
+
+    agent_type: str
+    #: Protocol versions that the agent speaks.
+    supported: tuple[str, ...]
+    #: Message types that it takes; empty is any.
+    capabilities: tuple[str, ...] = ()
+
+
+class RetireAgent(_Command, frozen=True):
+    """Remove an agent for good; what waits for it becomes dead letters."""
+
+    agent: str
+    reason: str = ""
+
+
+class OpenSession(_Command, frozen=True):
+    """Attach."""
+
+    #: `push`, `piggyback` or `daemon`.
+    kind: str
+    #: Offers without receipt to take at a time; the policy's default where it is not said.
+    window: int | None = None
+
+
+class Heartbeat(_Command, frozen=True):
+    """Show that a session lives."""
+
+    session: str
+
+
+class CloseSession(_Command, frozen=True):
+    """Detach; what was offered and not confirmed goes back to the queue."""
+
+    session: str
+
+
+class Send(_Command, frozen=True):
+    """Send an envelope."""
+
+    envelope: Envelope
+
+
+class Drain(_Command, frozen=True):
+    """Take what waits, most urgent first; confirms what the session was offered before."""
+
+    session: str
+    limit: int
+
+
+class Confirm(_Command, frozen=True):
+    """Confirm receipt."""
+
+    message_ids: tuple[str, ...]
+
+
+class Acknowledge(_Command, frozen=True):
+    """Acknowledge a message."""
+
+    message_id: str
+    #: `received`, `queued` or `processed`.
+    status: str = "received"
+    notes: str = ""
+
+
+class Reject(_Command, frozen=True):
+    """Reject a message, for now or for good."""
+
+    message_id: str
+    reason: str
+    code: str = ""
+    can_retry: bool = False
+    suggested_fix: str = ""
+
+
+class MarkProcessed(_Command, frozen=True):
+    """Say that a message has been dealt with."""
+
+    message_id: str
+
+
+class Recall(_Command, frozen=True):
+    """Take back what nobody has been offered yet: a messageId, or one copy's signal id."""
+
+    message_id: str
+
+
+class Redrive(_Command, frozen=True):
+    """Queue dead letters again."""
+
+    #: Signal ids.
+    signal_ids: tuple[str, ...]
+
+
+class Tick(_Command, frozen=True):
+    """Let what is due happen."""
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of a send (SPEC-071 §5), and what it can be relied upon."""
+
+    signal_id: str
+    message_id: str
+    delivered: bool
+    queued: bool
+    recipient: str
+    recipient_state: RecipientState
+    delivery_class: DeliveryClass
+    expires_at: int
+    resolved_to_session: str | None
+    publish_path: PublishPath
+    #: Priority granted.
+    priority: int
+    #: Priority asked for.
+    requested_priority: int
+    #: Whether this messageId had been accepted before.
+    duplicate: bool = False
+    #: What a crash cannot undo: filled in by whoever made it durable.
+    durability: str = "none"
+    #: On how many nodes it is durable.
+    copies: int = 0
+
+
+class BroadcastReceipt(msgspec.Struct, frozen=True):
+    """What became of a broadcast."""
+
+    broadcast_id: str
+    receipts: tuple[Receipt, ...]
+    #: Who was left out, and why.
+    failed: dict[str, Problem]
+    duplicate: bool = False
+
+    @property
+    def code(self) -> str | None:
+        """Return E_ROUTING_004 where somebody was left out."""
+        return "E_ROUTING_004" if self.failed else None
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One message on its way to its recipient."""
+
+    signal_id: str
+    session: str
+    offer: int
+    #: The envelope, in the recipient's protocol version.
+    envelope: bytes
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The agent is registered."""
+
+    agent: str
+    #: Protocol version that this agent is spoken to in.
+    version: str
+
+
+class SessionReady(msgspec.Struct, frozen=True):
+    """The session is open."""
+
+    session: str
+    window: int
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """What was taken, and how much still waits by priority."""
+
+    deliveries: tuple[Delivery, ...]
+    waiting: tuple[int, ...]
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """How many receipts were news; the others had been confirmed before."""
+
+    confirmed: int
+    #: Ids that are not the caller's, or forgotten.
+    unknown: tuple[str, ...] = ()
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """The acknowledgement stands."""
+
+    signal_id: str
+    state: str
+    #: Whether it had been acknowledged before.
+    duplicate: bool = False
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The rejection stands."""
+
+    signal_id: str
+    state: str
+    #: When it is offered again, where it is.
+    ready_at: int | None = None
+
+
+class RecallResult(msgspec.Struct, frozen=True):
+    """What became of a recall (SPEC-071 §4.4)."""
+
+    #: `recalled`, `already_delivered`, `already_expired` or `not_found`: the best of all copies.
+    outcome: str
+    #: By recipient.
+    outcomes: dict[str, str]
+
+
+class Redriven(msgspec.Struct, frozen=True):
+    """What was queued again, and what was not, with the reason."""
+
+    redriven: tuple[str, ...]
+    refused: dict[str, Problem]
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """The policy is in force."""
+
+    version: int
+
+
+class Ticked(msgspec.Struct, frozen=True):
+    """What was due has happened."""
+
+    fired: int
+    #: When the next thing is due.
+    next_due: int | None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It is done, and there is nothing to add."""
+
+
+Command: TypeAlias = (
+    AdoptPolicy
+    | RegisterAgent
+    | RetireAgent
+    | OpenSession
+    | Heartbeat
+    | CloseSession
+    | Send
+    | Drain
+    | Confirm
+    | Acknowledge
+    | Reject
+    | MarkProcessed
+    | Recall
+    | Redrive
+    | Tick
+)
+
+Reply: TypeAlias = (
+    Receipt
+    | BroadcastReceipt
+    | Registered
+    | SessionReady
+    | Drained
+    | Confirmed
+    | Acknowledged
+    | Rejected
+    | RecallResult
+    | Redriven
+    | Adopted
+    | Ticked
+    | Done
+    | Problem
+)
+
+
+def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
+    """Say of a message what its sender was, or is, told."""
+    return Receipt(
+        signal_id=signal,
+        message_id=message.message_id,
+        delivered=message.pushed,
+        queued=not message.pushed,
+        recipient=message.recipient,
+        recipient_state=message.recipient_state,
+        delivery_class=message.delivery_class,
+        expires_at=message.expires_at,
+        resolved_to_session=message.resolved_session,
+        publish_path=message.publish_path,
+        priority=message.priority,
+        requested_priority=message.requested,
+        duplicate=duplicate,
+    )

@@ -1,0 +1,32 @@
+"""Draining: a session asks for what waits (SPEC-071 §7, and piggyback)."""
+
+from tocsin.core.commands import Drain, Drained
+from tocsin.core.delivery import delivery_of, pump, take
+from tocsin.core.errors import refusal
+from tocsin.core.registry import my_session, touch
+from tocsin.core.settlement import confirm_offers
+from tocsin.core.turn import Turn
+
+__all__ = ["decide_drain"]
+
+
+def decide_drain(turn: Turn, command: Drain) -> Drained:
+    """Hand out the most urgent, and take the call as receipt of what was handed out before."""
+    limit = turn.policy.limits.drain_max
+    if not 1 <= command.limit <= limit:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"a limit of {command.limit} is not possible",
+            field="$.limit",
+            found=str(command.limit),
+            expected=f"1 to {limit}",
+        )
+    session = my_session(turn, command.session)
+    agent = turn.me()
+    touch(turn, session)
+    if not session.pushes:
+        confirm_offers(turn, session.session)
+    taken = take(turn, agent, session, command.limit)
+    deliveries = tuple(delivery_of(turn.state, message) for message in taken)
+    pump(turn, agent)
+    return Drained(deliveries, agent.mailbox.depths())

@@ -1,0 +1,272 @@
+"""What can go wrong, as one catalogue, and the exceptions that carry it.
+
+The tree splits first by what the caller can do next:
+
+    TocsinError
+    ├── RequestError             fix the request; the same again fails the same
+    │   ├── ValidationFailed     E_VALIDATION_*  the envelope or payload is not as it should be
+    │   ├── ProtocolViolation    E_PROTOCOL_*    version, JSON, correlation
+    │   ├── RoutingFailed        E_ROUTING_*     nobody, or the wrong one, at that address
+    │   ├── NotPermitted         E_AUTH_*        who you are does not allow it
+    │   ├── StateConflict        E_STATE_*       the thing is gone, or past that point
+    │   ├── LeaseConflict        E_LEASE_*       a resource is not yours, or not free
+    │   ├── PolicyRefused        E_POLICY_*      the policy document is wrong
+    │   └── TaskFailed           E_TASK_*        spoken between agents; the bus only carries it
+    └── TryLater                 the same request may succeed later
+        ├── AdmissionRefused     E_ADMISSION_*   rate, quota, depth, presence
+        └── HubUnavailable       E_HUB_*         commit failed, not the owner, shutting down
+
+    InvariantViolation           a bug in Tocsin; never a caller's fault
+
+Each code is one row of `CATALOGUE`; gateways and client map a `Problem` mechanically, by its code alone. The retryable
+flag of a row says what is usual for the code; a `Problem` says what holds for this refusal.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = [
+    "CATALOGUE",
+    "AdmissionRefused",
+    "Entry",
+    "HubUnavailable",
+    "InvariantViolation",
+    "LeaseConflict",
+    "NotPermitted",
+    "PolicyRefused",
+    "Problem",
+    "ProtocolViolation",
+    "RequestError",
+    "RoutingFailed",
+    "StateConflict",
+    "TaskFailed",
+    "TocsinError",
+    "TryLater",
+    "ValidationFailed",
+    "error_for",
+    "refusal",
+]
+
+Severity = Literal["Low", "Medium", "High", "Critical"]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One row of the catalogue."""
+
+    #: Stable machine-readable code.
+    code: str
+    #: Stable snake-case name, the `error_code` of a problem document.
+    name: str
+    #: What it means, in the catalogue's words.
+    title: str
+    severity: Severity
+    #: Whether the caller can do something about it.
+    recoverable: bool
+    #: What that something is.
+    remedy: str
+    #: Whether the very same request may succeed later.
+    retryable: bool
+    #: HTTP status of the problem document.
+    status: int
+
+
+def _rows(*rows: tuple[str, str, str, Severity, bool, str, bool, int]) -> dict[str, Entry]:
+    return {row[0]: Entry(*row) for row in rows}
+
+
+# fmt: off
+CATALOGUE: dict[str, Entry] = _rows(
+    ("E_VALIDATION_001", "missing_field", "Missing required field", "Medium", True, "add field", False, 422),
+    ("E_VALIDATION_002", "invalid_type", "Invalid field type", "Medium", True, "fix type", False, 422),
+    ("E_VALIDATION_003", "invalid_enum", "Invalid enum value", "Medium", True, "use valid value", False, 422),
+    ("E_VALIDATION_004", "schema_failed", "Schema validation failed", "Medium", True, "fix schema", False, 422),
+    ("E_VALIDATION_005", "too_large", "Message size exceeded limit (1MB)", "High", False, "reduce size", False, 413),
+
+    ("E_ROUTING_001", "unknown_recipient", "Agent not found", "Medium", False, "check agent ID", False, 404),
+    ("E_ROUTING_002", "invalid_receiver", "Invalid receiver specification", "Medium", True, "fix receiver", False, 422),
+    ("E_ROUTING_003", "channel_unavailable", "Channel unavailable", "High", True, "retry", True, 503),
+    ("E_ROUTING_004", "broadcast_failed", "Broadcast failed (partial)", "Medium", True, "retry failed", True, 207),
+
+    ("E_PROTOCOL_001", "bad_version", "Unsupported protocol version", "High", False, "upgrade agent", False, 400),
+    ("E_PROTOCOL_002", "malformed_json", "Malformed JSON", "Critical", False, "fix sender", False, 400),
+    ("E_PROTOCOL_003", "invalid_correlation", "Invalid correlation ID", "Medium", True, "use valid ID", False, 422),
+    ("E_PROTOCOL_004", "message_timeout", "Message timeout", "Medium", True, "retry", True, 504),
+
+    ("E_TASK_001", "task_not_found", "Task not found", "Medium", False, "check task ID", False, 404),
+    ("E_TASK_002", "task_assigned", "Task already assigned", "Low", False, "ignore", False, 409),
+    ("E_TASK_003", "task_failed", "Task execution failed", "High", True, "retry/debug", True, 500),
+    ("E_TASK_004", "task_dependency", "Task dependency missing", "High", True, "wait/resolve", True, 424),
+
+    ("E_ADMISSION_001", "rate_limited", "Token bucket empty", "Medium", True, "wait, or lower the priority", True, 429),
+    ("E_ADMISSION_002", "critical_quota", "Critical quota used up", "Medium", True, "wait, or lower it", True, 429),
+    ("E_ADMISSION_003", "blocking_quota", "Blocking quota used up", "Medium", True, "wait, or lower it", True, 429),
+    ("E_ADMISSION_004", "unauthorized_priority", "Priority not permitted", "High", True, "lower it", False, 403),
+    ("E_ADMISSION_005", "mailbox_full", "Mailbox of the recipient is full", "High", True, "wait", True, 429),
+    ("E_ADMISSION_006", "recipient_unavailable", "Sync recipient absent", "Medium", True, "wait or async", True, 409),
+    ("E_ADMISSION_007", "message_id_reused", "messageId of other content", "High", True, "use a new ID", False, 409),
+    ("E_ADMISSION_008", "limit_reached", "A limit of the project is reached", "High", True, "free some", True, 429),
+
+    ("E_AUTH_001", "unauthenticated", "No valid credentials", "High", True, "present a token", False, 401),
+    ("E_AUTH_002", "sender_mismatch", "Sender is not the caller", "High", True, "send as yourself", False, 403),
+    ("E_AUTH_003", "not_permitted", "Not permitted for this role", "High", False, "ask a director", False, 403),
+    ("E_AUTH_004", "token_expired", "Token expired", "Medium", True, "rotate the token", False, 401),
+    ("E_AUTH_005", "token_revoked", "Token revoked", "High", False, "ask for a new token", False, 401),
+    ("E_AUTH_006", "bad_signature", "Signature missing or wrong", "High", True, "sign the envelope", False, 401),
+    ("E_AUTH_007", "not_registered", "Caller is not registered", "Medium", True, "register", False, 403),
+
+    ("E_LEASE_001", "lease_not_held", "Lease not held", "Medium", True, "acquire it first", False, 409),
+    ("E_LEASE_002", "lease_conflict", "Resource is held by another", "Medium", True, "wait in line", True, 409),
+    ("E_LEASE_003", "lease_lapsed", "Lease has lapsed", "Medium", True, "acquire it again", False, 409),
+    ("E_LEASE_004", "deadlock_broken", "Wait ended to break a deadlock", "High", True, "release, retry", True, 409),
+    ("E_LEASE_005", "invalid_resource", "Invalid resource name", "Medium", True, "fix the name", False, 422),
+
+    ("E_STATE_001", "message_not_found", "Message not found", "Medium", False, "check the message ID", False, 404),
+    ("E_STATE_002", "wrong_state", "Not possible in this state", "Low", False, "look at its life", False, 409),
+    ("E_STATE_003", "session_not_found", "Session not found", "Medium", True, "open a session", False, 404),
+
+    ("E_POLICY_001", "invalid_policy", "Policy is not valid", "High", True, "fix the policy", False, 422),
+    ("E_POLICY_002", "no_policy", "No policy adopted yet", "High", True, "adopt a policy first", False, 409),
+
+    ("E_HUB_001", "commit_failed", "Commit failed; nothing was stored", "Critical", True, "retry", True, 503),
+    ("E_HUB_002", "not_the_owner", "This hub does not own the project", "High", True, "ask the owner", True, 503),
+    ("E_HUB_003", "shutting_down", "The hub is shutting down", "Medium", True, "reconnect", True, 503),
+)
+# fmt: on
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One refusal: what is wrong, where, what was found, what would be right, and when to try again."""
+
+    #: Code of its catalogue row.
+    code: str
+    #: This case in a sentence.
+    detail: str
+    #: Path of the offending field, `$.payload.taskId` style.
+    field: str | None = None
+    #: What was found there.
+    found: str | None = None
+    #: What would be right.
+    expected: str | None = None
+    #: Whether the very same request may succeed later.
+    retryable: bool = False
+    #: After how many seconds, where that is known.
+    retry_after_s: float | None = None
+    #: Further facts, such as `recipient_state`.
+    facts: dict[str, Any] = {}
+
+    @property
+    def entry(self) -> Entry:
+        """Return its catalogue row."""
+        return CATALOGUE[self.code]
+
+
+class TocsinError(Exception):
+    """Base of everything that Tocsin refuses; carries a `Problem`."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.code}: {problem.detail}")
+        self.problem = problem
+
+    @property
+    def code(self) -> str:
+        """Return the catalogue code."""
+        return self.problem.code
+
+    @property
+    def retryable(self) -> bool:
+        """Tell whether the very same request may succeed later."""
+        return self.problem.retryable
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status."""
+        return self.problem.entry.status
+
+
+class RequestError(TocsinError):
+    """The request has to change."""
+
+
+class ValidationFailed(RequestError):
+    """The envelope or payload is not as it should be."""
+
+
+class ProtocolViolation(RequestError):
+    """Version, JSON or correlation is not as the protocol asks."""
+
+
+class RoutingFailed(RequestError):
+    """The receiver does not exist or cannot take this."""
+
+
+class NotPermitted(RequestError):
+    """Who the caller is does not allow it."""
+
+
+class StateConflict(RequestError):
+    """The thing is gone or past that point."""
+
+
+class LeaseConflict(RequestError):
+    """A resource is not the caller's, or not free."""
+
+
+class PolicyRefused(RequestError):
+    """The policy document is wrong."""
+
+
+class TaskFailed(RequestError):
+    """A task error that agents speak between themselves."""
+
+
+class TryLater(TocsinError):
+    """The same request may succeed later."""
+
+
+class AdmissionRefused(TryLater):
+    """Rate, quota, depth or presence is in the way."""
+
+
+class HubUnavailable(TryLater):
+    """The hub cannot serve now."""
+
+
+class InvariantViolation(RuntimeError):
+    """Something that can never be, is: a bug in Tocsin."""
+
+
+_CLASSES: dict[str, type[TocsinError]] = {
+    "VALIDATION": ValidationFailed,
+    "PROTOCOL": ProtocolViolation,
+    "ROUTING": RoutingFailed,
+    "AUTH": NotPermitted,
+    "STATE": StateConflict,
+    "LEASE": LeaseConflict,
+    "POLICY": PolicyRefused,
+    "TASK": TaskFailed,
+    "ADMISSION": AdmissionRefused,
+    "HUB": HubUnavailable,
+}
+
+
+def error_for(problem: Problem) -> TocsinError:
+    """Make the exception of the family that the problem's code belongs to."""
+    return _CLASSES[problem.code.split("_")[1]](problem)
+
+
+def refusal(
+    code: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    found: str | None = None,
+    expected: str | None = None,
+    retry_after_s: float | None = None,
+    retryable: bool | None = None,
+    **facts: Any,
+) -> TocsinError:
+    """Make the exception for one refusal; `retryable` is the catalogue's unless said otherwise."""
+    if retryable is None:
+        retryable = CATALOGUE[code].retryable
+    return error_for(Problem(code, detail, field, found, expected, retryable, retry_after_s, facts))

@@ -1,0 +1,449 @@
+"""Everything that can happen, in the past tense: the journal's content and the contract with the pipeline.
+
+An event carries all that is needed to rebuild the state and to explain the decision. `at` is microseconds since the
+epoch. A message is named by `message`, the sequence number of its acceptance. Events are arrays on disk: a field may
+be added at the end, with a default; none is ever removed, renamed or moved. `docs/reference/events.md` is generated
+from this module.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from tocsin.core.contracts import DeliveryClass
+from tocsin.core.message import PublishPath, RecipientState
+
+__all__ = [
+    "EVENT_TYPES",
+    "AgentRegistered",
+    "AgentRetired",
+    "BroadcastAccepted",
+    "DeadLetterPurged",
+    "DeadLetterRedriven",
+    "DecayRateChanged",
+    "Event",
+    "GamingCleared",
+    "GamingDetected",
+    "MessageAccepted",
+    "MessageAcknowledged",
+    "MessageBoosted",
+    "MessageDelivered",
+    "MessageDied",
+    "MessageExpired",
+    "MessageOffered",
+    "MessageProcessed",
+    "MessageReady",
+    "MessageRecalled",
+    "MessageRejected",
+    "MessageRequeued",
+    "PolicyAdopted",
+    "RecallRefused",
+    "SendRefused",
+    "SessionClosed",
+    "SessionHeartbeat",
+    "SessionOpened",
+    "SessionWentStale",
+    "decode_events",
+    "encode_events",
+]
+
+
+class _Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
+    """Base of all events; the first array item on disk is the class name."""
+
+    #: When it happened, microseconds since the epoch.
+    at: int
+
+
+class PolicyAdopted(_Event, frozen=True):
+    """The project is run by this policy from now on; the first event of every journal."""
+
+    #: Who adopted it.
+    by: str
+    #: Counts the policies of the project, from 1.
+    version: int
+    #: Why.
+    reason: str
+    #: The whole policy as a JSON document.
+    policy: bytes
+
+
+class AgentRegistered(_Event, frozen=True):
+    """An agent joined the project, or came back with other abilities."""
+
+    agent: str
+    #: What it is for routing.
+    agent_type: str
+    #: What it may do, as its token says.
+    role: str
+    #: Negotiated protocol version: the highest in common.
+    version: str
+    #: Versions that it offered.
+    supported: tuple[str, ...]
+    #: Message types that it takes; empty is any.
+    capabilities: tuple[str, ...]
+
+
+class AgentRetired(_Event, frozen=True):
+    """An agent left the project for good."""
+
+    agent: str
+    by: str
+    reason: str
+
+
+class SessionOpened(_Event, frozen=True):
+    """An agent attached."""
+
+    session: str
+    agent: str
+    #: `push`, `piggyback` or `daemon`.
+    kind: str
+    #: Offers without receipt that it takes at a time.
+    window: int
+
+
+class SessionHeartbeat(_Event, frozen=True):
+    """A session showed that it lives; beats closer together than the policy's interval are one."""
+
+    session: str
+
+
+class SessionWentStale(_Event, frozen=True):
+    """A session has not shown itself for too long."""
+
+    session: str
+    agent: str
+    #: Its last heartbeat.
+    heartbeat_at: int
+    #: The threshold that it crossed, seconds.
+    threshold_s: float
+
+
+class SessionClosed(_Event, frozen=True):
+    """A session ended; offers that it did not confirm have been requeued before."""
+
+    session: str
+    agent: str
+    #: `closed` by the agent, `lapsed` without heartbeat, or `retired` with its agent.
+    reason: str
+
+
+class SendRefused(_Event, frozen=True):
+    """A well-formed message was not accepted; nothing of it is kept."""
+
+    message_id: str
+    sender: str
+    #: Receiver as addressed, `*` for all.
+    recipient: str
+    message_type: str
+    #: Priority asked for.
+    requested: int
+    #: Catalogue code.
+    code: str
+    #: The refusal in a sentence.
+    detail: str
+    #: When to try again, seconds, where that is known.
+    retry_after_s: float | None = None
+
+
+class BroadcastAccepted(_Event, frozen=True):
+    """A message to several recipients was accepted; one `MessageAccepted` for each follows."""
+
+    #: The messageId, which is the broadcast's id too.
+    broadcast: str
+    sender: str
+    message_type: str
+    #: Type that the recipients were filtered by, `*` for all.
+    receiver_type: str
+    #: How many copies were accepted.
+    accepted: int
+    #: Who was left out, with the catalogue code of each: `agent=code`.
+    failed: tuple[str, ...]
+    payload: bytes
+    metadata: bytes
+
+
+class MessageAccepted(_Event, frozen=True):
+    """A message for one recipient is durable and queued. Its sequence number is the message's identity."""
+
+    message_id: str
+    sender: str
+    recipient: str
+    message_type: str
+    #: Priority asked for.
+    requested: int
+    #: Priority granted.
+    priority: int
+    #: Why granted differs from asked: `as_requested`, `contract_default`, `role_cap` or `gaming`.
+    rule: str
+    importance: int
+    #: Share of the importance lost per decay interval.
+    decay_rate: float
+    delivery_class: DeliveryClass
+    #: Whether its contract awaits an ACK.
+    ack_required: bool
+    #: When it expires.
+    expires_at: int
+    #: When its sender says it was written.
+    sent_at: int
+    #: Protocol version of the envelope.
+    version: str
+    correlation_id: str | None
+    #: Whether its correlation id opens a thread here.
+    opens_thread: bool
+    #: Set for a copy of a broadcast, whose event before holds payload and metadata.
+    broadcast: str | None
+    payload: bytes
+    metadata: bytes
+    recipient_state: RecipientState
+    publish_path: PublishPath
+    #: Session that the recipient was resolved to.
+    resolved_session: str | None
+    #: Tokens left in the sender's bucket; null where it has none, or for a copy of a broadcast but the first.
+    tokens: float | None
+    #: Critical quota left to the sender.
+    critical_quota: float | None
+    #: Blocking quota left to the sender.
+    blocking_quota: float | None
+
+
+class MessageOffered(_Event, frozen=True):
+    """A message was put on its way to its recipient."""
+
+    message: int
+    session: str
+    #: Time it was offered, counted from 1.
+    offer: int
+    #: Priority that it counted with.
+    level: int
+    #: Microseconds since it was enqueued.
+    waited_us: int
+    #: Whether it went within its own send.
+    pushed: bool
+
+
+class MessageDelivered(_Event, frozen=True):
+    """The recipient has it."""
+
+    message: int
+    #: `receipt`, `next_call`, or what implied it: `ack`, `nack`, `response`.
+    how: str
+
+
+class MessageAcknowledged(_Event, frozen=True):
+    """The recipient acknowledged it."""
+
+    message: int
+    #: `received`, `queued` or `processed`, or `response` where an answer implied it.
+    status: str
+    #: Microseconds from offer to acknowledgement.
+    latency_us: int
+    notes: str = ""
+
+
+class MessageRejected(_Event, frozen=True):
+    """The recipient rejected it; what becomes of it is the next event."""
+
+    message: int
+    reason: str
+    #: Code that the recipient gave.
+    code: str
+    can_retry: bool
+    suggested_fix: str = ""
+
+
+class MessageRequeued(_Event, frozen=True):
+    """A message went back to the queue."""
+
+    message: int
+    #: `session_ended`, `receipt_timeout`, `ack_timeout` or `nack`.
+    cause: str
+    #: Retries used, this one included.
+    attempts: int
+    #: Retries that it has in all.
+    attempts_max: int
+    #: When it may be offered again.
+    ready_at: int
+    #: The time-out that it crossed, seconds; 0 where there was none.
+    threshold_s: float
+
+
+class MessageReady(_Event, frozen=True):
+    """A retry's backoff is over."""
+
+    message: int
+
+
+class MessageProcessed(_Event, frozen=True):
+    """Its recipient is done with it."""
+
+    message: int
+    #: `ack` with status processed, `processed` command, or `response` in its thread.
+    how: str
+    #: Microseconds from delivery to processed.
+    latency_us: int
+
+
+class MessageExpired(_Event, frozen=True):
+    """A message ended unread."""
+
+    message: int
+    #: `ttl`, or `stale` where its importance had decayed away.
+    reason: str
+    #: When it was due.
+    due_at: int
+    #: Importance left.
+    importance: float
+    #: Importance under which it is stale.
+    threshold: float
+
+
+class MessageRecalled(_Event, frozen=True):
+    """Its sender took it back before it was offered."""
+
+    message: int
+    by: str
+
+
+class RecallRefused(_Event, frozen=True):
+    """A recall came too late, or named nothing of the caller's."""
+
+    message_id: str
+    by: str
+    #: `already_delivered`, `already_expired` or `not_found`.
+    outcome: str
+
+
+class MessageBoosted(_Event, frozen=True):
+    """Waiting raised a message."""
+
+    message: int
+    old_level: int
+    new_level: int
+    #: Whether it now goes first in its level.
+    overdue: bool
+    #: `aging`.
+    rule: str
+    #: The threshold that its age crossed again, seconds.
+    threshold_s: float
+    #: Its age, microseconds.
+    age_us: int
+    #: How often its age has crossed the threshold in all.
+    boosts: int
+
+
+class MessageDied(_Event, frozen=True):
+    """A message went to the dead letters."""
+
+    message: int
+    #: `ack_timeout`, `receipt_timeout`, `rejected` or `recipient_gone`.
+    reason: str
+    #: Catalogue code.
+    code: str
+    #: Retries used.
+    attempts: int
+    #: The case in a sentence.
+    detail: str
+
+
+class DeadLetterRedriven(_Event, frozen=True):
+    """A dead letter was queued again, with a fresh TTL and retries."""
+
+    message: int
+    by: str
+    expires_at: int
+    #: Whether the recipient has still to be there: its state now.
+    recipient_state: RecipientState
+
+
+class DeadLetterPurged(_Event, frozen=True):
+    """A dead letter was dropped for good."""
+
+    message: int
+    #: `age` or `limit`.
+    reason: str
+
+
+class GamingDetected(_Event, frozen=True):
+    """An agent was found to inflate its priorities; its messages count as Info from now on."""
+
+    agent: str
+    #: Messages in the window.
+    messages: int
+    #: Of those, at Blocking or above.
+    high: int
+    #: The share allowed.
+    threshold: float
+    window_s: float
+
+
+class GamingCleared(_Event, frozen=True):
+    """An agent no longer inflates its priorities."""
+
+    agent: str
+    messages: int
+    high: int
+    threshold: float
+    window_s: float
+
+
+class DecayRateChanged(_Event, frozen=True):
+    """The queue manager changed the decay rate of new messages."""
+
+    old_rate: float
+    new_rate: float
+    #: Average processing latency that it saw, seconds.
+    average_s: float
+    #: How many latencies that is the average of.
+    samples: int
+    #: The threshold that was crossed, seconds.
+    threshold_s: float
+    #: `latency_high`, `latency_low` or `idle`.
+    rule: str
+
+
+Event: TypeAlias = (
+    PolicyAdopted
+    | AgentRegistered
+    | AgentRetired
+    | SessionOpened
+    | SessionHeartbeat
+    | SessionWentStale
+    | SessionClosed
+    | SendRefused
+    | BroadcastAccepted
+    | MessageAccepted
+    | MessageOffered
+    | MessageDelivered
+    | MessageAcknowledged
+    | MessageRejected
+    | MessageRequeued
+    | MessageReady
+    | MessageProcessed
+    | MessageExpired
+    | MessageRecalled
+    | RecallRefused
+    | MessageBoosted
+    | MessageDied
+    | DeadLetterRedriven
+    | DeadLetterPurged
+    | GamingDetected
+    | GamingCleared
+    | DecayRateChanged
+)
+
+EVENT_TYPES: tuple[type[_Event], ...] = tuple(_Event.__subclasses__())
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[Event])
+
+
+def encode_events(events: list[Event]) -> bytes:
+    """Encode a batch for the journal."""
+    return _ENCODER.encode(events)
+
+
+def decode_events(data: bytes) -> list[Event]:
+    """Decode a batch of the journal."""
+    return _DECODER.decode(data)

@@ -1,0 +1,142 @@
+"""The one entry: a command, its caller and the time in; a reply and events out.
+
+Theory of operation. `handle` decides and, event by event, applies, so that a decision sees what it has already
+decided. Whoever calls it makes the events durable before the reply is spoken; where that fails, the exchange is thrown
+away and rebuilt by `apply`ing the journal. Nothing here waits: `next_due` says when to come back with a `Tick`.
+
+Expected refusals are replies (`Problem`), not exceptions. An `InvariantViolation` or any other exception means that the
+state cannot be trusted any more: rebuild it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from tocsin.core import (
+    admission,
+    aging,
+    deadletters,
+    delivery,
+    drain,
+    expiry,
+    governance,
+    queue_manager,
+    recall,
+    registry,
+    sending,
+    settlement,
+)
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.commands import Caller, Command, Reply
+from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.events import Event
+from tocsin.core.state import IdSource, ProjectState
+from tocsin.core.turn import Apply, Turn
+
+__all__ = ["Exchange", "Outcome"]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a command led to."""
+
+    reply: Reply
+    events: list[Event]
+
+
+def _nothing(state: ProjectState, event: Event) -> None:
+    """Change nothing: the event is history only."""
+
+
+_APPLIERS: dict[type, Apply] = {
+    ev.PolicyAdopted: governance.apply_policy,
+    ev.AgentRegistered: registry.apply_registered,
+    ev.AgentRetired: registry.apply_retired,
+    ev.SessionOpened: registry.apply_opened,
+    ev.SessionHeartbeat: registry.apply_heartbeat,
+    ev.SessionWentStale: registry.apply_stale,
+    ev.SessionClosed: registry.apply_closed,
+    ev.SendRefused: _nothing,
+    ev.BroadcastAccepted: sending.apply_broadcast,
+    ev.MessageAccepted: sending.apply_accepted,
+    ev.MessageOffered: delivery.apply_offered,
+    ev.MessageDelivered: settlement.apply_delivered,
+    ev.MessageAcknowledged: settlement.apply_acknowledged,
+    ev.MessageRejected: settlement.apply_rejected,
+    ev.MessageRequeued: delivery.apply_requeued,
+    ev.MessageReady: delivery.apply_ready,
+    ev.MessageProcessed: settlement.apply_processed,
+    ev.MessageExpired: expiry.apply_expired,
+    ev.MessageRecalled: recall.apply_recalled,
+    ev.RecallRefused: _nothing,
+    ev.MessageBoosted: aging.apply_boosted,
+    ev.MessageDied: deadletters.apply_died,
+    ev.DeadLetterRedriven: deadletters.apply_redriven,
+    ev.DeadLetterPurged: deadletters.apply_purged,
+    ev.GamingDetected: admission.apply_gaming,
+    ev.GamingCleared: admission.apply_gaming,
+    ev.DecayRateChanged: queue_manager.apply_rate,
+}
+
+Decide = Callable[[Turn, Any], Reply]
+
+_DECIDERS: dict[type, Decide] = {
+    cmd.AdoptPolicy: governance.decide_adopt,
+    cmd.RegisterAgent: registry.decide_register,
+    cmd.RetireAgent: registry.decide_retire,
+    cmd.OpenSession: registry.decide_open,
+    cmd.Heartbeat: registry.decide_heartbeat,
+    cmd.CloseSession: registry.decide_close,
+    cmd.Send: sending.decide_send,
+    cmd.Drain: drain.decide_drain,
+    cmd.Confirm: settlement.decide_confirm,
+    cmd.Acknowledge: settlement.decide_acknowledge,
+    cmd.Reject: settlement.decide_reject,
+    cmd.MarkProcessed: settlement.decide_processed,
+    cmd.Recall: recall.decide_recall,
+    cmd.Redrive: deadletters.decide_redrive,
+    cmd.Tick: governance.decide_tick,
+}
+
+
+class Exchange:
+    """One project, deciding."""
+
+    def __init__(self, ids: IdSource, state: ProjectState | None = None) -> None:
+        #: What the events add up to; read it, never write it.
+        self.state = ProjectState() if state is None else state
+        self._ids = ids
+
+    def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
+        """Decide a command at a time, microseconds since the epoch."""
+        if not self.state.has_policy and not isinstance(command, cmd.AdoptPolicy):
+            return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
+        turn = Turn(self.state, self.apply, caller, now, self._ids)
+        try:
+            reply = _DECIDERS[type(command)](turn, command)
+        except TocsinError as error:
+            reply = error.problem
+        return Outcome(reply, turn.events)
+
+    def apply(self, event: Event) -> None:
+        """Let the state follow an event, of a decision or out of the journal."""
+        state = self.state
+        state.seq += 1
+        _APPLIERS[type(event)](state, event)
+        state.forget(event.at)
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Rebuild by applying a journal, or the rest of one."""
+        for event in events:
+            self.apply(event)
+
+    def next_due(self) -> int | None:
+        """Return when to come back with a `Tick`, if nothing else happens."""
+        return governance.next_due(self.state)
+
+    def deliveries(self, events: Iterable[Event]) -> list[cmd.Delivery]:
+        """Return what the offers among some events put on its way; call it before anything else is handled."""
+        state = self.state
+        offers = [event for event in events if type(event) is ev.MessageOffered]
+        return [delivery.delivery_of(state, state.message(event.message)) for event in offers]

@@ -1,0 +1,63 @@
+"""What the project is run by, and by when: policies and the tick."""
+
+import msgspec
+
+from tocsin.core import aging, deadletters, delivery, expiry, queue_manager, registry, settlement
+from tocsin.core import events as ev
+from tocsin.core.arming import rearm_all
+from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
+from tocsin.core.mailbox import Mailbox
+from tocsin.core.policy import policy_from
+from tocsin.core.state import ProjectState
+from tocsin.core.turn import Turn
+
+__all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
+
+
+def decide_adopt(turn: Turn, command: AdoptPolicy) -> Adopted:
+    """Run the project by another policy from now on."""
+    turn.must_direct("change the policy")
+    document = msgspec.to_builtins(policy_from(command.policy))
+    version = turn.state.policy_version + 1
+    encoded = msgspec.json.encode(document, order="sorted")
+    turn.emit(ev.PolicyAdopted(turn.now, turn.caller.agent, version, turn.text(command.reason, "$.reason"), encoded))
+    return Adopted(version)
+
+
+def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
+    """Put it in force; whatever is open waits by the new times."""
+    state.adopt(policy_from(msgspec.json.decode(event.policy)))
+    state.policy_version = event.version
+    for agent in state.agents.values():
+        agent.mailbox = Mailbox(state.messages)
+    rearm_all(state)
+
+
+def next_due(state: ProjectState) -> int | None:
+    """Return when anything is due."""
+    if not state.has_policy:
+        return None
+    dues = [due for due in (state.timers.next_due(), queue_manager.idle_due(state)) if due is not None]
+    return min(dues) if dues else None
+
+
+def decide_tick(turn: Turn, command: Tick) -> Ticked:
+    """Let what is due happen, up to a limit; the next tick goes on where this one stops."""
+    fired = int(queue_manager.fire_idle(turn))
+    timers, limit = turn.state.timers, turn.policy.limits.timers_per_tick
+    for wheel, fire in (
+        (timers.receipts, settlement.fire_receipt),
+        (timers.acks, settlement.fire_ack),
+        (timers.expiry, expiry.fire_expiry),
+        (timers.decay, expiry.fire_decay),
+        (timers.backoff, delivery.fire_backoff),
+        (timers.aging, aging.fire_aging),
+        (timers.dead, deadletters.fire_dead),
+    ):
+        while fired < limit and (seq := wheel.pop(turn.now)) is not None:
+            fire(turn, seq)
+            fired += 1
+    while fired < limit and (name := timers.sessions.pop(turn.now)) is not None:
+        registry.fire_session(turn, name)
+        fired += 1
+    return Ticked(fired, next_due(turn.state))

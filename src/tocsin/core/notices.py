@@ -1,0 +1,105 @@
+"""What the bus itself has to say: error reports to a sender, notices to the directors.
+
+A notice is an ordinary message from the bus, so it is durable, ordered and visible like any other. It awaits no ACK,
+and its death is not reported, so that notices never beget notices.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
+from tocsin.core.contracts import DeliveryClass
+from tocsin.core.delivery import pump
+from tocsin.core.envelope import VERSIONS
+from tocsin.core.message import Message, signal_id
+from tocsin.core.policy import microseconds
+from tocsin.core.presence import resolve
+from tocsin.core.priority import Priority
+from tocsin.core.state import Agent
+from tocsin.core.turn import Turn
+
+__all__ = ["notify_directors", "report_death"]
+
+_TYPE = "ERROR_REPORT"
+
+
+def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
+    """Tell every director; where there is none, every human."""
+    agents = turn.state.agents.values()
+    told = [agent for agent in agents if agent.role == "director"] or [
+        agent for agent in agents if agent.role == "human"
+    ]
+    payload = {
+        "errorType": "SystemError",
+        "errorCode": code,
+        "errorMessage": text,
+        "severity": "medium",
+        "context": {"agent": about},
+    }
+    for agent in told:
+        _tell(turn, agent, payload, Priority.BLOCKING, None)
+
+
+def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
+    """Tell a sender that its message went to the dead letters (APM §4.2)."""
+    sender = turn.state.agents.get(message.sender)
+    if sender is None:
+        return
+    payload = {
+        "errorType": "DependencyError" if code == "E_ROUTING_003" else "SystemError",
+        "errorCode": code,
+        "errorMessage": detail,
+        "severity": "high",
+        "context": {
+            "messageId": message.message_id,
+            "signalId": signal_id(message),
+            "recipient": message.recipient,
+            "messageType": message.type,
+        },
+        "recoverable": True,
+        "suggestedAction": "look at the dead letter, then redrive it or send anew",
+    }
+    _tell(turn, sender, payload, Priority.BLOCKING, message.correlation_id)
+
+
+def _tell(
+    turn: Turn, agent: Agent, payload: Mapping[str, object], priority: Priority, correlation_id: str | None
+) -> None:
+    if agent.mailbox.depth >= turn.policy.limits.mailbox_depth_max:
+        return
+    recipient_state, path, session = resolve(agent, turn.policy, turn.now)
+    contract = turn.policy.contract_of(_TYPE)
+    ttl_s = contract.ttl_s if contract is not None else turn.policy.custom_contract.ttl_s
+    turn.emit(
+        ev.MessageAccepted(
+            at=turn.now,
+            message_id=turn.ids.fresh("msg", turn.now),
+            sender=SYSTEM.agent,
+            recipient=agent.agent,
+            message_type=_TYPE,
+            requested=priority,
+            priority=priority,
+            rule="as_requested",
+            importance=turn.policy.decay.importance_default,
+            decay_rate=0.0,
+            delivery_class=DeliveryClass.ASYNC,
+            ack_required=False,
+            expires_at=turn.now + microseconds(ttl_s),
+            sent_at=turn.now,
+            version=VERSIONS[-1],
+            correlation_id=correlation_id,
+            opens_thread=False,
+            broadcast=None,
+            payload=msgspec.json.encode(payload),
+            metadata=b"{}",
+            recipient_state=recipient_state,
+            publish_path=path,
+            resolved_session=session,
+            tokens=None,
+            critical_quota=None,
+            blocking_quota=None,
+        )
+    )
+    pump(turn, agent)

@@ -1,0 +1,259 @@
+"""What a project's events add up to.
+
+`State` is the data and the ways to find things in it. It is changed by the appliers in the modules beside this one,
+each of which owns the events it applies, and by nothing else. What follows from the events alone (how long an ended
+message is remembered) is done here, in passing.
+"""
+
+from collections import deque
+from typing import Protocol
+
+import msgspec
+
+from tocsin.core.contracts import Contract
+from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.mailbox import Mailbox
+from tocsin.core.message import Failure, Message, State, content_digest
+from tocsin.core.policy import Policy
+from tocsin.core.timers import Timers
+
+__all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
+
+_ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECALLED})
+
+
+class IdSource(Protocol):
+    """Where new ids come from: random in a hub, seeded in a simulation. They are recorded in events."""
+
+    def fresh(self, prefix: str, now: int) -> str:
+        """Return an id that was never used, `{prefix}_{timestamp}_{random}`."""
+
+
+class Agent(msgspec.Struct):
+    """An identity in the project, with what waits for it and what it may still spend."""
+
+    agent: str
+    agent_type: str
+    role: str
+    version: str
+    supported: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    registered_at: int
+    mailbox: Mailbox
+    #: Open sessions, oldest first.
+    sessions: dict[str, "Session"]
+    #: Tokens, and as of when.
+    tokens: float
+    tokens_at: int
+    critical_quota: float
+    blocking_quota: float
+    quotas_at: int
+    #: Recent sends as `at * 2 + high`, oldest first.
+    usage: deque[int]
+    #: Whether it is taken to inflate its priorities.
+    gaming: bool = False
+
+
+class Session(msgspec.Struct):
+    """A live attachment of an agent."""
+
+    session: str
+    agent: str
+    kind: str
+    opened_at: int
+    heartbeat_at: int
+    window: int
+    #: Offers without receipt, oldest first.
+    in_flight: dict[int, None]
+    #: Whether its going stale has been recorded.
+    stale: bool = False
+
+    @property
+    def pushes(self) -> bool:
+        """Tell whether messages are pushed to it."""
+        return self.kind != "piggyback"
+
+
+class Broadcast(msgspec.Struct):
+    """One message to several recipients."""
+
+    broadcast: str
+    sender: str
+    message_type: str
+    receiver_type: str
+    #: Whom the copies went to, by recipient.
+    copies: dict[str, int]
+    failed: tuple[str, ...]
+    payload: bytes
+    metadata: bytes
+    #: Copies accepted so far, of `accepted` in all.
+    accepted: int
+
+
+class Thread(msgspec.Struct, gc=False):
+    """The messages of one correlationId: who opened it with what."""
+
+    correlation_id: str
+    #: The opening message.
+    message_id: str
+    message_type: str
+    sender: str
+    opened_at: int
+    last_at: int
+
+
+class LatencyWindow(msgspec.Struct):
+    """The recent processing latencies, and the decay rate that they led to."""
+
+    rate: float
+    changed_at: int
+    #: `(at, latency_us)`, oldest first.
+    samples: deque[tuple[int, int]]
+    total_us: int = 0
+
+
+class ProjectState:
+    """Everything that the exchange knows of one project."""
+
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+        self._timers: Timers | None = None
+        self.policy_version = 0
+        #: Sequence number of the last event applied.
+        self.seq = 0
+        self.agents: dict[str, Agent] = {}
+        self.sessions: dict[str, Session] = {}
+        self.messages: dict[int, Message] = {}
+        #: messageId to sequence number, of messages to one recipient.
+        self.ids: dict[str, int] = {}
+        self.broadcasts: dict[str, Broadcast] = {}
+        #: By correlationId, the one idle longest first.
+        self.threads: dict[str, Thread] = {}
+        #: What went wrong so far, of messages that are not settled.
+        self.failures: dict[int, Failure] = {}
+        #: Dead letters, oldest first.
+        self.dead: dict[int, None] = {}
+        #: `(at, seq)` of ended messages, oldest first.
+        self.settled: deque[tuple[int, int]] = deque()
+        #: `(at, seq)` of acknowledged messages, oldest first.
+        self.acknowledged: deque[tuple[int, int]] = deque()
+        self.latency = LatencyWindow(0.0, 0, deque())
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy in force."""
+        if self._policy is None:
+            raise refusal("E_POLICY_002", "this project has no policy yet: adopt one first")
+        return self._policy
+
+    @property
+    def timers(self) -> Timers:
+        """Return the project's timers."""
+        if self._timers is None:
+            raise InvariantViolation("timers before a policy")
+        return self._timers
+
+    @property
+    def has_policy(self) -> bool:
+        """Tell whether a policy is in force."""
+        return self._policy is not None
+
+    def adopt(self, policy: Policy) -> None:
+        """Put a policy in force, with fresh timers; the caller schedules what is open into them."""
+        self._policy = policy
+        self._timers = Timers(policy)
+
+    def contract(self, message: Message) -> Contract:
+        """Return what a message's type promises now; a type that the policy has dropped is a custom one."""
+        return self.policy.contract_of(message.type) or self.policy.custom_contract
+
+    def message(self, seq: int) -> Message:
+        """Return a message that must be there."""
+        message = self.messages.get(seq)
+        if message is None:
+            raise InvariantViolation(f"an event names message {seq}, which is not there")
+        return message
+
+    def session(self, session: str) -> Session:
+        """Return a session that must be there."""
+        found = self.sessions.get(session)
+        if found is None:
+            raise InvariantViolation(f"an event names session {session}, which is not there")
+        return found
+
+    def copy_for(self, recipient: str, message_id: str) -> Message | None:
+        """Find a recipient's copy of a message by messageId or signal id."""
+        message_id, _, named = message_id.partition(":")
+        if named not in ("", recipient):
+            return None
+        seq = self.ids.get(message_id)
+        if seq is None:
+            broadcast = self.broadcasts.get(message_id)
+            seq = broadcast.copies.get(recipient) if broadcast is not None else None
+        message = self.messages.get(seq) if seq is not None else None
+        return message if message is not None and message.recipient == recipient else None
+
+    def copies_of(self, message_id: str) -> list[Message]:
+        """Find all copies of a message by messageId, or one by signal id."""
+        message_id, _, recipient = message_id.partition(":")
+        broadcast = self.broadcasts.get(message_id)
+        if broadcast is not None:
+            seqs = [seq for name, seq in broadcast.copies.items() if recipient in ("", name)]
+        else:
+            seqs = [self.ids[message_id]] if message_id in self.ids else []
+        copies = [self.messages[seq] for seq in seqs]
+        return [copy for copy in copies if recipient in ("", copy.recipient)]
+
+    def note_latency(self, at: int, latency_us: int) -> None:
+        """Remember one processing latency, and forget those out of the window."""
+        manager, window = self.policy.queue_manager, self.latency
+        window.samples.append((at, latency_us))
+        window.total_us += latency_us
+        while len(window.samples) > manager.samples_max or window.samples[0][0] <= at - manager.window_us:
+            window.total_us -= window.samples.popleft()[1]
+
+    def settle(self, message: Message, at: int) -> None:
+        """Remember an ended message for a while; one that cannot come back loses its content."""
+        if message.digest is None and message.state is not State.DELIVERED:
+            message.digest = content_digest(message.payload)
+            message.payload = message.metadata = b""
+        self.failures.pop(message.seq, None)
+        line = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
+        line.append((at, message.seq))
+
+    def forget(self, at: int) -> None:
+        """Drop what has been remembered for long enough, or is too much."""
+        retention = self.policy.retention
+        while self.settled and (
+            len(self.settled) > retention.settled_max or self.settled[0][0] + retention.settled_us <= at
+        ):
+            message = self.messages.get(self.settled.popleft()[1])
+            if message is not None and message.state in _ENDED:
+                self._drop(message)
+        while self.acknowledged and (
+            len(self.acknowledged) > retention.acknowledged_max
+            or self.acknowledged[0][0] + retention.acknowledged_us <= at
+        ):
+            message = self.messages.get(self.acknowledged.popleft()[1])
+            if message is not None and message.state is State.ACKNOWLEDGED:
+                self._drop(message)
+        while self.threads and (
+            len(self.threads) > self.policy.limits.threads_max
+            or next(iter(self.threads.values())).last_at + retention.thread_idle_us <= at
+        ):
+            del self.threads[next(iter(self.threads))]
+
+    def drop(self, message: Message) -> None:
+        """Forget a message at once."""
+        self.failures.pop(message.seq, None)
+        self._drop(message)
+
+    def _drop(self, message: Message) -> None:
+        del self.messages[message.seq]
+        if message.broadcast_id is None:
+            del self.ids[message.message_id]
+            return
+        broadcast = self.broadcasts[message.broadcast_id]
+        del broadcast.copies[message.recipient]
+        if not broadcast.copies:
+            del self.broadcasts[message.broadcast_id]

@@ -1,0 +1,60 @@
+"""Read policies from YAML: the packaged defaults, and a project's own changes on top of them."""
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tocsin.core.errors import refusal
+from tocsin.core.policy import Policy, policy_from
+
+__all__ = ["default_policy", "load_policy", "parse_policy"]
+
+
+@cache
+def default_policy() -> Policy:
+    """Return the policy of a project that changes nothing."""
+    return policy_from(_filled(_defaults()))
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a project's policy file and lay it over the defaults."""
+    return parse_policy(path.read_text(encoding="utf-8"))
+
+
+def parse_policy(text: str) -> Policy:
+    """Lay a YAML text over the defaults; an unknown key is refused with the nearest known one named."""
+    try:
+        changes = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise refusal("E_POLICY_001", f"not YAML: {error}") from None
+    if changes is None:
+        return default_policy()
+    if not isinstance(changes, dict):
+        raise refusal("E_POLICY_001", "a policy is a mapping of concerns", field="$", found=type(changes).__name__)
+    return policy_from(_filled(_merged(_defaults(), changes)))
+
+
+def _defaults() -> dict[str, Any]:
+    text = resources.files("tocsin").joinpath("tocsin.yaml").read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
+
+
+def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _filled(document: dict[str, Any]) -> dict[str, Any]:
+    """Give each contract what it does not name from the custom contract."""
+    base, contracts = document.get("custom_contract"), document.get("contracts")
+    if not isinstance(base, dict) or not isinstance(contracts, dict):
+        return document
+    filled = {name: base | row if isinstance(row, dict) else row for name, row in contracts.items()}
+    return document | {"contracts": filled}
