@@ -22,8 +22,10 @@ __all__ = [
     "Envelope",
     "Metadata",
     "Qos",
+    "body",
     "instant",
     "iso",
+    "metadata_of",
     "parse_envelope",
     "priority_of",
 ]
@@ -127,6 +129,12 @@ def metadata_of(envelope: Envelope) -> Metadata:
         return _METADATA.decode(envelope.metadata)
     except msgspec.ValidationError:
         raise error_for(diagnosis.explain(Metadata, msgspec.json.decode(envelope.metadata), "$.metadata")) from None
+
+
+def body(raw: Raw) -> bytes:
+    """Return an object of an envelope as one line, so that it fits a line of NDJSON."""
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
 def priority_of(envelope: Envelope, default: Priority) -> Priority:

@@ -7,9 +7,9 @@ from tocsin.core import events as ev
 from tocsin.core.arming import rearm_all
 from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
 from tocsin.core.mailbox import Mailbox
-from tocsin.core.policy import policy_from
+from tocsin.core.policy import document_of, policy_from
 from tocsin.core.state import ProjectState
-from tocsin.core.turn import Turn
+from tocsin.core.turn import Turn, bounded_text
 
 __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
 
@@ -17,10 +17,11 @@ __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
 def decide_adopt(turn: Turn, command: AdoptPolicy) -> Adopted:
     """Run the project by another policy from now on."""
     turn.must_direct("change the policy")
-    document = msgspec.to_builtins(policy_from(command.policy))
+    policy = policy_from(command.policy)
+    reason = bounded_text(command.reason, "$.reason", policy.limits.text_max)
     version = turn.state.policy_version + 1
-    encoded = msgspec.json.encode(document, order="sorted")
-    turn.emit(ev.PolicyAdopted(turn.now, turn.caller.agent, version, turn.text(command.reason, "$.reason"), encoded))
+    encoded = msgspec.json.encode(document_of(policy), order="sorted")
+    turn.emit(ev.PolicyAdopted(turn.now, turn.caller.agent, version, reason, encoded))
     return Adopted(version)
 
 

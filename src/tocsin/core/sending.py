@@ -13,7 +13,7 @@ from tocsin.core.commands import BroadcastReceipt, Receipt, RegisterAgent, Regis
 from tocsin.core.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.decay import rounded_rate
 from tocsin.core.delivery import pump
-from tocsin.core.envelope import ANYONE, VERSIONS, Envelope, Qos, instant, metadata_of, priority_of
+from tocsin.core.envelope import ANYONE, VERSIONS, Envelope, Qos, body, instant, metadata_of, priority_of
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.message import Message, State, content_digest, signal_id
 from tocsin.core.payloads import Ack, Nack, StateSync, check_payload
@@ -134,7 +134,7 @@ def _sent_before(turn: Turn, envelope: Envelope) -> Receipt | BroadcastReceipt |
         and first.correlation_id == envelope.correlation_id
         and receiver == envelope.receiver.agent_id
         and (broadcast is None or broadcast.receiver_type == envelope.receiver.type)
-        and (first.digest or content_digest(first.payload)) == content_digest(bytes(envelope.payload))
+        and (first.digest or content_digest(first.payload)) == content_digest(body(envelope.payload))
     )
     if not same:
         raise refusal(
@@ -216,8 +216,8 @@ def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent]
             receiver_type=envelope.receiver.type,
             accepted=len(ways),
             failed=tuple(f"{agent}={problem.code}" for agent, problem in failed.items()),
-            payload=bytes(envelope.payload),
-            metadata=bytes(envelope.metadata),
+            payload=body(envelope.payload),
+            metadata=body(envelope.metadata),
         )
     )
     receipts: list[Receipt] = []
@@ -249,8 +249,8 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
             correlation_id=envelope.correlation_id,
             opens_thread=draft.opens_thread,
             broadcast=broadcast,
-            payload=b"" if broadcast else bytes(envelope.payload),
-            metadata=b"" if broadcast else bytes(envelope.metadata),
+            payload=b"" if broadcast else body(envelope.payload),
+            metadata=b"" if broadcast else body(envelope.metadata),
             recipient_state=way.recipient_state,
             publish_path=way.publish_path,
             resolved_session=way.session,

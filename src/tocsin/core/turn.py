@@ -9,7 +9,7 @@ from tocsin.core.events import Event
 from tocsin.core.policy import Policy, Role
 from tocsin.core.state import Agent, IdSource, ProjectState
 
-__all__ = ["Apply", "Turn"]
+__all__ = ["Apply", "Turn", "bounded_text"]
 
 Apply = Callable[[ProjectState, Any], None]
 
@@ -67,13 +67,17 @@ class Turn:
 
     def text(self, value: str, field: str) -> str:
         """Refuse a free text that is too long."""
-        limit = self.policy.limits.text_max
-        if len(value) > limit:
-            raise refusal(
-                "E_VALIDATION_004",
-                f"{field} has {len(value)} characters: at most {limit} are taken",
-                field=field,
-                found=f"{len(value)} characters",
-                expected=f"at most {limit} characters",
-            )
-        return value
+        return bounded_text(value, field, self.policy.limits.text_max)
+
+
+def bounded_text(value: str, field: str, limit: int) -> str:
+    """Refuse a text of more than `limit` characters."""
+    if len(value) > limit:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{field} has {len(value)} characters: at most {limit} are taken",
+            field=field,
+            found=f"{len(value)} characters",
+            expected=f"at most {limit} characters",
+        )
+    return value
