@@ -36,6 +36,7 @@ __all__ = [
     "MessageRecalled",
     "MessageRejected",
     "MessageRequeued",
+    "MessagesForgotten",
     "PolicyAdopted",
     "RecallRefused",
     "SendRefused",
@@ -365,6 +366,17 @@ class DeadLetterPurged(_Event, frozen=True):
     reason: str
 
 
+class MessagesForgotten(_Event, frozen=True):
+    """The live state no longer remembers the oldest of what has ended; the journal does."""
+
+    #: How many ended messages.
+    settled: int
+    #: How many acknowledged messages that were never processed.
+    acknowledged: int
+    #: How many idle threads.
+    threads: int
+
+
 class GamingDetected(_Event, frozen=True):
     """An agent was found to inflate its priorities; its messages count as Info from now on."""
 
@@ -428,6 +440,7 @@ Event: TypeAlias = (
     | MessageDied
     | DeadLetterRedriven
     | DeadLetterPurged
+    | MessagesForgotten
     | GamingDetected
     | GamingCleared
     | DecayRateChanged

@@ -24,6 +24,7 @@ from tocsin.core import (
     queue_manager,
     recall,
     registry,
+    retention,
     sending,
     settlement,
 )
@@ -74,6 +75,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.MessageDied: deadletters.apply_died,
     ev.DeadLetterRedriven: deadletters.apply_redriven,
     ev.DeadLetterPurged: deadletters.apply_purged,
+    ev.MessagesForgotten: retention.apply_forgotten,
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
@@ -117,6 +119,7 @@ class Exchange:
             reply = _DECIDERS[type(command)](turn, command)
         except TocsinError as error:
             reply = error.problem
+        retention.trim(turn)
         return Outcome(reply, turn.events)
 
     def apply(self, event: Event) -> None:
@@ -124,7 +127,6 @@ class Exchange:
         state = self.state
         state.seq += 1
         _APPLIERS[type(event)](state, event)
-        state.forget(event.at)
 
     def replay(self, events: Iterable[Event]) -> None:
         """Rebuild by applying a journal, or the rest of one."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tocsin.core import aging, deadletters, delivery, expiry, queue_manager, registry, settlement
+from tocsin.core import aging, deadletters, delivery, expiry, queue_manager, registry, retention, settlement
 from tocsin.core import events as ev
 from tocsin.core.arming import rearm_all
 from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
@@ -38,13 +38,17 @@ def next_due(state: ProjectState) -> int | None:
     """Return when anything is due."""
     if not state.has_policy:
         return None
-    dues = [due for due in (state.timers.next_due(), queue_manager.idle_due(state)) if due is not None]
+    dues = [
+        due
+        for due in (state.timers.next_due(), queue_manager.idle_due(state), retention.retention_due(state))
+        if due is not None
+    ]
     return min(dues) if dues else None
 
 
 def decide_tick(turn: Turn, command: Tick) -> Ticked:
     """Let what is due happen, up to a limit; the next tick goes on where this one stops."""
-    fired = int(queue_manager.fire_idle(turn))
+    fired = int(queue_manager.fire_idle(turn)) + retention.fire_retention(turn)
     timers, limit = turn.state.timers, turn.policy.limits.timers_per_tick
     for wheel, fire in (
         (timers.receipts, settlement.fire_receipt),

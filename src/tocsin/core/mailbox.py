@@ -12,11 +12,10 @@ alive and the level is swept. Entries are plain integers, so the garbage collect
 """
 
 import heapq
-from collections.abc import Iterator
 
 from tocsin.core.decay import current_importance
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.message import Message
+from tocsin.core.message import Message, State
 from tocsin.core.policy import Decay
 from tocsin.core.priority import Priority
 
@@ -56,6 +55,13 @@ def _key_of(message: Message) -> int:
     return key
 
 
+def _stands(message: Message, level: int, key: int) -> bool:
+    """Tell whether a heap entry is a message's present place."""
+    return (
+        message.state is State.QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
+    )
+
+
 class _Level:
     """The heaps of one priority level."""
 
@@ -86,11 +92,10 @@ class Mailbox:
     def add(self, message: Message) -> None:
         """Put a queued message in its place."""
         level = self._levels[message.level]
-        key = message.key = _key_of(message)
         heap = level.classes.get(_class_of(message))
         if heap is None:
             heap = level.classes[_class_of(message)] = []
-        heapq.heappush(heap, key)
+        heapq.heappush(heap, _key_of(message))
         level.entries += 1
         level.live += 1
         self.depth += 1
@@ -100,20 +105,11 @@ class Mailbox:
         level = self._levels[message.level]
         level.live -= 1
         self.depth -= 1
-        message.key = -1
         if not level.live:
             level.classes.clear()
             level.entries = 0
         elif level.entries > 2 * level.live + _SLACK:
             self._sweep(level)
-
-    def __iter__(self) -> Iterator[Message]:
-        for level in self._levels:
-            seqs = {key & _SEQ_MASK for heap in level.classes.values() for key in heap}
-            for seq in sorted(seqs):
-                message = self._messages.get(seq)
-                if message is not None and message.key >= 0 and message.level == level.number:
-                    yield message
 
     def head(self, now: int, decay: Decay) -> Message | None:
         """Return the message that goes next."""
@@ -137,7 +133,7 @@ class Mailbox:
     def _head(self, level: _Level, heap: list[int]) -> Message | None:
         while heap:
             message = self._messages.get(heap[0] & _SEQ_MASK)
-            if message is not None and message.key == heap[0] and message.level == level.number:
+            if message is not None and _stands(message, level.number, heap[0]):
                 return message
             heapq.heappop(heap)
             level.entries -= 1
@@ -150,7 +146,7 @@ class Mailbox:
             alive = {
                 key
                 for key in classes[name]
-                if (held := messages.get(key & _SEQ_MASK)) and held.key == key and held.level == level.number
+                if (message := messages.get(key & _SEQ_MASK)) is not None and _stands(message, level.number, key)
             }
             if alive:
                 classes[name] = sorted(alive)

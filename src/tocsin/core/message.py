@@ -96,8 +96,6 @@ class Message(msgspec.Struct, gc=False):
     overdue: bool = False
     #: Whether a retry waits for its backoff.
     backing_off: bool = False
-    #: Place in its mailbox, packed.
-    key: int = 0
     ready_at: int = NEVER
     offered_at: int = NEVER
     delivered_at: int = NEVER

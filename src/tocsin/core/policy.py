@@ -318,6 +318,8 @@ class Retention(_Concern, frozen=True):
     thread_idle_s: Seconds
     #: A dead letter is purged after this, seconds.
     dead_s: Seconds
+    #: Forgotten at a time; the maxima above may be exceeded by this many.
+    batch: Count
 
     @cached_property
     def settled_us(self) -> int:

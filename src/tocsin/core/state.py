@@ -19,8 +19,6 @@ from tocsin.core.timers import Timers
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
 
-_ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECALLED})
-
 
 class IdSource(Protocol):
     """Where new ids come from: random in a hub, seeded in a simulation. They are recorded in events."""
@@ -221,34 +219,9 @@ class ProjectState:
         line = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
         line.append((at, message.seq))
 
-    def forget(self, at: int) -> None:
-        """Drop what has been remembered for long enough, or is too much."""
-        retention = self.policy.retention
-        while self.settled and (
-            len(self.settled) > retention.settled_max or self.settled[0][0] + retention.settled_us <= at
-        ):
-            message = self.messages.get(self.settled.popleft()[1])
-            if message is not None and message.state in _ENDED:
-                self._drop(message)
-        while self.acknowledged and (
-            len(self.acknowledged) > retention.acknowledged_max
-            or self.acknowledged[0][0] + retention.acknowledged_us <= at
-        ):
-            message = self.messages.get(self.acknowledged.popleft()[1])
-            if message is not None and message.state is State.ACKNOWLEDGED:
-                self._drop(message)
-        while self.threads and (
-            len(self.threads) > self.policy.limits.threads_max
-            or next(iter(self.threads.values())).last_at + retention.thread_idle_us <= at
-        ):
-            del self.threads[next(iter(self.threads))]
-
     def drop(self, message: Message) -> None:
         """Forget a message at once."""
         self.failures.pop(message.seq, None)
-        self._drop(message)
-
-    def _drop(self, message: Message) -> None:
         del self.messages[message.seq]
         if message.broadcast_id is None:
             del self.ids[message.message_id]

@@ -1,0 +1,18 @@
+"""Ids out of a seed."""
+
+import random
+
+__all__ = ["SeededIds"]
+
+
+class SeededIds:
+    """The same ids for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._count = 0
+
+    def fresh(self, prefix: str, now: int) -> str:
+        """Return an id that was never used."""
+        self._count += 1
+        return f"{prefix}_{now}_{self._count}{self._rng.randrange(16**6):06x}"

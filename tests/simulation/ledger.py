@@ -1,0 +1,177 @@
+"""An independent account of what happened, and what must hold after every step.
+
+The ledger follows the events one by one with an exchange of its own, rebuilt from nothing but encoded events; so each
+check sees the state just before the event, and the live exchange is compared with a rebuilt one at every step. What it
+knows of orders and endings is written down anew here, in the plainest way, not taken from the code under test.
+"""
+
+import msgspec
+
+from tests.simulation.ids import SeededIds
+from tocsin.core import events as ev
+from tocsin.core.admission import levels
+from tocsin.core.events import Event, decode_events, encode_events
+from tocsin.core.exchange import Exchange
+from tocsin.core.message import Message, State
+from tocsin.core.priority import Priority
+from tocsin.core.snapshot import take
+from tocsin.core.state import ProjectState
+
+__all__ = ["Ledger", "Violation", "fingerprint"]
+
+_ENDINGS = {
+    ev.MessageExpired: "expired",
+    ev.MessageRecalled: "recalled",
+    ev.DeadLetterPurged: "purged",
+    ev.MessageDelivered: "delivered",
+    ev.MessageAcknowledged: "acknowledged",
+    ev.MessageProcessed: "processed",
+    ev.MessageDied: "dead",
+}
+_FINAL = ("expired", "recalled", "purged", "processed")
+_REMEMBERED_NO_MORE = (*_FINAL, "delivered", "acknowledged")
+_SLACK = 1e-9
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+def fingerprint(state: ProjectState) -> bytes:
+    """Encode a whole state, for comparing."""
+    return _ENCODER.encode(take(state))
+
+
+def must(condition: bool, promise: str) -> None:
+    if not condition:
+        raise Violation(promise)
+
+
+class Ledger:
+    """What became of every message, and a rebuilt exchange that follows."""
+
+    def __init__(self) -> None:
+        self.shadow = Exchange(SeededIds(0))
+        #: Where each accepted message is, by its sequence number.
+        self.fate: dict[int, str] = {}
+        self.ack_required: dict[int, bool] = {}
+        self.counts: dict[str, int] = {}
+
+    def follow(self, events: list[Event]) -> None:
+        """Check each event against the state before it, then apply it."""
+        for event in decode_events(encode_events(events)):
+            self._check(event)
+            self.shadow.apply(event)
+            self._record(event)
+
+    def _check(self, event: Event) -> None:
+        state = self.shadow.state
+        if isinstance(event, ev.MessageAccepted):
+            known = state.copy_for(event.recipient, event.message_id)
+            must(known is None, f"{event.message_id} was accepted twice for {event.recipient}")
+        elif isinstance(event, ev.MessageOffered):
+            self._check_offer(event, state)
+        elif isinstance(event, ev.MessageDelivered | ev.MessageAcknowledged):
+            fate = self.fate[event.message]
+            must(fate not in _FINAL, f"message {event.message} was {fate}, then {type(event).__name__}")
+
+    def _check_offer(self, event: ev.MessageOffered, state: ProjectState) -> None:
+        message = state.messages[event.message]
+        fate = self.fate[event.message]
+        must(fate == "queued", f"message {event.message} was offered while {fate}")
+        must(event.at < message.expires_at, f"message {event.message} was offered after it expired")
+        must(not message.backing_off, f"message {event.message} was offered during its backoff")
+        session = state.sessions[event.session]
+        must(session.agent == message.recipient, f"message {event.message} was offered to somebody else")
+        must(len(session.in_flight) < session.window, f"session {event.session} was offered more than its window")
+        waiting = [
+            other
+            for other in state.messages.values()
+            if other.recipient == message.recipient and other.state is State.QUEUED and not other.backing_off
+        ]
+        first = min(waiting, key=lambda other: _order(other, event.at, state))
+        must(first.seq == message.seq, f"message {message.seq} was offered before {first.seq}: out of order")
+
+    def _record(self, event: Event) -> None:
+        name = type(event).__name__
+        self.counts[name] = self.counts.get(name, 0) + 1
+        if isinstance(event, ev.MessageAccepted):
+            self.fate[self.shadow.state.seq] = "queued"
+            self.ack_required[self.shadow.state.seq] = event.ack_required
+        elif isinstance(event, ev.MessageOffered):
+            self.fate[event.message] = "offered"
+        elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven):
+            self.fate[event.message] = "queued"
+        elif type(event) in _ENDINGS:
+            self.fate[event.message] = _ENDINGS[type(event)]  # type: ignore[union-attr]
+
+    def check_state(self, live: ProjectState, now: int) -> None:
+        """Check what must hold between steps."""
+        must(fingerprint(self.shadow.state) == fingerprint(live), "a rebuilt exchange differs from the live one")
+        for seq, fate in self.fate.items():
+            if seq not in live.messages:
+                gone = fate in _REMEMBERED_NO_MORE and not (fate == "delivered" and self.ack_required[seq])
+                must(gone, f"message {seq} disappeared while {fate}")
+            else:
+                must(live.messages[seq].state == fate, f"message {seq} is {live.messages[seq].state}, not {fate}")
+        for message in live.messages.values():
+            stamps = (message.delivered_at, message.expired_at, message.recalled_at)
+            must(sum(map(bool, stamps)) <= 1, f"message {message.seq} has more than one terminal stamp")
+        self._check_mailboxes(live, now)
+        self._check_allowances(live, now)
+
+    def _check_mailboxes(self, live: ProjectState, now: int) -> None:
+        waiting: dict[str, list[Message]] = {name: [] for name in live.agents}
+        for message in live.messages.values():
+            if message.state is State.QUEUED and not message.backing_off:
+                waiting[message.recipient].append(message)
+        for name, agent in live.agents.items():
+            queued = waiting[name]
+            must(agent.mailbox.depth == len(queued), f"the mailbox of {name} counts wrong")
+            by_level = tuple(sum(message.level == level for message in queued) for level in Priority)
+            must(agent.mailbox.depths() == by_level, f"the levels of {name} count wrong")
+            head = agent.mailbox.head(now, live.policy.decay)
+            if queued:
+                first = min(queued, key=lambda message: _order(message, now, live))
+                must(head is not None and head.seq == first.seq, f"the mailbox of {name} is out of order")
+            else:
+                must(head is None, f"the mailbox of {name} offers what is not queued")
+
+    def _check_allowances(self, live: ProjectState, now: int) -> None:
+        policy = live.policy
+        for name, agent in live.agents.items():
+            multiplier = policy.roles[agent.role].quota_multiplier
+            if multiplier is None:
+                continue
+            caps = (policy.bucket.capacity, policy.quotas.critical.cap, policy.quotas.blocking.cap)
+            for level, cap in zip(levels(agent, policy, now), caps, strict=True):
+                must(0 <= level <= cap * multiplier + _SLACK, f"an allowance of {name} is {level}, its cap {cap}")
+            must(min(agent.tokens, agent.critical_quota, agent.blocking_quota) >= 0, f"{name} owes tokens")
+
+    def check_bound(self, live: ProjectState, now: int) -> None:
+        """Check, after a tick that left nothing due, that no message waits longer than aging allows."""
+        aging = live.policy.aging
+        if not aging.enabled:
+            return
+        late = live.policy.timers.granularity_us
+        for message in live.messages.values():
+            if message.state is State.QUEUED and message.level != Priority.DIRECTOR_OVERRIDE:
+                over = now - message.enqueued_at > aging.bound_us(message.priority) + late
+                must(message.overdue or not over, f"message {message.seq} waits longer than the aging bound")
+
+    def check_ended(self, live: ProjectState) -> None:
+        """Check, after everybody has caught up, that every message has ended."""
+        for seq, fate in self.fate.items():
+            open_still = fate in ("queued", "offered") or (fate == "delivered" and self.ack_required[seq])
+            must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")
+
+
+def _order(message: Message, now: int, state: ProjectState) -> tuple[float, ...]:
+    """Restate DESIGN's delivery order: level, overdue, current importance, attempts, age."""
+    if message.overdue:
+        return (-message.level, 0, 0, 0, message.seq)
+    intervals = (now - message.enqueued_at) / state.policy.decay.interval_us
+    importance = message.importance * (1 - message.decay_rate * intervals)
+    return (-message.level, 1, -importance, message.attempts, message.seq)

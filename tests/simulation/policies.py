@@ -1,0 +1,62 @@
+"""Policies with numbers so small that a short run meets every limit and every timer."""
+
+import random
+from typing import Any
+
+from tocsin.core.policy import Policy, document_of, policy_from
+from tocsin.policies import default_policy
+
+__all__ = ["drawn_policy"]
+
+#: For each field that is worth varying, what to draw from.
+CHOICES: dict[str, list[Any]] = {
+    "limits.mailbox_depth_max": [3, 20, 1000],
+    "limits.sessions_per_agent_max": [1, 3],
+    "limits.broadcast_recipients_max": [2, 1000],
+    "limits.drain_bytes_max": [200, 100_000],
+    "limits.threads_max": [2, 1000],
+    "limits.dead_letters_max": [2, 100],
+    "limits.timers_per_tick": [1, 3, 256],
+    "limits.agents_max": [6, 100],
+    "bucket.capacity": [30, 1000],
+    "bucket.refill_per_s": [1, 100],
+    "quotas.critical.refill_per_s": [0.1, 2],
+    "gaming.messages_min": [2, 5],
+    "gaming.window_s": [10, 60],
+    "sessions.stale_after_s": [5, 60],
+    "sessions.lapse_after_s": [90, 600],
+    "sessions.heartbeat_record_s": [0, 1],
+    "delivery.channel_retries_max": [0, 1, 3],
+    "delivery.window_default": [1, 4, 32],
+    "aging.enabled": [True, True, True, False],
+    "aging.threshold_s": [3, 20, 60],
+    "aging.boost_levels": [1, 1, 2],
+    "decay.stale_threshold": [0, 1, 3],
+    "queue_manager.latency_high_s": [2, 30],
+    "queue_manager.latency_low_s": [0.5, 1.5],
+    "queue_manager.cooldown_s": [1, 10],
+    "queue_manager.window_s": [10, 60],
+    "queue_manager.samples_min": [1, 5],
+    "queue_manager.samples_max": [5, 50],
+    "sweeper.interval_s": [1, 60],
+    "retention.settled_s": [5, 3600],
+    "retention.settled_max": [3, 1000],
+    "retention.acknowledged_s": [3600, 7200],
+    "retention.acknowledged_max": [2, 1000],
+    "retention.thread_idle_s": [10, 3600],
+    "retention.dead_s": [30, 3600],
+    "retention.batch": [1, 3, 64],
+    "routing.enforce_direction": [True, False],
+}
+
+
+def drawn_policy(rng: random.Random) -> Policy:
+    """Draw a policy."""
+    document = document_of(default_policy())
+    for path, choices in CHOICES.items():
+        *parents, field = path.split(".")
+        place = document
+        for parent in parents:
+            place = place[parent]
+        place[field] = rng.choice(choices)
+    return policy_from(document)

@@ -1,0 +1,455 @@
+"""A random team at work: who does what next, out of one seed.
+
+A world draws an action, gives the live exchange the command, lets the ledger follow the events and checks everything.
+Agents forget to confirm, confirm twice or late, send again, vanish and come back; clocks jump; the exchange is thrown
+away and rebuilt from the journal, or from a snapshot, at any time.
+"""
+
+import json
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from tests.simulation.ids import SeededIds
+from tests.simulation.ledger import Ledger, Violation, fingerprint
+from tests.simulation.policies import drawn_policy
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM, Caller, Command, Reply
+from tocsin.core.envelope import iso, parse_envelope
+from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.events import Event, decode_events, encode_events
+from tocsin.core.exchange import Exchange
+from tocsin.core.message import State
+from tocsin.core.policy import document_of
+from tocsin.core.snapshot import Snapshot, restore, take
+
+__all__ = ["World"]
+
+_SECOND = 1_000_000
+_START = 1_762_940_000 * _SECOND
+_ROLES = ("director", "human", "primary", "primary", "primary", "clone", "clone")
+_TYPES = ("Manager", "Implementation", "Implementation", "AdHoc")
+_SIGNALS = (
+    "Blocker",
+    "Question",
+    "ReviewRequested",
+    "TaskAssigned",
+    "TaskCompleted",
+    "StatusUpdate",
+    "Acknowledgment",
+    "MasterPreempted",
+    "PeerJoined",
+    "PeerLeft",
+)
+_OLD_PRIORITIES = ("HIGH", "NORMAL", "LOW")
+_PRIORITIES = (None, "Info", "Info", "Coordinate", "Blocking", "Critical", "DirectorOverride", "ASK", "LOW")
+_HISTORY = 30
+
+
+class World:
+    """One seeded run."""
+
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.now = self.latest = _START
+        self.steps = 0
+        self.exchange = Exchange(SeededIds(seed))
+        self.ledger = Ledger()
+        #: Every event so far, as batches on disk.
+        self.journal: list[bytes] = []
+        #: Fingerprints of the state by number of batches, for rebuilding prefixes.
+        self.milestones: dict[int, bytes] = {}
+        self.callers: dict[str, Caller] = {}
+        self.types: dict[str, str] = {}
+        self.sent: list[tuple[str, bytes]] = []
+        self.story: list[str] = []
+        self.last_events: list[Event] = []
+        self._tell = tell
+        self._serial = 0
+        self.policy = drawn_policy(self.rng)
+        self.ask(cmd.AdoptPolicy(document_of(self.policy), "start"), SYSTEM)
+        for _ in range(self.rng.randint(2, 7)):
+            self.join()
+
+    def step(self) -> None:
+        """Do one random thing and check everything."""
+        self.steps += 1
+        self.now += self.rng.choice((0, 1, 1000, 20_000, 300_000, _SECOND, 3 * _SECOND))
+        actions, weights = zip(*_ACTIONS, strict=True)
+        self.rng.choices(actions, weights)[0](self)
+        try:
+            self.ledger.check_state(self.exchange.state, self.now)
+        except Violation as violation:
+            raise self.failure(violation) from violation
+        if self.steps % 10 == 0:
+            self.milestones[len(self.journal)] = fingerprint(self.exchange.state)
+
+    def failure(self, error: BaseException) -> Violation:
+        """Say what broke and how to see it again."""
+        story = "\n".join(self.story[-_HISTORY:])
+        return Violation(
+            f"{error}\nseed {self.seed}, step {self.steps}; the last things that happened:\n{story}\n"
+            f"see it again with: make simulate SEED={self.seed} STEPS={self.steps}"
+        )
+
+    def ask(self, command: Command, caller: Caller) -> Reply:
+        """Give the live exchange a command, and let the ledger follow."""
+        self.latest = max(self.latest, self.now)
+        outcome = self.exchange.handle(command, caller, self.now)
+        events = self.last_events = outcome.events
+        names = ", ".join(type(event).__name__ for event in events) or "nothing"
+        answer = outcome.reply.code if isinstance(outcome.reply, Problem) else type(outcome.reply).__name__
+        line = f"{self.steps:6} {iso(self.now)} {caller.agent}: {type(command).__name__} → {answer} [{names}]"
+        self.story.append(line)
+        del self.story[:-_HISTORY]
+        if self._tell is not None:
+            self._tell(line)
+        for delivery in self.exchange.deliveries(events):
+            parse_envelope(delivery.envelope, self.policy.limits.message_bytes_max)
+        if events:
+            self.journal.append(encode_events(events))
+            try:
+                self.ledger.follow(events)
+            except Violation as violation:
+                raise self.failure(violation) from violation
+        return outcome.reply
+
+    def somebody(self) -> Caller:
+        """Draw an agent that once joined."""
+        return self.callers[self.rng.choice(list(self.callers))]
+
+    def join(self) -> None:
+        """Let a new agent join, or a known one come back with other abilities."""
+        if not self.callers or (len(self.callers) < 9 and self.rng.random() < 0.8):
+            name = f"agent_{len(self.callers)}"
+            self.callers[name] = Caller(name, self.rng.choice(_ROLES))
+            self.types[name] = self.rng.choice(_TYPES)
+        else:
+            name = self.somebody().agent
+        versions = self.rng.choice((("1.0.0",), ("1.0.0", "1.1.0"), ("1.1.0",), ("1.1.0", "2.0.0")))
+        capabilities = self.rng.choice(((), (), (), ("STATE_SYNC", "ERROR_REPORT", "StatusUpdate")))
+        if self.rng.random() < 0.05:
+            versions = ("2.0.0",)
+        self.ask(cmd.RegisterAgent(self.types[name], versions, capabilities), self.callers[name])
+
+    def retire(self) -> None:
+        """Let somebody leave for good, or try to throw somebody out."""
+        agent = self.somebody().agent
+        self.ask(cmd.RetireAgent(agent, "simulated"), self.callers[self.rng.choice([agent, self.somebody().agent])])
+
+    def change_role(self) -> None:
+        """Hand somebody a token with another role."""
+        name = self.somebody().agent
+        self.callers[name] = Caller(name, self.rng.choice(_ROLES))
+
+    def attach(self) -> None:
+        """Open a session."""
+        kind = self.rng.choice(("push", "push", "piggyback", "piggyback", "daemon", "carrier pigeon"))
+        self.ask(cmd.OpenSession(kind, self.rng.choice((None, 1, 2, 8))), self.somebody())
+
+    def beat(self) -> None:
+        """Let sessions show life; now and then one that is not the caller's."""
+        for name, session in list(self.exchange.state.sessions.items()):
+            caller = self.callers[session.agent] if self.rng.random() < 0.95 else self.somebody()
+            if self.rng.random() < 0.8:
+                self.ask(cmd.Heartbeat(name), caller)
+
+    def detach(self) -> None:
+        """Close a session, in order or by vanishing."""
+        sessions = list(self.exchange.state.sessions.values())
+        if sessions:
+            session = self.rng.choice(sessions)
+            self.ask(cmd.CloseSession(session.session), self.callers[session.agent])
+
+    def send(self) -> None:
+        """Send something new."""
+        sender = self.somebody()
+        self.submit(sender, self.envelope(sender))
+
+    def burst(self) -> None:
+        """Send much, as an agent that floods."""
+        sender = self.somebody()
+        for _ in range(self.rng.randint(3, 12)):
+            self.submit(sender, self.envelope(sender))
+
+    def send_again(self) -> None:
+        """Send what was sent before: the same, or other content under the same id."""
+        if not self.sent:
+            return
+        sender, data = self.rng.choice(self.sent[-40:])
+        if self.rng.random() < 0.3:
+            changed = json.loads(data)
+            changed["payload"]["note"] = "other"
+            data = json.dumps(changed).encode()
+        caller = self.callers[sender] if self.rng.random() < 0.9 else self.somebody()
+        self.submit(caller, data, new=False)
+
+    def submit(self, caller: Caller, data: bytes, *, new: bool = True) -> None:
+        """Give bytes to the exchange as a gateway does."""
+        try:
+            envelope = parse_envelope(data, self.policy.limits.message_bytes_max)
+        except TocsinError as error:
+            raise self.failure(error) from error
+        before = self.exchange.state.ids.keys() | self.exchange.state.broadcasts.keys()
+        self.ask(cmd.Send(envelope), caller)
+        news = [event for event in self.last_events if not isinstance(event, ev.MessagesForgotten)]
+        if envelope.message_id in before and news:
+            raise self.failure(Violation(f"{envelope.message_id} was sent again and changed something"))
+        if new:
+            self.sent.append((caller.agent, data))
+
+    def envelope(self, sender: Caller) -> bytes:
+        """Write a random message."""
+        self._serial += 1
+        rng = self.rng
+        version = rng.choice(("1.0.0", "1.1.0", "1.1.0"))
+        kinds: tuple[str, ...] = (*_PAYLOADS, "CUSTOM_THING") if version == "1.0.0" else (*_PAYLOADS, *_SIGNALS)
+        kind = rng.choice(kinds)
+        receiver = rng.choice([*self.callers, *self.callers, "nobody", "*"])
+        message: dict[str, object] = {
+            "version": version,
+            "messageId": f"msg_{self.now}_{self._serial}",
+            "timestamp": iso(self.now),
+            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
+            "receiver": {"agentId": receiver, "type": rng.choice(("*", "*", self.types.get(receiver, "AdHoc")))},
+            "messageType": kind,
+            "payload": self.payload(kind, sender),
+        }
+        priority = rng.choice(_OLD_PRIORITIES if version == "1.0.0" else _PRIORITIES)
+        if priority is not None:
+            message["priority"] = priority
+        correlation = self.correlation(kind, message["payload"])
+        if correlation is not None:
+            message["correlationId"] = correlation
+        if rng.random() < 0.4:
+            message["metadata"] = {"ttl": rng.choice((0.5, 2, 30, 600)), "colour": "blue"}
+        if version == "1.1.0" and rng.random() < 0.4:
+            message["qos"] = {
+                "deliveryClass": rng.choice(("sync", "async", "async")),
+                "importance": rng.randint(1, 10),
+                "decayRate": rng.choice((0.0, 0.0, 0.01, 0.5, 1.0)),
+            }
+        return msgspec.json.encode(message)
+
+    def payload(self, kind: str, sender: Caller) -> object:
+        """Write a payload that fits its type."""
+        if kind in ("ACK", "NACK"):
+            mine = [m.message_id for m in self.exchange.state.messages.values() if m.recipient == sender.agent]
+            about = self.rng.choice(mine) if mine else "msg_none_0"
+            if kind == "ACK":
+                status = self.rng.choice(("received", "queued", "processed"))
+                return {"acknowledgedMessageId": about, "status": status, "timestamp": iso(self.now)}
+            retry = self.rng.random() < 0.5
+            return {"rejectedMessageId": about, "reason": "no", "timestamp": iso(self.now), "canRetry": retry}
+        if kind == "TASK_UPDATE":
+            return {"taskId": "t", "status": self.rng.choice(("in_progress", "completed", "failed")), "progress": 0.5}
+        return dict(_PAYLOADS.get(kind, {"text": "x" * self.rng.choice((0, 10, 300))}))
+
+    def correlation(self, kind: str, payload: object) -> str | None:
+        """Choose a correlationId, mostly one that fits."""
+        rng, state = self.rng, self.exchange.state
+        if isinstance(payload, dict) and kind in ("ACK", "NACK"):
+            about = payload.get("acknowledgedMessageId") or payload.get("rejectedMessageId")
+            known = [m.correlation_id for m in state.messages.values() if m.message_id == about and m.correlation_id]
+            return known[0] if known and rng.random() < 0.8 else str(about)
+        if kind == "TASK_UPDATE" and state.threads and rng.random() < 0.9:
+            return rng.choice(list(state.threads))
+        if kind in ("TASK_ASSIGNMENT", "HANDOFF_REQUEST") and rng.random() < 0.9:
+            return f"req_{self._serial}"
+        if state.threads and rng.random() < 0.4:
+            return rng.choice(list(state.threads))
+        return rng.choice((None, f"req_{self._serial}"))
+
+    def drain(self) -> None:
+        """Let a session take what waits."""
+        sessions = list(self.exchange.state.sessions.values())
+        if sessions:
+            session = self.rng.choice(sessions)
+            self.ask(cmd.Drain(session.session, self.rng.choice((1, 2, 10, 500))), self.callers[session.agent])
+
+    def confirm(self) -> None:
+        """Confirm receipts: some, twice, late, or of what is somebody else's."""
+        caller = self.somebody()
+        known = [m.message_id for m in self.exchange.state.messages.values() if m.recipient == caller.agent]
+        if self.rng.random() < 0.1:
+            known += [m.message_id for m in self.exchange.state.messages.values()]
+        some = tuple(self.rng.sample(known, min(len(known), self.rng.randint(0, 6))))
+        self.ask(cmd.Confirm(some), caller)
+
+    def settle(self) -> None:
+        """Acknowledge, reject or finish something."""
+        caller = self.somebody()
+        known = [m for m in self.exchange.state.messages.values() if m.recipient == caller.agent]
+        interesting = [m for m in known if m.state in (State.OFFERED, State.DELIVERED, State.ACKNOWLEDGED)]
+        message_id = self.rng.choice(interesting or known).message_id if known else "msg_none_0"
+        command: Command = self.rng.choice(
+            (
+                cmd.Acknowledge(message_id),
+                cmd.Acknowledge(message_id, "processed"),
+                cmd.Reject(message_id, "cannot", "E_TASK_004", can_retry=True),
+                cmd.Reject(message_id, "will not", "E_TASK_001", can_retry=False),
+                cmd.MarkProcessed(message_id),
+            )
+        )
+        self.ask(command, caller)
+
+    def recall(self) -> None:
+        """Recall something: the caller's own, mostly."""
+        messages = list(self.exchange.state.messages.values())
+        if not messages:
+            return
+        message = self.rng.choice(messages)
+        caller = self.callers.get(message.sender) if self.rng.random() < 0.9 else self.somebody()
+        self.ask(cmd.Recall(message.message_id), caller or self.somebody())
+
+    def redrive(self) -> None:
+        """Redrive dead letters."""
+        dead = [self.exchange.state.messages[seq].message_id for seq in self.exchange.state.dead]
+        chosen = tuple(self.rng.sample(dead, min(3, len(dead)))) or ("msg_none_0",)
+        self.ask(cmd.Redrive(chosen), self.somebody())
+
+    def tick(self) -> None:
+        """Let what is due happen, on time or late."""
+        due = self.exchange.next_due()
+        if due is not None and self.rng.random() < 0.7 and due > self.now:
+            self.now = due
+        self.tick_all()
+
+    def tick_all(self) -> None:
+        """Tick until nothing is due, and hold the exchange to its aging bound."""
+        for _ in range(10_000):
+            self.ask(cmd.Tick(), SYSTEM)
+            due = self.exchange.next_due()
+            if due is None or due > self.now:
+                break
+        else:
+            raise self.failure(Violation("something is due for ever"))
+        try:
+            self.ledger.check_bound(self.exchange.state, self.now)
+        except Violation as violation:
+            raise self.failure(violation) from violation
+
+    def lone_tick(self) -> None:
+        """Tick once, with more left due."""
+        self.ask(cmd.Tick(), SYSTEM)
+
+    def jump(self) -> None:
+        """Let the clock jump, forwards or backwards."""
+        self.now += self.rng.choice((-3600, -30, -1, 45, 600, 5000, 100_000)) * _SECOND
+
+    def change_policy(self) -> None:
+        """Adopt another policy, as one who may or one who may not."""
+        policy = drawn_policy(self.rng)
+        caller = self.rng.choice((SYSTEM, self.somebody()))
+        reply = self.ask(cmd.AdoptPolicy(document_of(policy), "simulated"), caller)
+        if isinstance(reply, cmd.Adopted):
+            self.policy = policy
+
+    def rebuild(self) -> None:
+        """Throw the exchange away and rebuild it from the journal."""
+        rebuilt = Exchange(SeededIds(self.rng.randrange(2**32)))
+        for batch in self.journal:
+            rebuilt.replay(decode_events(batch))
+        self.replace(rebuilt, "the journal")
+
+    def rebuild_prefix(self) -> None:
+        """Rebuild an earlier state from a prefix of the journal."""
+        if not self.milestones:
+            return
+        length = self.rng.choice(list(self.milestones))
+        rebuilt = Exchange(SeededIds(0))
+        for batch in self.journal[:length]:
+            rebuilt.replay(decode_events(batch))
+        if fingerprint(rebuilt.state) != self.milestones[length]:
+            raise self.failure(Violation(f"the first {length} batches do not rebuild the state of then"))
+
+    def restore(self) -> None:
+        """Go on from a snapshot of the present."""
+        data = msgspec.msgpack.encode(take(self.exchange.state))
+        state = restore(msgspec.msgpack.decode(data, type=Snapshot))
+        self.replace(Exchange(SeededIds(self.rng.randrange(2**32)), state), "a snapshot")
+
+    def replace(self, rebuilt: Exchange, source: str) -> None:
+        """Let a rebuilt exchange take over."""
+        if fingerprint(rebuilt.state) != fingerprint(self.exchange.state):
+            raise self.failure(Violation(f"an exchange rebuilt from {source} differs"))
+        self.exchange = rebuilt
+
+    def finish(self) -> None:
+        """Let everybody catch up, and check that every message ends."""
+        state = self.exchange.state
+        self.now = max(self.now, self.latest)
+        for _ in range(40):
+            for name in list(state.agents):
+                caller = self.callers[name] = Caller(name, state.agents[name].role)
+                if not state.agents[name].sessions:
+                    self.ask(cmd.OpenSession("piggyback", 1000), caller)
+                session = next(iter(state.agents[name].sessions), None)
+                if session is not None:
+                    self.ask(cmd.Drain(session, 500), caller)
+                here = [m for m in state.messages.values() if m.recipient == name]
+                arrived = tuple(m.message_id for m in here if m.state is State.OFFERED)
+                self.ask(cmd.Confirm(arrived[:500]), caller)
+                for message in here:
+                    if message.ack_required and message.state is State.DELIVERED:
+                        self.ask(cmd.Acknowledge(message.message_id), caller)
+            self.now += 61 * _SECOND
+            self.tick_all()
+        self.ledger.check_state(state, self.now)
+        self.ledger.check_ended(state)
+
+
+_PAYLOADS: dict[str, dict[str, object]] = {
+    "TASK_ASSIGNMENT": {
+        "taskId": "t",
+        "taskRef": "Task",
+        "taskDescription": "Do it",
+        "memoryLogPath": "log.md",
+        "executionType": "single-step",
+    },
+    "TASK_UPDATE": {},
+    "STATE_SYNC": {
+        "entityType": "task",
+        "entityId": "t",
+        "operation": "update",
+        "state": {},
+        "syncTimestamp": "2025-11-12T10:30:00.000Z",
+    },
+    "ERROR_REPORT": {"errorType": "SystemError", "errorMessage": "broken", "severity": "low"},
+    "HANDOFF_REQUEST": {
+        "taskId": "t",
+        "reason": "load_balancing",
+        "sourceAgent": {"agentId": "a", "type": "AdHoc"},
+        "targetAgent": {"agentId": "b", "type": "AdHoc"},
+        "handoffContext": {},
+    },
+    "ACK": {},
+    "NACK": {},
+}
+
+_ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
+    (World.send, 30),
+    (World.burst, 3),
+    (World.send_again, 4),
+    (World.drain, 14),
+    (World.confirm, 8),
+    (World.settle, 14),
+    (World.tick, 10),
+    (World.lone_tick, 3),
+    (World.beat, 6),
+    (World.attach, 6),
+    (World.detach, 2),
+    (World.recall, 4),
+    (World.redrive, 2),
+    (World.join, 1.5),
+    (World.retire, 0.3),
+    (World.change_role, 0.2),
+    (World.jump, 0.6),
+    (World.change_policy, 0.4),
+    (World.rebuild, 0.4),
+    (World.rebuild_prefix, 0.3),
+    (World.restore, 0.6),
+)
