@@ -24,11 +24,12 @@ __all__ = ["Mailbox", "rank"]
 _SEQ_BITS = 48
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _ATTEMPT_BITS = 12
-_ATTEMPTS_MASK = (1 << _ATTEMPT_BITS) - 1
 _TIME_SHIFT = _SEQ_BITS + _ATTEMPT_BITS
 #: Later than any clock: what newest-first counts down from, microseconds.
 _END_OF_TIME = 1 << 56
+#: The class of overdue messages, and the attempts that their keys pretend, so that no other key is theirs.
 _OVERDUE = -1
+_OVERDUE_ATTEMPTS = (1 << _ATTEMPT_BITS) - 1
 #: A level is swept once it holds this many dead entries more than live ones.
 _SLACK = 64
 
@@ -48,8 +49,8 @@ def _class_of(message: Message) -> float:
 
 def _key_of(message: Message) -> int:
     if message.overdue:
-        return message.seq
-    key = (min(message.attempts, _ATTEMPTS_MASK) << _SEQ_BITS) | message.seq
+        return (_OVERDUE_ATTEMPTS << _SEQ_BITS) | message.seq
+    key = (min(message.attempts, _OVERDUE_ATTEMPTS - 1) << _SEQ_BITS) | message.seq
     if message.decay_rate:
         key |= (_END_OF_TIME - message.enqueued_at) << _TIME_SHIFT
     return key

@@ -1,0 +1,131 @@
+"""Bugs that the simulator found, each as the smallest story that shows it."""
+
+import msgspec
+
+from tests.simulation.ids import SeededIds
+from tocsin.core import commands as cmd
+from tocsin.core.commands import SYSTEM, Caller, Command, Reply
+from tocsin.core.contracts import DeliveryClass
+from tocsin.core.envelope import iso, parse_envelope
+from tocsin.core.exchange import Exchange
+from tocsin.core.mailbox import Mailbox
+from tocsin.core.message import Message, PublishPath, RecipientState, State
+from tocsin.core.policy import document_of
+from tocsin.core.snapshot import take
+from tocsin.policies import default_policy, parse_policy
+
+_SECOND = 1_000_000
+_BOSS = Caller("boss", "director")
+_DOER = Caller("doer", "primary")
+
+
+class _Story:
+    def __init__(self, policy: str = "") -> None:
+        self.exchange = Exchange(SeededIds(1))
+        self.now = 1_762_940_000 * _SECOND
+        self.count = 0
+        self.ask(cmd.AdoptPolicy(document_of(parse_policy(policy)), "start"), SYSTEM)
+        for caller in (_BOSS, _DOER):
+            self.ask(cmd.RegisterAgent("AdHoc", ("1.1.0",)), caller)
+
+    def ask(self, command: Command, caller: Caller) -> Reply:
+        return self.exchange.handle(command, caller, self.now).reply
+
+    def send(self, message_type: str = "StatusUpdate", **more: object) -> str:
+        self.count += 1
+        message_id = f"msg_{self.count}_x"
+        envelope = {
+            "version": "1.1.0",
+            "messageId": message_id,
+            "timestamp": iso(self.now),
+            "sender": {"agentId": "boss", "type": "AdHoc"},
+            "receiver": {"agentId": "doer", "type": "*"},
+            "messageType": message_type,
+            "payload": {},
+            **more,
+        }
+        reply = self.ask(cmd.Send(parse_envelope(msgspec.json.encode(envelope), 1 << 20)), _BOSS)
+        assert isinstance(reply, cmd.Receipt)
+        return message_id
+
+    def attach(self, kind: str = "piggyback") -> str:
+        reply = self.ask(cmd.OpenSession(kind), _DOER)
+        assert isinstance(reply, cmd.SessionReady)
+        return reply.session
+
+
+def test_a_decaying_message_fits_a_snapshot() -> None:
+    story = _Story()
+    story.send(qos={"decayRate": 0.5, "importance": 9})
+    assert msgspec.msgpack.encode(take(story.exchange.state))
+
+
+def test_nothing_is_forgotten_in_the_middle_of_a_decision() -> None:
+    story = _Story("retention: {settled_s: 5, batch: 1}")
+    session = story.attach()
+    message_id = story.send()
+    story.ask(cmd.Drain(session, 10), _DOER)
+    story.ask(cmd.Confirm((message_id,)), _DOER)
+    story.now += 60 * _SECOND
+    reply = story.ask(cmd.Reject(message_id, "late", can_retry=False), _DOER)
+    assert reply == cmd.Rejected(message_id, State.DEAD)
+
+
+def test_a_redriven_message_leaves_its_overdue_place() -> None:
+    """Its old entry among the overdue passed for its new place, and hid the overdue behind it."""
+    decay = default_policy().decay
+    messages: dict[int, Message] = {}
+    mailbox = Mailbox(messages)
+    redriven, overdue = _message(1), _message(2)
+    for message in (redriven, overdue):
+        messages[message.seq] = message
+        message.overdue = True
+        mailbox.add(message)
+    mailbox.remove(redriven)
+    redriven.overdue = False
+    mailbox.add(redriven)
+    assert mailbox.head(0, decay) is overdue
+
+
+def test_aging_catches_up_when_a_new_policy_boosts_faster() -> None:
+    story = _Story("aging: {boost_levels: 1}")
+    story.send("TaskAssigned")
+    message = next(iter(story.exchange.state.messages.values()))
+    for _ in range(2):
+        story.now += 61 * _SECOND
+        story.ask(cmd.Tick(), SYSTEM)
+    assert not message.overdue
+    story.ask(cmd.AdoptPolicy(document_of(parse_policy("aging: {boost_levels: 2}")), "faster"), SYSTEM)
+    story.now += _SECOND
+    story.ask(cmd.Tick(), SYSTEM)
+    assert message.overdue
+
+
+def _message(seq: int) -> Message:
+    return Message(
+        seq=seq,
+        message_id=f"msg_{seq}_x",
+        sender="boss",
+        recipient="doer",
+        type="StatusUpdate",
+        priority=3,
+        level=3,
+        requested=3,
+        importance=5,
+        decay_rate=0.0,
+        delivery_class=DeliveryClass.ASYNC,
+        ack_required=False,
+        state=State.QUEUED,
+        created_at=0,
+        enqueued_at=0,
+        expires_at=_SECOND,
+        sent_at=0,
+        version="1.1.0",
+        payload=b"{}",
+        metadata=b"{}",
+        correlation_id=None,
+        broadcast_id=None,
+        recipient_state=RecipientState.OFFLINE,
+        publish_path=PublishPath.QUEUED,
+        resolved_session=None,
+    )

@@ -1,0 +1,69 @@
+"""A short run of the simulator in every test run; `TOCSIN_SOAK=1` makes it long, `make simulate` endless."""
+
+import os
+
+import pytest
+
+from tests.simulation.ledger import Ledger, Violation
+from tests.simulation.world import World
+from tocsin.core import events as ev
+
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+SEEDS = range(400) if SOAK else range(24)
+STEPS = 3000 if SOAK else 800
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_promise_holds(seed: int) -> None:
+    world = World(seed)
+    for _ in range(STEPS):
+        world.step()
+    world.finish()
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, second = World(7), World(7)
+    for _ in range(300):
+        first.step()
+        second.step()
+    assert first.journal == second.journal
+
+
+def test_a_run_meets_every_kind_of_event() -> None:
+    seen: set[str] = set()
+    for seed in range(24):
+        world = World(seed)
+        for _ in range(400):
+            world.step()
+        seen |= world.ledger.counts.keys()
+    assert seen == {kind.__name__ for kind in ev.EVENT_TYPES}
+
+
+def test_the_ledger_notices_a_delivery_after_recall() -> None:
+    """A check that cannot fail proves nothing: hand the ledger a broken history."""
+    world = World(3)
+    while not world.ledger.counts.get("MessageRecalled"):
+        world.step()
+    recalled = next(seq for seq, fate in world.ledger.fate.items() if fate == "recalled")
+    with pytest.raises(Violation, match="was recalled, then"):
+        world.ledger.follow([ev.MessageDelivered(world.now, recalled, "receipt")])
+
+
+def test_the_ledger_notices_a_lost_message() -> None:
+    world = World(3)
+    while "queued" not in world.ledger.fate.values():
+        world.step()
+    lost = next(seq for seq, fate in world.ledger.fate.items() if fate == "queued")
+    for exchange in (world.exchange, world.ledger.shadow):
+        state = exchange.state
+        state.drop(state.messages[lost])
+    with pytest.raises(Violation, match="disappeared while queued"):
+        world.ledger.check_state(world.exchange.state, world.now)
+
+
+def test_the_ledger_notices_a_state_that_no_event_explains() -> None:
+    world = World(3)
+    ledger: Ledger = world.ledger
+    next(iter(world.exchange.state.agents.values())).tokens += 1
+    with pytest.raises(Violation, match="differs from the live one"):
+        ledger.check_state(world.exchange.state, world.now)
