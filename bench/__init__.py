@@ -1,0 +1,1 @@
+"""Figures: what things cost, printed and never asserted."""

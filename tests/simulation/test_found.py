@@ -120,7 +120,6 @@ def _message(seq: int) -> Message:
         enqueued_at=0,
         expires_at=_SECOND,
         sent_at=0,
-        version="1.1.0",
         payload=b"{}",
         metadata=b"{}",
         correlation_id=None,

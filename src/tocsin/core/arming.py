@@ -8,7 +8,6 @@ from tocsin.core.decay import stale_at
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.lifecycle import advance
 from tocsin.core.message import Message, State
-from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState, Session
 
@@ -80,29 +79,30 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
 
 def receipt_due(state: ProjectState, message: Message) -> int:
     """Return by when an offer must be confirmed."""
-    return message.offered_at + microseconds(receipt_timeout_s(state, message))
+    return message.offered_at + receipt_timeout_us(state, message)
 
 
-def receipt_timeout_s(state: ProjectState, message: Message) -> float:
+def receipt_timeout_us(state: ProjectState, message: Message) -> int:
     """Return how long an offer may stay unconfirmed: for a push, the contract's time where no ACK is awaited."""
     if message.session is None:
         raise InvariantViolation(f"message {message.seq} is offered to no session")
     session = state.session(message.session)
-    contract = state.contract(message)
-    if session.pushes and contract.timeout_s is not None and not message.ack_required:
-        return contract.timeout_s
-    return state.policy.delivery.receipt_timeout_s[session.kind]
+    if session.pushes and not message.ack_required:
+        timeout_us = state.contract(message).timeout_us
+        if timeout_us is not None:
+            return timeout_us
+    return state.policy.delivery.receipt_timeout_us[session.kind]
 
 
 def ack_due(state: ProjectState, message: Message) -> int:
     """Return by when a delivery must be acknowledged."""
-    return message.delivered_at + microseconds(ack_timeout_s(state, message))
+    return message.delivered_at + ack_timeout_us(state, message)
 
 
-def ack_timeout_s(state: ProjectState, message: Message) -> float:
+def ack_timeout_us(state: ProjectState, message: Message) -> int:
     """Return how long a delivery may stay unacknowledged."""
-    timeout_s = state.contract(message).timeout_s
-    return timeout_s if timeout_s is not None else state.policy.delivery.receipt_timeout_s["push"]
+    timeout_us = state.contract(message).timeout_us
+    return timeout_us if timeout_us is not None else state.policy.delivery.receipt_timeout_us["push"]
 
 
 def _stale_due(state: ProjectState, message: Message) -> int:

@@ -108,7 +108,7 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     #: Whether the queue manager sets its decay rate when the sender does not.
     adaptive_decay: bool
     #: First protocol version that has it.
-    since: str
+    since: Literal["1.0.0", "1.1.0"]
     #: Whether only the bus itself and directors may send it.
     system: bool
     #: Fields of its payload, where it is not one of APM's seven types.
@@ -118,6 +118,11 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     def default_priority(self) -> Priority:
         """Return `priority` on the inside scale."""
         return VOCABULARY[self.priority]
+
+    @cached_property
+    def timeout_us(self) -> int | None:
+        """Return the timeout in microseconds."""
+        return None if self.timeout_s is None else round(self.timeout_s * 1_000_000)
 
     @cached_property
     def shape(self) -> Any:

@@ -38,6 +38,7 @@ ANYONE = "*"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _OBJECT = ord("{")
+_EMPTY = b"{}"
 
 #: An agent's id is also a part of file names, so it holds nothing that a path could mistake.
 AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})$")]
@@ -89,7 +90,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     #: A name from the version's vocabulary; 1.1.0 may leave it out.
     priority: str | None = None
     correlation_id: CorrelationId | None = None
-    metadata: Raw = Raw(b"{}")
+    metadata: Raw = Raw(_EMPTY)
     qos: Qos | None = None
 
 
@@ -123,7 +124,7 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
 
 def metadata_of(envelope: Envelope) -> Metadata:
     """Decode the metadata that Tocsin knows."""
-    if bytes(envelope.metadata) == b"{}":
+    if bytes(envelope.metadata) == _EMPTY:
         return _NO_METADATA
     try:
         return _METADATA.decode(envelope.metadata)
@@ -134,6 +135,8 @@ def metadata_of(envelope: Envelope) -> Metadata:
 def body(raw: Raw) -> bytes:
     """Return an object of an envelope as one line, so that it fits a line of NDJSON."""
     data = bytes(raw)
+    if data == _EMPTY:
+        return _EMPTY
     return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
@@ -203,4 +206,4 @@ def iso(moment_us: int) -> str:
     """Turn microseconds since the epoch into an ISO 8601 UTC timestamp, to the millisecond where that is exact."""
     moment = _EPOCH + timedelta(microseconds=moment_us)
     precision = "milliseconds" if moment_us % 1000 == 0 else "microseconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+    return moment.isoformat(timespec=precision)[:-6] + "Z"

@@ -112,14 +112,16 @@ class Exchange:
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
         """Decide a command at a time, microseconds since the epoch."""
-        if not self.state.has_policy and not isinstance(command, cmd.AdoptPolicy):
+        governed = self.state.has_policy
+        if not governed and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
         turn = Turn(self.state, self.apply, caller, now, self._ids)
         try:
             reply = _DECIDERS[type(command)](turn, command)
         except TocsinError as error:
             reply = error.problem
-        retention.trim(turn)
+        if governed:
+            retention.trim(turn)
         return Outcome(reply, turn.events)
 
     def apply(self, event: Event) -> None:

@@ -74,7 +74,6 @@ class Message(msgspec.Struct, gc=False):
     expires_at: int
     #: When the sender says it was written.
     sent_at: int
-    version: str
     payload: bytes
     #: Metadata as it came, with keys that Tocsin does not know.
     metadata: bytes
@@ -127,11 +126,6 @@ def signal_id(message: Message) -> str:
     return f"{message.message_id}:{message.recipient}"
 
 
-def content_digest(*parts: object) -> bytes:
-    """Fingerprint what a sender may not change when it sends a messageId again."""
-    digest = blake2b(digest_size=16)
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.digest()
+def content_digest(payload: bytes) -> bytes:
+    """Fingerprint the payload, which a sender may not change when it sends a messageId again."""
+    return blake2b(payload, digest_size=16).digest()

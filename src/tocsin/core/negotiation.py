@@ -38,7 +38,7 @@ def highest_common_version(supported: tuple[str, ...]) -> str:
 def type_name_for(message_type: str, version: str, policy: Policy) -> str:
     """Return the name of a message type in a protocol version."""
     contract = policy.contract_of(message_type)
-    if contract is None or VERSIONS.index(contract.since) <= VERSIONS.index(version):
+    if contract is None or contract.since <= version:
         return message_type
     return "CUSTOM_" + _WORD.sub("_", message_type).upper()
 

@@ -194,6 +194,11 @@ class Delivery(_Concern, frozen=True):
     #: What to tell a caller whom only time can help, seconds.
     retry_hint_s: Seconds
 
+    @cached_property
+    def receipt_timeout_us(self) -> dict[str, int]:
+        """Return the receipt timeouts in microseconds."""
+        return {kind: microseconds(timeout_s) for kind, timeout_s in self.receipt_timeout_s.items()}
+
 
 class Aging(_Concern, frozen=True):
     """How waiting raises a message."""

@@ -38,11 +38,20 @@ def push_session(agent: Agent, policy: Policy, now: int) -> Session | None:
 
 def resolve(agent: Agent, policy: Policy, now: int) -> tuple[RecipientState, PublishPath, str | None]:
     """Return an agent's presence, the path that a message to it takes, and the session at its end."""
-    fresh = [session for session in agent.sessions.values() if is_fresh(session, policy, now)]
-    if not fresh:
-        state = RecipientState.STALE if agent.sessions else RecipientState.OFFLINE
-        return state, PublishPath.QUEUED, None
-    pushed = push_session(agent, policy, now) or next((session for session in fresh if session.pushes), None)
-    if pushed is not None:
-        return RecipientState.AVAILABLE, PublishPath.PUSHED, pushed.session
-    return RecipientState.AVAILABLE, PublishPath.PIGGYBACK, fresh[0].session
+    if not agent.sessions:
+        return RecipientState.OFFLINE, PublishPath.QUEUED, None
+    best: Session | None = None
+    for session in agent.sessions.values():
+        if is_fresh(session, policy, now) and (best is None or _nearer(session, best)):
+            best = session
+    if best is None:
+        return RecipientState.STALE, PublishPath.QUEUED, None
+    path = PublishPath.PUSHED if best.pushes else PublishPath.PIGGYBACK
+    return RecipientState.AVAILABLE, path, best.session
+
+
+def _nearer(session: Session, best: Session) -> bool:
+    """Tell whether a session is the better way: pushed before piggyback, and the emptier of two pushed ones."""
+    if session.pushes != best.pushes:
+        return session.pushes
+    return session.pushes and len(session.in_flight) < len(best.in_flight)

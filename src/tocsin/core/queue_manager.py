@@ -50,6 +50,8 @@ def fire_idle(turn: Turn) -> bool:
 
 def _change(turn: Turn, by: float, average_s: float, samples: int, threshold_s: float, rule: str) -> None:
     manager, old = turn.policy.queue_manager, turn.state.latency.rate
+    if by < 0 and old <= manager.rate_min:
+        return
     new = rounded_rate(min(manager.rate_max, max(manager.rate_min, old + by)), turn.policy.decay)
     if new != old:
         turn.emit(ev.DecayRateChanged(turn.now, old, new, average_s, samples, threshold_s, rule))

@@ -4,6 +4,8 @@ The order of checks: who sends, was it sent before, is it well-formed for its ty
 priority, is there room. A refusal of a well-formed message is an event; nothing else of it is kept.
 """
 
+from sys import intern
+
 import msgspec
 
 from tocsin.core import events as ev
@@ -13,7 +15,7 @@ from tocsin.core.commands import BroadcastReceipt, Receipt, RegisterAgent, Regis
 from tocsin.core.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.decay import rounded_rate
 from tocsin.core.delivery import pump
-from tocsin.core.envelope import ANYONE, VERSIONS, Envelope, Qos, body, instant, metadata_of, priority_of
+from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_of, priority_of
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.message import Message, State, content_digest, signal_id
 from tocsin.core.payloads import Ack, Nack, StateSync, check_payload
@@ -70,7 +72,8 @@ def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Regis
         _confirm(turn, subject, payload)
     if request is not None and request.state not in (State.EXPIRED, State.RECALLED, State.DEAD):
         process(turn, request, "response")
-    pump(turn, sender)
+    if subject is not None or request is not None:
+        pump(turn, sender)
     return receipt
 
 
@@ -87,12 +90,8 @@ def _check_identity(turn: Turn, envelope: Envelope) -> None:
 
 def _check_content(turn: Turn, envelope: Envelope) -> tuple[object, Contract]:
     contract = turn.policy.contract_of(envelope.message_type)
-    if contract is None or VERSIONS.index(contract.since) > VERSIONS.index(envelope.version):
-        known = [
-            name
-            for name, row in turn.policy.contracts.items()
-            if VERSIONS.index(row.since) <= VERSIONS.index(envelope.version)
-        ]
+    if contract is None or contract.since > envelope.version:
+        known = [name for name, row in turn.policy.contracts.items() if row.since <= envelope.version]
         raise refusal(
             "E_VALIDATION_003",
             f"{envelope.message_type} is no message type of version {envelope.version}",
@@ -336,12 +335,13 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         broadcast = state.broadcasts[event.broadcast]
         broadcast.copies[event.recipient] = seq
         payload, metadata = broadcast.payload, broadcast.metadata
+    sender = state.agents.get(event.sender)
     message = Message(
         seq=seq,
         message_id=event.message_id,
-        sender=event.sender,
-        recipient=event.recipient,
-        type=event.message_type,
+        sender=event.sender if sender is None else sender.agent,
+        recipient=state.agents[event.recipient].agent,
+        type=intern(event.message_type),
         priority=event.priority,
         level=event.priority,
         requested=event.requested,
@@ -354,7 +354,6 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         enqueued_at=event.at,
         expires_at=event.expires_at,
         sent_at=event.sent_at,
-        version=event.version,
         payload=payload,
         metadata=metadata,
         correlation_id=event.correlation_id,

@@ -5,7 +5,7 @@ Confirming twice changes nothing. Only the recipient's own copy can be confirmed
 """
 
 from tocsin.core import events as ev
-from tocsin.core.arming import ack_due, ack_timeout_s, arm, move, receipt_due, receipt_timeout_s
+from tocsin.core.arming import ack_due, ack_timeout_us, arm, move, receipt_due, receipt_timeout_us
 from tocsin.core.commands import (
     Acknowledge,
     Acknowledged,
@@ -187,7 +187,7 @@ def fire_receipt(turn: Turn, seq: int) -> None:
         waits = delivery.channel_backoff_s
         retries_max = delivery.channel_retries_max
         backoff_us = microseconds(waits[min(message.attempts, len(waits) - 1)])
-    timeout_s = receipt_timeout_s(turn.state, message)
+    timeout_s = receipt_timeout_us(turn.state, message) / 1_000_000
     if message.attempts < retries_max:
         requeue(turn, message, "receipt_timeout", turn.now + backoff_us, timeout_s, retries_max)
     else:
@@ -206,7 +206,7 @@ def fire_ack(turn: Turn, seq: int) -> None:
         turn.state.timers.acks.schedule(seq, due)
         return
     contract = turn.state.contract(message)
-    timeout_s = ack_timeout_s(turn.state, message)
+    timeout_s = ack_timeout_us(turn.state, message) / 1_000_000
     if message.attempts < contract.retries_max:
         ready_at = turn.now + contract.backoff_us(message.attempts + 1)
         requeue(turn, message, "ack_timeout", ready_at, timeout_s, contract.retries_max)

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from tocsin.core.contracts import Contract
-from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.errors import InvariantViolation
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import Failure, Message, State, content_digest
 from tocsin.core.policy import Policy
@@ -114,8 +114,10 @@ class ProjectState:
     """Everything that the exchange knows of one project."""
 
     def __init__(self) -> None:
-        self._policy: Policy | None = None
-        self._timers: Timers | None = None
+        #: Whether a policy is in force; before that there is neither `policy` nor `timers`.
+        self.has_policy = False
+        self.policy: Policy
+        self.timers: Timers
         self.policy_version = 0
         #: Sequence number of the last event applied.
         self.seq = 0
@@ -137,29 +139,11 @@ class ProjectState:
         self.acknowledged: deque[tuple[int, int]] = deque()
         self.latency = LatencyWindow(0.0, 0, deque())
 
-    @property
-    def policy(self) -> Policy:
-        """Return the policy in force."""
-        if self._policy is None:
-            raise refusal("E_POLICY_002", "this project has no policy yet: adopt one first")
-        return self._policy
-
-    @property
-    def timers(self) -> Timers:
-        """Return the project's timers."""
-        if self._timers is None:
-            raise InvariantViolation("timers before a policy")
-        return self._timers
-
-    @property
-    def has_policy(self) -> bool:
-        """Tell whether a policy is in force."""
-        return self._policy is not None
-
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force, with fresh timers; the caller schedules what is open into them."""
-        self._policy = policy
-        self._timers = Timers(policy)
+        self.policy = policy
+        self.timers = Timers(policy)
+        self.has_policy = True
 
     def contract(self, message: Message) -> Contract:
         """Return what a message's type promises now; a type that the policy has dropped is a custom one."""

@@ -1,7 +1,7 @@
 """One command being decided: the state it sees, who asks, when, and the events so far."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.errors import refusal
@@ -11,18 +11,23 @@ from tocsin.core.state import Agent, IdSource, ProjectState
 
 __all__ = ["Apply", "Turn", "bounded_text"]
 
+#: What a project has before its first policy: only the bus itself may decide anything then.
+_UNGOVERNED = cast("Policy", None)
+
 Apply = Callable[[ProjectState, Any], None]
 
 
 class Turn:
     """Decide, then apply: `emit` is the only way from a decision to the state."""
 
-    __slots__ = ("_apply", "caller", "events", "ids", "now", "state")
+    __slots__ = ("_apply", "caller", "events", "ids", "now", "policy", "state")
 
     def __init__(
         self, state: ProjectState, apply: Callable[[Event], None], caller: Caller, now: int, ids: IdSource
     ) -> None:
         self.state = state
+        #: The policy in force when the decision began.
+        self.policy: Policy = state.policy if state.has_policy else _UNGOVERNED
         self.caller = caller
         self.now = now
         self.ids = ids
@@ -33,11 +38,6 @@ class Turn:
         """Record that something happened, and let the state follow."""
         self._apply(event)
         self.events.append(event)
-
-    @property
-    def policy(self) -> Policy:
-        """Return the policy in force."""
-        return self.state.policy
 
     @property
     def role(self) -> Role | None:

@@ -1,0 +1,251 @@
+"""What one decision of the exchange costs: rates, percentiles, memory, garbage collector.
+
+Each measurement runs in a fresh process, so that memory and garbage collector start clean. Time is real, the exchange's
+own clock is virtual. `python -m bench.core` prints a table and, as its last line, one JSON object.
+"""
+
+import argparse
+import gc
+import json
+import multiprocessing
+import statistics
+import time
+from itertools import count, pairwise
+from typing import Any
+
+import msgspec
+
+from bench.report import percentile, rss_bytes, table
+from tocsin.core import commands as cmd
+from tocsin.core.commands import SYSTEM, Caller
+from tocsin.core.envelope import Envelope, parse_envelope
+from tocsin.core.events import encode_events
+from tocsin.core.exchange import Exchange
+from tocsin.core.policy import document_of
+from tocsin.policies import parse_policy
+
+#: Mailboxes that the pending messages are spread over.
+AGENTS = 100
+#: Bytes of the padding in each payload; the payload has about 600 in all.
+PADDING = 580
+PRIORITIES = ("Info",) * 60 + ("Coordinate",) * 30 + ("Blocking",) * 8 + ("Critical",) * 2
+SAMPLES = 20_000
+CYCLE = 20_000
+_SECOND = 1_000_000
+_START = 1_762_940_000 * _SECOND
+_BOSS = Caller("boss", "director")
+_POLICY = """
+limits: {mailbox_depth_max: 10000000}
+contracts: {CUSTOM_WORK: {ack: required, timeout_s: 30, retries_max: 3, backoff_s: [1, 2, 4], ttl_s: 86400}}
+"""
+
+
+class Ids:
+    """Counted ids."""
+
+    def __init__(self) -> None:
+        self._count = count()
+
+    def fresh(self, prefix: str, now: int) -> str:
+        """Return an id that was never used."""
+        return f"{prefix}_{now}_{next(self._count)}"
+
+
+class Bench:
+    """An exchange with a team, and the means to keep it busy."""
+
+    def __init__(self) -> None:
+        self.exchange = Exchange(Ids())
+        self.now = _START
+        self.serial = 0
+        self.workers = [Caller(f"worker-{number:03}", "primary") for number in range(AGENTS)]
+        self._ask(cmd.AdoptPolicy(document_of(parse_policy(_POLICY)), "bench"), SYSTEM)
+        self._ask(cmd.RegisterAgent("Manager", ("1.1.0",)), _BOSS)
+        self.sessions: dict[str, str] = {}
+        for worker in self.workers:
+            self._ask(cmd.RegisterAgent("Implementation", ("1.1.0",)), worker)
+            opened = self._ask(cmd.OpenSession("piggyback", 1024), worker)
+            self.sessions[worker.agent] = opened.session
+
+    def _ask(self, command: cmd.Command, caller: Caller) -> Any:
+        return self.exchange.handle(command, caller, self.now).reply
+
+    def bytes_of_next(self) -> bytes:
+        """Write the next message as a sender would."""
+        self.serial += 1
+        worker = self.workers[self.serial % AGENTS]
+        return msgspec.json.encode(
+            {
+                "version": "1.1.0",
+                "messageId": f"msg_20251112T100000_{self.serial:08x}",
+                "timestamp": "2025-11-12T10:00:00.000Z",
+                "sender": {"agentId": "boss", "type": "Manager"},
+                "receiver": {"agentId": worker.agent, "type": "Implementation"},
+                "messageType": "CUSTOM_WORK",
+                "priority": PRIORITIES[self.serial * 37 % len(PRIORITIES)],
+                "payload": {"n": self.serial, "text": "x" * PADDING},
+            }
+        )
+
+    def envelope(self) -> Envelope:
+        """Parse the next message."""
+        return parse_envelope(self.bytes_of_next(), 1 << 20)
+
+    def fill(self, pending: int) -> None:
+        """Let messages wait."""
+        handle = self.exchange.handle
+        for _ in range(pending):
+            handle(cmd.Send(self.envelope()), _BOSS, self.now)
+            self.now += 10
+
+    def drain_one(self, worker: Caller) -> str:
+        """Take one message, and return its id."""
+        reply = self._ask(cmd.Drain(self.sessions[worker.agent], 1), worker)
+        return str(reply.deliveries[0].signal_id)
+
+
+def measure_rates(_: int) -> dict[str, float]:
+    """Measure messages per second of each step of a whole cycle, and what encoding adds."""
+    bench = Bench()
+    clock = time.perf_counter
+    spent = dict.fromkeys(("parse", "send", "drain", "receipt", "ack", "encode"), 0.0)
+    batch = 32
+    handle = bench.exchange.handle
+    for start in range(0, CYCLE, batch):
+        worker = bench.workers[start // batch % AGENTS]
+        bench.now += 1000
+        raw = []
+        for _index in range(batch):
+            bench.serial += AGENTS - bench.serial % AGENTS + start // batch % AGENTS - 1
+            raw.append(bench.bytes_of_next())
+        began = clock()
+        envelopes = [parse_envelope(data, 1 << 20) for data in raw]
+        parsed = clock()
+        outcomes = [handle(cmd.Send(envelope), _BOSS, bench.now) for envelope in envelopes]
+        sent = clock()
+        drained = handle(cmd.Drain(bench.sessions[worker.agent], batch), worker, bench.now)
+        taken = clock()
+        reply: Any = drained.reply
+        ids = tuple(delivery.signal_id for delivery in reply.deliveries)
+        confirmed = handle(cmd.Confirm(ids), worker, bench.now)
+        received = clock()
+        acks = [handle(cmd.Acknowledge(message_id), worker, bench.now) for message_id in ids]
+        acked = clock()
+        for outcome in (*outcomes, drained, confirmed, *acks):
+            encode_events(outcome.events)
+        encoded = clock()
+        if len(ids) != batch:
+            raise RuntimeError(f"drained {len(ids)} of {batch}")
+        marks = (began, parsed, sent, taken, received, acked, encoded)
+        for name, (a, b) in zip(spent, pairwise(marks), strict=True):
+            spent[name] += b - a
+    done = (CYCLE + batch - 1) // batch * batch
+    rates = {f"{name}_per_s": done / seconds for name, seconds in spent.items()}
+    rates["cycle_per_s"] = done / sum(spent[name] for name in ("send", "drain", "receipt", "ack"))
+    rates["cycle_with_parse_and_encode_per_s"] = done / sum(spent.values())
+    return rates
+
+
+def measure_decisions(pending: int) -> dict[str, float]:
+    """Measure single decisions while a number of messages waits, and what those messages cost."""
+    bench = Bench()
+    bench.fill(AGENTS)
+    gc.collect()
+    before = rss_bytes()
+    bench.fill(pending)
+    gc.collect()
+    after = rss_bytes()
+    gc.freeze()
+    pauses: list[float] = []
+    began = 0.0
+
+    def watch(phase: str, info: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.perf_counter()
+        else:
+            pauses.append(time.perf_counter() - began)
+
+    gc.callbacks.append(watch)
+    clock, handle = time.perf_counter, bench.exchange.handle
+    sends: list[float] = []
+    drains: list[float] = []
+    for _ in range(SAMPLES):
+        command = cmd.Send(bench.envelope())
+        worker = bench.workers[bench.serial % AGENTS]
+        bench.now += 1000
+        start = clock()
+        handle(command, _BOSS, bench.now)
+        sends.append(clock() - start)
+        drain = cmd.Drain(bench.sessions[worker.agent], 1)
+        start = clock()
+        outcome = handle(drain, worker, bench.now)
+        drains.append(clock() - start)
+        reply: Any = outcome.reply
+        handle(cmd.Acknowledge(reply.deliveries[0].signal_id), worker, bench.now)
+    gc.collect()
+    gc.callbacks.remove(watch)
+    overhead = (after - before) / pending - (PADDING + 24)
+    return {
+        "send_p50_us": percentile(sends, 50) * 1e6,
+        "send_p99_us": percentile(sends, 99) * 1e6,
+        "send_p999_us": percentile(sends, 99.9) * 1e6,
+        "drain_p50_us": percentile(drains, 50) * 1e6,
+        "drain_p99_us": percentile(drains, 99) * 1e6,
+        "drain_p999_us": percentile(drains, 99.9) * 1e6,
+        "mean_us": statistics.fmean([*sends, *drains]) * 1e6,
+        "gc_pause_max_ms": max(pauses, default=0.0) * 1e3,
+        "gc_runs": float(len(pauses)),
+        "bytes_per_pending": overhead,
+    }
+
+
+def _apart(measure: Any, argument: int) -> dict[str, float]:
+    """Run a measurement in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        result: dict[str, float] = pool.apply(measure, (argument,))
+        return result
+
+
+def _median(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def main() -> None:
+    """Measure everything, a few times, and print medians."""
+    parser = argparse.ArgumentParser(prog="make bench-core", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
+    options = parser.parse_args()
+    sizes = {"100": 100, "10k": 10_000, "1m": 1_000_000}
+    rates: list[dict[str, float]] = []
+    decisions: dict[str, list[dict[str, float]]] = {name: [] for name in sizes}
+    for run in range(options.repeat):
+        print(f"run {run + 1} of {options.repeat} …", flush=True)
+        rates.append(_apart(measure_rates, 0))
+        for name, pending in sizes.items():
+            decisions[name].append(_apart(measure_decisions, pending))
+    rate = _median(rates)
+    at = {name: _median(runs) for name, runs in decisions.items()}
+    print("\nMessages per second on one core (batches of 32, one command per send and ACK)")
+    print(table(["step", "messages/s"], [[name.removesuffix("_per_s"), f"{rate[name]:,.0f}"] for name in rate]))
+    print("\nOne decision, by messages pending")
+    names = ["send_p50_us", "send_p99_us", "send_p999_us", "drain_p50_us", "drain_p99_us", "drain_p999_us", "mean_us"]
+    names += ["gc_pause_max_ms", "bytes_per_pending"]
+    print(table(["figure", *sizes], [[name, *(f"{at[size][name]:,.1f}" for size in sizes)] for name in names]))
+    print(f"\nmedians of {options.repeat} runs; worst garbage collector pause over all runs at 1M pending below\n")
+    summary = {
+        "cycle_per_s": round(rate["cycle_per_s"]),
+        "cycle_with_parse_and_encode_per_s": round(rate["cycle_with_parse_and_encode_per_s"]),
+        **{f"routing_p50_us_{size}": round(at[size]["send_p50_us"], 1) for size in sizes},
+        **{f"routing_p99_us_{size}": round(at[size]["send_p99_us"], 1) for size in sizes},
+        **{f"routing_p999_us_{size}": round(at[size]["send_p999_us"], 1) for size in sizes},
+        **{f"offer_p99_us_{size}": round(at[size]["drain_p99_us"], 1) for size in sizes},
+        "growth_1m_over_100": round(at["1m"]["mean_us"] / at["100"]["mean_us"], 2),
+        "gc_pause_max_ms_1m": round(max(run["gc_pause_max_ms"] for run in decisions["1m"]), 3),
+        "bytes_per_pending": round(at["1m"]["bytes_per_pending"]),
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

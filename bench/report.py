@@ -1,0 +1,32 @@
+"""What all benchmarks print with: percentiles, memory, tables."""
+
+from pathlib import Path
+
+__all__ = ["percentile", "rss_bytes", "table"]
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Return the value that `percent` of all are at or under."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def rss_bytes() -> int:
+    """Return the resident memory of this process."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("no VmRSS in /proc/self/status")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Lay out rows under a head, first column left, others right."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if not column else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
