@@ -194,7 +194,10 @@ class World:
         except TocsinError as error:
             raise self.failure(error) from error
         before = self.exchange.state.ids.keys() | self.exchange.state.broadcasts.keys()
-        self.ask(cmd.Send(envelope), caller)
+        reply = self.ask(cmd.Send(envelope), caller)
+        accepted = [e.message_id for e in self.last_events if isinstance(e, ev.MessageAccepted)]
+        if isinstance(reply, Problem) and envelope.message_id in accepted:
+            raise self.failure(Violation(f"{envelope.message_id} was refused and accepted"))
         news = [event for event in self.last_events if not isinstance(event, ev.MessagesForgotten)]
         if envelope.message_id in before and news:
             raise self.failure(Violation(f"{envelope.message_id} was sent again and changed something"))

@@ -72,6 +72,7 @@ class PolicyAdopted(_Event, frozen=True):
 class AgentRegistered(_Event, frozen=True):
     """An agent joined the project, or came back with other abilities."""
 
+    #: The agent.
     agent: str
     #: What it is for routing.
     agent_type: str
@@ -88,15 +89,20 @@ class AgentRegistered(_Event, frozen=True):
 class AgentRetired(_Event, frozen=True):
     """An agent left the project for good."""
 
+    #: The agent.
     agent: str
+    #: Who did it.
     by: str
+    #: Why.
     reason: str
 
 
 class SessionOpened(_Event, frozen=True):
     """An agent attached."""
 
+    #: The session.
     session: str
+    #: The agent.
     agent: str
     #: `push`, `piggyback` or `daemon`.
     kind: str
@@ -107,13 +113,16 @@ class SessionOpened(_Event, frozen=True):
 class SessionHeartbeat(_Event, frozen=True):
     """A session showed that it lives; beats closer together than the policy's interval are one."""
 
+    #: The session.
     session: str
 
 
 class SessionWentStale(_Event, frozen=True):
     """A session has not shown itself for too long."""
 
+    #: The session.
     session: str
+    #: The agent.
     agent: str
     #: Its last heartbeat.
     heartbeat_at: int
@@ -124,7 +133,9 @@ class SessionWentStale(_Event, frozen=True):
 class SessionClosed(_Event, frozen=True):
     """A session ended; offers that it did not confirm have been requeued before."""
 
+    #: The session.
     session: str
+    #: The agent.
     agent: str
     #: `closed` by the agent, `lapsed` without heartbeat, or `retired` with its agent.
     reason: str
@@ -133,10 +144,13 @@ class SessionClosed(_Event, frozen=True):
 class SendRefused(_Event, frozen=True):
     """A well-formed message was not accepted; nothing of it is kept."""
 
+    #: Its messageId.
     message_id: str
+    #: Who sent it.
     sender: str
     #: Receiver as addressed, `*` for all.
     recipient: str
+    #: Its type.
     message_type: str
     #: Priority asked for.
     requested: int
@@ -153,7 +167,9 @@ class BroadcastAccepted(_Event, frozen=True):
 
     #: The messageId, which is the broadcast's id too.
     broadcast: str
+    #: Who sent it.
     sender: str
+    #: Its type.
     message_type: str
     #: Type that the recipients were filtered by, `*` for all.
     receiver_type: str
@@ -161,16 +177,22 @@ class BroadcastAccepted(_Event, frozen=True):
     accepted: int
     #: Who was left out, with the catalogue code of each: `agent=code`.
     failed: tuple[str, ...]
+    #: The payload, as JSON.
     payload: bytes
+    #: The metadata, as JSON.
     metadata: bytes
 
 
 class MessageAccepted(_Event, frozen=True):
     """A message for one recipient is durable and queued. Its sequence number is the message's identity."""
 
+    #: Its messageId.
     message_id: str
+    #: Who sent it.
     sender: str
+    #: Whom it is for.
     recipient: str
+    #: Its type.
     message_type: str
     #: Priority asked for.
     requested: int
@@ -178,9 +200,11 @@ class MessageAccepted(_Event, frozen=True):
     priority: int
     #: Why granted differs from asked: `as_requested`, `contract_default`, `role_cap` or `gaming`.
     rule: str
+    #: Importance inside its level, 1 to 10.
     importance: int
     #: Share of the importance lost per decay interval.
     decay_rate: float
+    #: `sync` or `async`.
     delivery_class: DeliveryClass
     #: Whether its contract awaits an ACK.
     ack_required: bool
@@ -190,14 +214,19 @@ class MessageAccepted(_Event, frozen=True):
     sent_at: int
     #: Protocol version of the envelope.
     version: str
+    #: Its thread.
     correlation_id: str | None
     #: Whether its correlation id opens a thread here.
     opens_thread: bool
     #: Set for a copy of a broadcast, whose event before holds payload and metadata.
     broadcast: str | None
+    #: The payload, as JSON.
     payload: bytes
+    #: The metadata, as JSON.
     metadata: bytes
+    #: `available`, `not_available_stale` or `not_available_offline`.
     recipient_state: RecipientState
+    #: `pushed_to_ws`, `buffered_for_piggyback` or `queued_offline`.
     publish_path: PublishPath
     #: Session that the recipient was resolved to.
     resolved_session: str | None
@@ -212,7 +241,9 @@ class MessageAccepted(_Event, frozen=True):
 class MessageOffered(_Event, frozen=True):
     """A message was put on its way to its recipient."""
 
+    #: The message.
     message: int
+    #: The session.
     session: str
     #: Time it was offered, counted from 1.
     offer: int
@@ -227,6 +258,7 @@ class MessageOffered(_Event, frozen=True):
 class MessageDelivered(_Event, frozen=True):
     """The recipient has it."""
 
+    #: The message.
     message: int
     #: `receipt`, `next_call`, or what implied it: `ack`, `nack`, `response`.
     how: str
@@ -235,28 +267,35 @@ class MessageDelivered(_Event, frozen=True):
 class MessageAcknowledged(_Event, frozen=True):
     """The recipient acknowledged it."""
 
+    #: The message.
     message: int
     #: `received`, `queued` or `processed`, or `response` where an answer implied it.
     status: str
     #: Microseconds from offer to acknowledgement.
     latency_us: int
+    #: What the recipient noted.
     notes: str = ""
 
 
 class MessageRejected(_Event, frozen=True):
     """The recipient rejected it; what becomes of it is the next event."""
 
+    #: The message.
     message: int
+    #: Why.
     reason: str
     #: Code that the recipient gave.
     code: str
+    #: Whether another attempt may help.
     can_retry: bool
+    #: What the recipient suggests.
     suggested_fix: str = ""
 
 
 class MessageRequeued(_Event, frozen=True):
     """A message went back to the queue."""
 
+    #: The message.
     message: int
     #: `session_ended`, `receipt_timeout`, `ack_timeout` or `nack`.
     cause: str
@@ -273,12 +312,14 @@ class MessageRequeued(_Event, frozen=True):
 class MessageReady(_Event, frozen=True):
     """A retry's backoff is over."""
 
+    #: The message.
     message: int
 
 
 class MessageProcessed(_Event, frozen=True):
     """Its recipient is done with it."""
 
+    #: The message.
     message: int
     #: `ack` with status processed, `processed` command, or `response` in its thread.
     how: str
@@ -289,6 +330,7 @@ class MessageProcessed(_Event, frozen=True):
 class MessageExpired(_Event, frozen=True):
     """A message ended unread."""
 
+    #: The message.
     message: int
     #: `ttl`, or `stale` where its importance had decayed away.
     reason: str
@@ -303,14 +345,18 @@ class MessageExpired(_Event, frozen=True):
 class MessageRecalled(_Event, frozen=True):
     """Its sender took it back before it was offered."""
 
+    #: The message.
     message: int
+    #: Who did it.
     by: str
 
 
 class RecallRefused(_Event, frozen=True):
     """A recall came too late, or named nothing of the caller's."""
 
+    #: Its messageId.
     message_id: str
+    #: Who did it.
     by: str
     #: `already_delivered`, `already_expired` or `not_found`.
     outcome: str
@@ -319,8 +365,11 @@ class RecallRefused(_Event, frozen=True):
 class MessageBoosted(_Event, frozen=True):
     """Waiting raised a message."""
 
+    #: The message.
     message: int
+    #: Level before.
     old_level: int
+    #: Level after.
     new_level: int
     #: Whether it now goes first in its level.
     overdue: bool
@@ -337,6 +386,7 @@ class MessageBoosted(_Event, frozen=True):
 class MessageDied(_Event, frozen=True):
     """A message went to the dead letters."""
 
+    #: The message.
     message: int
     #: `ack_timeout`, `receipt_timeout`, `rejected` or `recipient_gone`.
     reason: str
@@ -351,8 +401,11 @@ class MessageDied(_Event, frozen=True):
 class DeadLetterRedriven(_Event, frozen=True):
     """A dead letter was queued again, with a fresh TTL and retries."""
 
+    #: The message.
     message: int
+    #: Who did it.
     by: str
+    #: When it expires now.
     expires_at: int
     #: Whether the recipient has still to be there: its state now.
     recipient_state: RecipientState
@@ -361,6 +414,7 @@ class DeadLetterRedriven(_Event, frozen=True):
 class DeadLetterPurged(_Event, frozen=True):
     """A dead letter was dropped for good."""
 
+    #: The message.
     message: int
     #: `age` or `limit`.
     reason: str
@@ -380,6 +434,7 @@ class MessagesForgotten(_Event, frozen=True):
 class GamingDetected(_Event, frozen=True):
     """An agent was found to inflate its priorities; its messages count as Info from now on."""
 
+    #: The agent.
     agent: str
     #: Messages in the window.
     messages: int
@@ -387,23 +442,31 @@ class GamingDetected(_Event, frozen=True):
     high: int
     #: The share allowed.
     threshold: float
+    #: How far back was looked, seconds.
     window_s: float
 
 
 class GamingCleared(_Event, frozen=True):
     """An agent no longer inflates its priorities."""
 
+    #: The agent.
     agent: str
+    #: Messages in the window.
     messages: int
+    #: Of those, at Blocking or above.
     high: int
+    #: The share allowed.
     threshold: float
+    #: How far back was looked, seconds.
     window_s: float
 
 
 class DecayRateChanged(_Event, frozen=True):
     """The queue manager changed the decay rate of new messages."""
 
+    #: Rate before.
     old_rate: float
+    #: Rate after.
     new_rate: float
     #: Average processing latency that it saw, seconds.
     average_s: float

@@ -189,7 +189,7 @@ class Delivery(_Concern, frozen=True):
     channel_retries_max: Annotated[int, Meta(ge=0)]
     #: Waits before the next offer, seconds; the last repeats.
     channel_backoff_s: list[Seconds]
-    #: Offers without receipt at a time, for a push session that does not say.
+    #: Offers without receipt at a time, for a push session that does not say; a piggyback session takes whole drains.
     window_default: Count
     #: What to tell a caller whom only time can help, seconds.
     retry_hint_s: Seconds

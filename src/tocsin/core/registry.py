@@ -127,7 +127,10 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
             found=command.kind[:32],
             expected="one of " + ", ".join(delivery.receipt_timeout_s),
         )
-    window = delivery.window_default if command.window is None else command.window
+    window = command.window
+    if window is None:
+        asks = command.kind == "piggyback"
+        window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
     if not 1 <= window <= limits.window_max:
         raise refusal(
             "E_VALIDATION_004",

@@ -23,7 +23,7 @@ from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.core.registry import decide_register
 from tocsin.core.routing import Route, check_sender, recipients_of, route
-from tocsin.core.settlement import acknowledge, process, reject
+from tocsin.core.settlement import acknowledge, must_be_open, must_be_rejectable, process, reject
 from tocsin.core.state import Agent, Broadcast, ProjectState
 from tocsin.core.threads import answered, check_correlation, follow
 from tocsin.core.turn import Turn
@@ -264,7 +264,7 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
 
 
 def _subject(turn: Turn, sender: Agent, payload: object) -> Message | None:
-    """Find the message that an ACK or NACK is about."""
+    """Find the message that an ACK or NACK is about, and refuse what could not be done to it."""
     if isinstance(payload, Ack):
         message_id, field = payload.acknowledged_message_id, "$.payload.acknowledgedMessageId"
     elif isinstance(payload, Nack):
@@ -276,6 +276,10 @@ def _subject(turn: Turn, sender: Agent, payload: object) -> Message | None:
         raise refusal(
             "E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", field=field, found=message_id
         )
+    if isinstance(payload, Ack):
+        must_be_open(message, "acknowledged")
+    else:
+        must_be_rejectable(message)
     return message
 
 

@@ -38,6 +38,8 @@ __all__ = [
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "must_be_open",
+    "must_be_rejectable",
     "process",
     "reject",
 ]
@@ -101,7 +103,7 @@ def decide_acknowledge(turn: Turn, command: Acknowledge) -> Acknowledged:
 
 def acknowledge(turn: Turn, message: Message, status: str, notes: str = "") -> bool:
     """Acknowledge a message; say whether that is news."""
-    _must_be_open(message, "acknowledged")
+    must_be_open(message, "acknowledged")
     arrive(turn, message, "ack")
     news = message.state is State.DELIVERED
     if news:
@@ -119,7 +121,7 @@ def decide_processed(turn: Turn, command: MarkProcessed) -> Done:
     """Take the word of the recipient that it is done with a message."""
     me = turn.me()
     message = _mine(turn, me.agent, command.message_id)
-    _must_be_open(message, "processed")
+    must_be_open(message, "processed")
     process(turn, message, "processed")
     pump(turn, me)
     return Done()
@@ -157,9 +159,7 @@ def decide_reject(turn: Turn, command: Reject) -> Rejected:
 
 def reject(turn: Turn, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
     """Reject a message: back to the queue where a retry is left, else to the dead letters."""
-    if message.state in _SETTLED:
-        raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
-    _must_be_open(message, "rejected")
+    must_be_rejectable(message)
     arrive(turn, message, "nack")
     turn.emit(ev.MessageRejected(turn.now, message.seq, reason, code, can_retry, suggested_fix))
     contract = turn.state.contract(message)
@@ -226,7 +226,15 @@ def _not_found(message_id: str) -> TocsinError:
     return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
 
 
-def _must_be_open(message: Message, what: str) -> None:
+def must_be_rejectable(message: Message) -> None:
+    """Refuse to reject what was acknowledged, or has ended."""
+    if message.state in _SETTLED:
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
+    must_be_open(message, "rejected")
+
+
+def must_be_open(message: Message, what: str) -> None:
+    """Refuse to confirm what has ended unread."""
     if message.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be {what}")
 

@@ -1,0 +1,158 @@
+"""Write the generated parts of docs/ from the code, or with --check fail when they are stale."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from field_docs import field_docs
+from tocsin.core import policy as policies
+from tocsin.core.contracts import Contract
+from tocsin.core.errors import CATALOGUE
+from tocsin.core.events import EVENT_TYPES
+from tocsin.core.lifecycle import APM_STATES, TRANSITIONS
+from tocsin.core.message import State
+from tocsin.core.policy import Policy, document_of
+from tocsin.policies import default_policy
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+def type_name(hint: Any) -> str:
+    """Name a type as a reader would."""
+    text = str(hint) if not isinstance(hint, type) or hasattr(hint, "__args__") else hint.__name__
+    text = re.sub(r"typing\.Annotated\[(\w+), Meta\([^)]*\)\]", r"\1", text)
+    return re.sub(r"(?:tocsin\.core\.\w+|typing|collections)\.", "", text).replace("NoneType", "null")
+
+
+def row(*cells: str) -> str:
+    """Lay out a table row, with bars inside cells escaped."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def lifecycle() -> str:
+    """Draw the state diagram, and list the transitions and APM's names."""
+    diagram = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: MessageAccepted"]
+    for step in TRANSITIONS:
+        diagram.append(f"    {step.before} --> {step.after}: {step.event.__name__}")
+    diagram += [f"    {state} --> [*]" for state in (State.PROCESSED, State.EXPIRED, State.RECALLED)]
+    rows = [row("from", "event", "to", "when"), row("---", "---", "---", "---")]
+    rows += [row(step.before, f"`{step.event.__name__}`", step.after, step.when) for step in TRANSITIONS]
+    names = [row("state", "APM, awaiting an ACK", "APM, otherwise"), row("---", "---", "---")]
+    names += [row(state, awaiting or "none", other or "none") for state, (awaiting, other) in APM_STATES.items()]
+    return "\n".join([*diagram, "```", "", *rows, "", *names])
+
+
+def events() -> str:
+    """List every event with every field."""
+    parts: list[str] = []
+    for kind in EVENT_TYPES:
+        own = field_docs(kind)
+        hints = get_type_hints(kind)
+        parts += [f"### {kind.__name__}", "", (kind.__doc__ or "").strip(), ""]
+        parts += [row("field", "type", "meaning"), row("---", "---", "---")]
+        parts.append(row("`at`", "int", "When it happened, microseconds since the epoch."))
+        parts += [row(f"`{name}`", f"`{type_name(hints[name])}`", text) for name, text in own.items()]
+        parts.append("")
+    return "\n".join(parts).rstrip()
+
+
+def errors() -> str:
+    """List the catalogue."""
+    head = ["code", "name", "meaning", "severity", "recoverable", "same request later?", "HTTP"]
+    lines = [row(*head), row(*["---"] * len(head))]
+    for entry in CATALOGUE.values():
+        recoverable = f"{'yes' if entry.recoverable else 'no'} ({entry.remedy})"
+        later = "may succeed" if entry.retryable else "fails the same"
+        cells = (f"`{entry.code}`", f"`{entry.name}`", entry.title, entry.severity, recoverable, later)
+        lines.append(row(*cells, str(entry.status)))
+    return "\n".join(lines)
+
+
+def config() -> str:
+    """List every concern of the policy with its fields and defaults."""
+    document = document_of(default_policy())
+    parts: list[str] = []
+    for concern, hint in get_type_hints(Policy).items():
+        if not (isinstance(hint, type) and issubclass(hint, msgspec.Struct)) or hint is Contract:
+            continue
+        parts += [f"### `{concern}`", "", (hint.__doc__ or "").strip(), ""]
+        parts += [row("key", "default", "meaning"), row("---", "---", "---")]
+        for name, text in field_docs(hint).items():
+            parts.append(row(f"`{name}`", _shown(document[concern][name]), text))
+        parts.append("")
+    parts += ["### `roles`", "", (policies.Role.__doc__ or "").strip(), ""]
+    parts += [row("role", *field_docs(policies.Role)), row(*["---"] * (1 + len(field_docs(policies.Role))))]
+    parts += [row(name, *(f"`{value}`" for value in role.values())) for name, role in document["roles"].items()]
+    parts += ["", *(f"- `{name}`: {text}" for name, text in field_docs(policies.Role).items()), ""]
+    return "\n".join([*parts, *_contracts(document)])
+
+
+def _contracts(document: Any) -> list[str]:
+    fields = field_docs(Contract)
+    shown = [name for name in fields if name != "payload"]
+    parts = ["### `contracts` and `custom_contract`", "", "What each message type promises.", ""]
+    parts += [f"- `{name}`: {text}" for name, text in fields.items()]
+    parts += ["", row("type", *shown), row(*["---"] * (1 + len(shown)))]
+    rows = {**document["contracts"], "`CUSTOM_*`": document["custom_contract"]}
+    parts += [row(name, *(_shown(contract[field]) for field in shown)) for name, contract in rows.items()]
+    return parts
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value)) or "any"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value)
+    return "" if value is None else str(value)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "concepts/lifecycle.md": lifecycle,
+    "reference/events.md": events,
+    "reference/errors.md": errors,
+    "reference/config.md": config,
+}
+_BLOCK = re.compile(
+    r"(<!-- generated by make docs: do not edit -->\n).*?(\n<!-- end of the generated part -->)", re.DOTALL
+)
+
+
+def fresh(path: Path, generate: Callable[[], str]) -> str:
+    """Return a page with its generated part as it should be."""
+    text = path.read_text(encoding="utf-8")
+    if not _BLOCK.search(text):
+        raise SystemExit(f"{path.name} has no place for its generated part")
+    return _BLOCK.sub(lambda match: f"{match[1]}\n{generate()}\n{match[2]}", text)
+
+
+def main() -> int:
+    """Write, or check."""
+    parser = argparse.ArgumentParser(prog="make docs", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is stale")
+    check = parser.parse_args().check
+    stale = [name for name, generate in GENERATED.items() if _update(DOCS / name, generate, check=check)]
+    if check and stale:
+        print("stale: " + ", ".join(f"docs/{name}" for name in stale) + "; write them anew with make docs")
+        return 1
+    return 0
+
+
+def _update(path: Path, generate: Callable[[], str], *, check: bool) -> bool:
+    wanted = fresh(path, generate)
+    changed = wanted != path.read_text(encoding="utf-8")
+    if changed and not check:
+        path.write_text(wanted, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
+    return changed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
