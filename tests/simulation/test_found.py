@@ -7,6 +7,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.contracts import DeliveryClass
 from tocsin.core.envelope import iso, parse_envelope
+from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import Message, PublishPath, RecipientState, State
@@ -99,6 +100,28 @@ def test_aging_catches_up_when_a_new_policy_boosts_faster() -> None:
     story.now += _SECOND
     story.ask(cmd.Tick(), SYSTEM)
     assert message.overdue
+
+
+def test_an_ack_that_cannot_be_is_refused_before_it_is_accepted() -> None:
+    story = _Story()
+    session = story.attach()
+    message_id = story.send()
+    story.ask(cmd.Drain(session, 1), _DOER)
+    story.ask(cmd.Reject(message_id, "no", can_retry=False), _DOER)
+    ack = {
+        "version": "1.1.0",
+        "messageId": "msg_ack_1",
+        "correlationId": message_id,
+        "timestamp": iso(story.now),
+        "sender": {"agentId": "doer", "type": "AdHoc"},
+        "receiver": {"agentId": "boss", "type": "*"},
+        "messageType": "ACK",
+        "payload": {"acknowledgedMessageId": message_id, "status": "received", "timestamp": iso(story.now)},
+    }
+    outcome = story.exchange.handle(cmd.Send(parse_envelope(msgspec.json.encode(ack), 1 << 20)), _DOER, story.now)
+    assert isinstance(outcome.reply, Problem)
+    assert outcome.reply.code == "E_STATE_002"
+    assert [type(event).__name__ for event in outcome.events] == ["SendRefused"]
 
 
 def _message(seq: int) -> Message:
