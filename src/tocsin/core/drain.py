@@ -21,8 +21,8 @@ def decide_drain(turn: Turn, command: Drain) -> Drained:
             found=str(command.limit),
             expected=f"1 to {limit}",
         )
-    session = my_session(turn, command.session)
     agent = turn.me()
+    session = my_session(turn, command.session)
     touch(turn, session)
     if not session.pushes:
         confirm_offers(turn, session.session)

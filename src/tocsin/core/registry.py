@@ -149,18 +149,17 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
 
 def decide_heartbeat(turn: Turn, command: Heartbeat) -> Done:
     """Keep a session fresh."""
-    session = my_session(turn, command.session)
-    touch(turn, session)
-    pump(turn, turn.me())
+    me = turn.me()
+    touch(turn, my_session(turn, command.session))
+    pump(turn, me)
     return Done()
 
 
 def decide_close(turn: Turn, command: CloseSession) -> Done:
     """Detach."""
-    session = my_session(turn, command.session)
-    agent = turn.me()
-    _end_session(turn, session, "closed")
-    pump(turn, agent)
+    me = turn.me()
+    _end_session(turn, my_session(turn, command.session), "closed")
+    pump(turn, me)
     return Done()
 
 
