@@ -57,6 +57,8 @@ class Ledger:
         #: Where each accepted message is, by its sequence number.
         self.fate: dict[int, str] = {}
         self.ack_required: dict[int, bool] = {}
+        #: Messages that were ever offered.
+        self.seen: set[int] = set()
         self.counts: dict[str, int] = {}
 
     def follow(self, events: list[Event]) -> None:
@@ -73,6 +75,15 @@ class Ledger:
             must(known is None, f"{event.message_id} was accepted twice for {event.recipient}")
         elif isinstance(event, ev.MessageOffered):
             self._check_offer(event, state)
+        elif isinstance(event, ev.MessageRecalled):
+            must(event.message not in self.seen, f"message {event.message} was recalled after an offer")
+        elif isinstance(event, ev.MessageBoosted):
+            boosted = state.messages[event.message]
+            earned = min(Priority.CRITICAL, boosted.priority + event.boosts * state.policy.aging.boost_levels)
+            must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
+        elif isinstance(event, ev.DecayRateChanged):
+            manager = state.policy.queue_manager
+            must(manager.rate_min <= event.new_rate <= manager.rate_max, f"the decay rate became {event.new_rate}")
         elif isinstance(event, ev.MessageDelivered | ev.MessageAcknowledged):
             fate = self.fate[event.message]
             must(fate not in _FINAL, f"message {event.message} was {fate}, then {type(event).__name__}")
@@ -102,6 +113,7 @@ class Ledger:
             self.ack_required[self.shadow.state.seq] = event.ack_required
         elif isinstance(event, ev.MessageOffered):
             self.fate[event.message] = "offered"
+            self.seen.add(event.message)
         elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven):
             self.fate[event.message] = "queued"
         elif type(event) in _ENDINGS:
@@ -158,8 +170,10 @@ class Ledger:
         late = live.policy.timers.granularity_us
         for message in live.messages.values():
             if message.state is State.QUEUED and message.level != Priority.DIRECTOR_OVERRIDE:
-                over = now - message.enqueued_at > aging.bound_us(message.priority) + late
+                age = now - message.enqueued_at - late
+                over = age > aging.bound_us(message.priority)
                 must(message.overdue or not over, f"message {message.seq} waits longer than the aging bound")
+                must(message.overdue or message.boosts >= age // aging.threshold_us, f"{message.seq} is owed a boost")
 
     def check_ended(self, live: ProjectState) -> None:
         """Check, after everybody has caught up, that every message has ended."""
