@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# uv trusts the certificates that the system trusts, as pip does.
+UV := UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -18,8 +20,9 @@ $(STAMP): pyproject.toml requirements/uv.lock requirements/dev.lock
 	@echo "making $(VENV) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.lock requirements/uv.lock
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(UV) pip sync --quiet --require-hashes requirements/dev.lock requirements/uv.lock \
+	  || { echo "uv could not install; trying pip …"; $(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock; }
+	@$(UV) pip install --quiet --offline --no-deps --no-build-isolation --editable .
 	@touch $@
 
 check: $(STAMP) ## Lint and types: the quick part of make test
