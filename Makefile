@@ -35,7 +35,7 @@ test: check ## Lint, types and all tests, as CI runs them
 	@$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
 
 run: $(STAMP) ## Start the main job: for now one simulated team on the real exchange, told step by step
-	@$(BIN)/python -m tests.simulation --tell --steps 200
+	@$(BIN)/python -m tests.simulation --tell --seeds 1 --steps 200
 
 simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
