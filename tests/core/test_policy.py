@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.core.errors import TocsinError
+from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.policy import document_of, microseconds, policy_from
 from tocsin.core.priority import Priority
 from tocsin.policies import default_policy, parse_policy
@@ -174,11 +174,11 @@ DOCUMENTS = st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_
 @given(DOCUMENTS)
 def test_any_document_is_a_policy_or_refused(document: object) -> None:
     text = msgspec.json.encode(document).decode()
+    problem: Problem | None = None
     try:
         policy = parse_policy(text)
     except TocsinError as refused_with:
         problem = refused_with.problem
     else:
-        problem = None
         assert policy_from(document_of(policy)) == policy
     assert problem is None or (problem.code, bool(problem.detail)) == ("E_POLICY_001", True)
