@@ -1,0 +1,70 @@
+"""What the live state remembers: for how long, and how much at most."""
+
+import pytest
+
+from tests.core.conftest import NewTeam
+from tests.core.driver import Team
+from tocsin.core import events as ev
+
+
+def settle(team: Team) -> str:
+    """Let one message be delivered and done with."""
+    sent = team.send("a", "b").signal_id
+    team.confirm("b", sent)
+    return sent
+
+
+def crew(new_team: NewTeam, policy: str) -> Team:
+    team = new_team(policy)
+    team.register("a", "Manager", "director")
+    team.register("b")
+    team.attach("b")
+    return team
+
+
+def test_ended_messages_have_a_limit(new_team: NewTeam) -> None:
+    team = crew(new_team, "retention: {settled_max: 4, batch: 2}")
+    sent = [settle(team) for _ in range(10)]
+    remembered = [bool(team.exchange.state.copies_of(name)) for name in sent]
+    assert remembered == [False] * 6 + [True] * 4
+    assert all(event.settled == 2 for event in team.happened(ev.MessagesForgotten))
+
+
+def test_what_waits_is_never_forgotten(new_team: NewTeam) -> None:
+    team = crew(new_team, "retention: {settled_max: 1, batch: 1}")
+    team.register("c")
+    waiting = [team.send("a", "c", "TaskAssigned").signal_id for _ in range(5)]
+    for _ in range(5):
+        settle(team)
+    assert all(team.message(name).state == "queued" for name in waiting)
+
+
+def test_a_forgotten_copy_leaves_its_broadcast(new_team: NewTeam) -> None:
+    team = crew(new_team, "retention: {settled_s: 10}")
+    team.register("c")
+    sent = team.broadcast("a")
+    team.confirm("b", sent.broadcast_id)
+    team.advance(200)
+    assert list(team.exchange.state.broadcasts[sent.broadcast_id].copies) == ["c"]
+    team.drain(team.attach("c", "piggyback"))
+    team.confirm("c", sent.broadcast_id)
+    team.advance(200)
+    assert sent.broadcast_id not in team.exchange.state.broadcasts
+
+
+@pytest.mark.parametrize(("waited_s", "known"), [(3500, True), (3700, False)])
+def test_a_duplicate_is_recognized_while_it_is_remembered(new_team: NewTeam, waited_s: int, known: bool) -> None:
+    team = crew(new_team, "")
+    team.send("a", "b", message_id="msg_1_a")
+    team.confirm("b", "msg_1_a")
+    team.advance(waited_s)
+    assert team.send("a", "b", message_id="msg_1_a").duplicate is known
+
+
+def test_an_ended_message_loses_its_content_but_not_its_fingerprint(new_team: NewTeam) -> None:
+    team = crew(new_team, "")
+    team.send("a", "b", message_id="msg_1_a", payload={"n": 1})
+    team.ack("b", "msg_1_a", "processed")
+    assert team.message("msg_1_a").payload == b""
+    assert team.send("a", "b", message_id="msg_1_a", payload={"n": 1}).duplicate
+    assert team.refused_send("a", "b", message_id="msg_1_a", payload={"n": 2}).code == "E_ADMISSION_007"
