@@ -295,3 +295,11 @@ def test_nobody_spends_more_than_it_has(actions: list[tuple[str, float]], role: 
             assert team.now > before
         team.now += round(pause_s * 1_000_000)
     team.check_replay()
+
+
+def test_humans_are_left_alone_where_there_is_a_director(team: Team) -> None:
+    team.register("anna", "Human", "human")
+    for _ in range(6):
+        send(team, "impl_001", "Blocking")
+    notices = [event for event in team.happened(ev.MessageAccepted) if event.sender == "tocsin"]
+    assert [notice.recipient for notice in notices] == ["boss"]

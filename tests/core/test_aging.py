@@ -184,3 +184,13 @@ def test_ticks_are_enough(team: Team) -> None:
         team.now = due
         team.ask(cmd.Tick(), None, cmd.Ticked)
     assert team.message(sent).overdue
+
+
+def test_a_slower_policy_lowers_nobody(team: Team) -> None:
+    team.adopt("aging: {boost_levels: 3}")
+    sent = note(team, "Info")
+    team.advance(60 + LATE_S)
+    assert team.message(sent).level == CRITICAL
+    team.adopt(None)
+    team.advance(60)
+    assert (team.message(sent).level, team.message(sent).boosts) == (CRITICAL, 2)

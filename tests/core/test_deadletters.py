@@ -176,3 +176,18 @@ def test_who_may_retire_whom(team: Team, caller: str, allowed: bool) -> None:
 
 def test_who_is_not_there_cannot_be_retired(team: Team) -> None:
     assert team.refused(cmd.RetireAgent("nobody"), "boss").code == "E_ROUTING_001"
+
+
+def test_a_redriven_letter_has_all_its_retries_again(team: Team) -> None:
+    session = team.attach("impl_001", "piggyback")
+    message_id = team.send(
+        "manager_001", "impl_001", "TASK_ASSIGNMENT", payload=ASSIGNMENT, correlation_id="r"
+    ).signal_id
+    team.drain(session)
+    team.nack("impl_001", message_id, can_retry=True)
+    team.advance(1.1)
+    team.drain(session)
+    team.nack("impl_001", message_id, can_retry=False)
+    assert team.message(message_id).attempts == 1
+    team.redrive("manager_001", message_id)
+    assert team.message(message_id).attempts == 0

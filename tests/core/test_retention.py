@@ -68,3 +68,12 @@ def test_an_ended_message_loses_its_content_but_not_its_fingerprint(new_team: Ne
     assert team.message("msg_1_a").payload == b""
     assert team.send("a", "b", message_id="msg_1_a", payload={"n": 1}).duplicate
     assert team.refused_send("a", "b", message_id="msg_1_a", payload={"n": 2}).code == "E_ADMISSION_007"
+
+
+def test_what_died_after_its_delivery_is_not_forgotten_with_the_delivered(new_team: NewTeam) -> None:
+    team = crew(new_team, "")
+    sent = settle(team)
+    team.nack("b", sent, can_retry=False)
+    team.advance(4000)
+    assert team.message(sent).state == "dead"
+    assert team.redrive("a", sent).redriven == (sent,)
