@@ -64,7 +64,9 @@ def test_the_core_structure() -> None:
     assert metadata_of(envelope) == Metadata(retry_count=0, ttl=3600.0, tags=[])
 
 
-@pytest.mark.parametrize("name", [*names("apm/task_assignment"), *names("spec071/[A-Z]*"), *names("decay/*")])
+@pytest.mark.parametrize(
+    "name", [*names("apm/task_assignment"), *names("spec071/[A-Z]*"), *names("decay/*"), *names("liminal/*")]
+)
 def test_every_whole_example_is_an_envelope(name: str) -> None:
     envelope = parse_envelope(load_bytes(name), LIMIT)
     assert envelope.message_id == load(name)["messageId"]
