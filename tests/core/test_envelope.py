@@ -451,3 +451,75 @@ def test_diagnosis_agrees_with_the_decoder(shape: type, value: object) -> None:
         msgspec.json.decode(msgspec.json.encode(value), type=shape)
     except msgspec.ValidationError:
         assert diagnosis.explain(shape, value).expected != "a value that fits"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version": 1, garbage',
+        encoded(version=1)[:-1],
+        encoded(messageId=7) + b"}",
+        b"[" * 100_000,
+        encoded(version=1, payload=None).replace(b'"payload": null', b'"payload": ' + b"[" * 50_000 + b"]" * 50_000),
+    ],
+)
+def test_a_wrong_field_does_not_hide_what_is_malformed_behind_it(data: bytes) -> None:
+    assert problem_of(data).code == "E_PROTOCOL_002"
+
+
+@given(st.data())
+def test_a_damaged_envelope_is_taken_or_refused(data: st.DataObject) -> None:
+    """Cut, overwrite or insert anywhere: nothing but a refusal ever comes out."""
+    text = encoded(**data.draw(st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES, max_size=2)))
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)) | st.just(len(text)))
+    inserted = data.draw(st.sampled_from([b"", b"{", b"}", b"]", b'"', b"1e999", b"\\", b"\xff", b",", b"null"]))
+    problem = refusal_or_none(text[:start] + inserted + text[end:])
+    assert problem is None or problem.code.startswith(("E_PROTOCOL_", "E_VALIDATION_"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "where"),
+    [
+        ("messageId", "msg_20251112_1\n", "$.messageId"),
+        ("correlationId", "req_1\n", "$.correlationId"),
+        ("messageType", "TASK_UPDATE\n", "$.messageType"),
+        ("receiver", {"agentId": "manager_001\n", "type": "Manager"}, "$.receiver.agentId"),
+        ("sender", {"agentId": "impl_001", "type": "Implementation\n"}, "$.sender.type"),
+    ],
+)
+def test_a_name_does_not_end_in_a_line_break(field: str, value: object, where: str) -> None:
+    problem = problem_of(encoded(**{field: value}))
+    assert (problem.code, problem.field) == ("E_VALIDATION_004", where)
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    [
+        "2025-11-12T10:30Z",
+        "20251112T103045Z",
+        "2025-11-12T10:30:45,123Z",
+        "2025-11-12T10:30:45+00",
+        "2025-W46-3T10:30Z",
+    ],
+)
+def test_a_timestamp_that_only_the_decoder_refuses_is_still_named(timestamp: str) -> None:
+    problem = problem_of(encoded(timestamp=timestamp))
+    assert (problem.code, problem.field) == ("E_VALIDATION_004", "$.timestamp")
+    assert problem.found == f'"{timestamp}"'
+
+
+def test_a_whole_number_written_with_a_point_is_not_the_one_to_blame() -> None:
+    """The decoder takes 2.0 for a whole number, so the explanation must look on."""
+    assert parsed(version="1.1.0", qos={"importance": 2}).qos is not None
+    taken = msgspec.json.decode(b'{"importance": 2.0}', type=Qos)
+    assert taken.importance == 2
+    problem = problem_of(encoded(version="1.1.0", qos={"importance": 2.0, "decayRate": "fast"}))
+    assert problem.field == "$.qos.decayRate"
+
+
+def test_a_number_of_four_hundred_digits_is_named() -> None:
+    data = encoded(metadata={"ttl": 0}).replace(b'{"ttl": 0}', b'{"ttl": ' + b"9" * 400 + b"}")
+    with pytest.raises(TocsinError) as caught:
+        metadata_of(parse_envelope(data, LIMIT))
+    assert caught.value.problem.field == "$.metadata.ttl"

@@ -182,3 +182,34 @@ def test_any_document_is_a_policy_or_refused(document: object) -> None:
     else:
         assert policy_from(document_of(policy)) == policy
     assert problem is None or (problem.code, bool(problem.detail)) == ("E_POLICY_001", True)
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "1.0e-9", "1.0e+300"])
+@pytest.mark.parametrize(
+    ("concern", "field"),
+    [
+        ("aging", "threshold_s"),
+        ("timers", "granularity_s"),
+        ("decay", "interval_s"),
+        ("sweeper", "interval_s"),
+        ("sessions", "lapse_after_s"),
+        ("retention", "dead_s"),
+    ],
+)
+def test_a_duration_is_at_least_a_microsecond_and_fits_a_clock(concern: str, field: str, number: str) -> None:
+    problem = refused(f"{concern}: {{{field}: {number}}}").problem
+    assert problem.field == f"$.{concern}.{field}"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("bucket: {capacity: .nan}", "$.bucket.capacity"),
+        ("bucket: {capacity: .inf}", "$.bucket.capacity"),
+        ("contracts: {Blocker: {timeout_s: .inf}}", "$.contracts.Blocker.timeout_s"),
+        ("limits: {drain_max: 99999999999999999999999}", "$.limits.drain_max"),
+        ("contracts: {1: {ttl_s: 3}}", "$.contracts.1"),
+    ],
+)
+def test_what_the_journal_cannot_hold_is_refused_with_its_path(text: str, where: str) -> None:
+    assert refused(text).problem.field == where

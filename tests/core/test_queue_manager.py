@@ -10,7 +10,9 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import SECOND, Team
 from tests.fixtures import load
 from tocsin.core import events as ev
+from tocsin.core.errors import TocsinError
 from tocsin.core.message import State
+from tocsin.policies import parse_policy
 
 
 def crew(team: Team) -> Team:
@@ -184,3 +186,43 @@ def test_the_rate_keeps_its_bounds_its_step_and_its_cooldown(bursts: list[tuple[
         assert later.old_rate == earlier.new_rate
     assert all(message.state is not State.QUEUED for message in team.exchange.state.messages.values())
     team.check_replay()
+
+
+def test_the_lowest_rate_holds_from_the_start(new_team: NewTeam) -> None:
+    team = crew(new_team("queue_manager: {rate_min: 0.1}"))
+    sent = team.send("boss", "impl_001", "StatusUpdate").signal_id
+    assert (rate(team), team.message(sent).decay_rate) == (0.1, 0.1)
+
+
+def test_a_new_policys_bounds_hold_at_once(team: Team) -> None:
+    for _ in range(3):
+        deliver(team, 20, 61)
+    team.adopt("queue_manager: {rate_max: 0.1}")
+    assert rate(team) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("law", "low", "high"),
+    [
+        ("rate_change: 0", 0.0, 0.5),
+        ("rate_change: 0.004", 0.0, 0.5),
+        ("rate_min: 0.006", 0.006, 0.5),
+        ("rate_max: 0.506, rate_change: 0.5", 0.0, 0.506),
+    ],
+)
+def test_a_law_between_two_steps_is_refused_or_holds(new_team: NewTeam, law: str, low: float, high: float) -> None:
+    """Rounding must neither cross a bound nor leave a step that never happens due for ever."""
+    try:
+        policy = parse_policy(f"queue_manager: {{{law}}}")
+    except TocsinError:
+        return
+    team = crew(new_team())
+    deliver(team, 20, 61)
+    team.adopt(policy)
+    for _ in range(3):
+        deliver(team, 20, 61)
+    assert low <= rate(team) <= high
+    team.advance(3600)
+    assert low <= rate(team) <= high
+    due = team.exchange.next_due()
+    assert due is None or due > team.now, "whoever waits for the next due moment can sleep"

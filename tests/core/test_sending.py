@@ -12,7 +12,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Caller
 from tocsin.core.envelope import iso, parse_envelope
-from tocsin.core.errors import Problem
+from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.exchange import Exchange
 
 ASSIGNMENT = load("apm/task_assignment_payload")
@@ -299,3 +299,26 @@ def test_a_payload_of_many_lines_is_the_same_content(team: Team) -> None:
 def test_a_receipt_promises_no_durability_of_its_own(team: Team) -> None:
     receipt = team.send("impl_001", "impl_002")
     assert (receipt.durability, receipt.copies) == ("none", 0)
+
+
+@pytest.mark.parametrize(
+    ("message_type", "payload", "metadata"),
+    [
+        ("CUSTOM_NOTE", b"{}", b'{"origin": 1e999}'),
+        ("CUSTOM_NOTE", b"{}", b'{"ttl": 1e999}'),
+        ("CUSTOM_NOTE", b'{"n": 1e999}', b"{}"),
+        ("HANDOFF_REQUEST", b'{"taskId": 1e999}', b"{}"),
+    ],
+)
+def test_no_number_cuts_a_recipient_off(team: Team, message_type: str, payload: bytes, metadata: bytes) -> None:
+    """Whatever is accepted can be handed out; the exchange never raises for what a sender wrote."""
+    session = team.attach("impl_002", "piggyback")
+    document = load("apm/envelope") | {"messageType": message_type, "payload": "P", "metadata": "M"}
+    document["receiver"] = {"agentId": "impl_002", "type": "*"}
+    data = msgspec.json.encode(document).replace(b'"P"', payload).replace(b'"M"', metadata)
+    try:
+        team.handle(cmd.Send(parse_envelope(data, 1_048_576)), team.caller("impl_001"))
+    except TocsinError as refused_with:
+        assert refused_with.code.startswith(("E_PROTOCOL_", "E_VALIDATION_"))  # noqa: PT017
+    other = team.send("manager_001", "impl_002").signal_id
+    assert other in team.drain(session)

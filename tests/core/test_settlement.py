@@ -339,3 +339,15 @@ def test_an_ended_message_is_forgotten_after_an_hour(team: Team) -> None:
     team.advance(180)
     assert not team.exchange.state.copies_of(message_id)
     assert team.happened(ev.MessagesForgotten)[0].settled == 1
+
+
+@pytest.mark.parametrize("message_type", ["ACK", "NACK"])
+def test_a_confirmation_goes_back_to_the_sender_and_nobody_else(team: Team, message_type: str) -> None:
+    """APM §2.1: Receiver to Sender."""
+    message_id = drained(team)
+    fixture = {"ACK": "apm/ack_payload_received", "NACK": "apm/nack_payload"}[message_type]
+    name = {"ACK": "acknowledgedMessageId", "NACK": "rejectedMessageId"}[message_type]
+    payload = load(fixture) | {name: message_id}
+    problem = team.refused_send("impl_001", "impl_002", message_type, payload=payload, correlation_id="req_1")
+    assert (problem.code, problem.field) == ("E_ROUTING_002", "$.receiver.agentId")
+    assert team.message(message_id).state == "offered"
