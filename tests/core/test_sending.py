@@ -322,3 +322,15 @@ def test_no_number_cuts_a_recipient_off(team: Team, message_type: str, payload: 
         assert refused_with.code.startswith(("E_PROTOCOL_", "E_VALIDATION_"))  # noqa: PT017
     other = team.send("manager_001", "impl_002").signal_id
     assert other in team.drain(session)
+
+
+def test_the_first_receipt_stands_after_a_redrive(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    first = team.send("impl_001", "impl_002", message_id="msg_1_a")
+    team.drain(session)
+    team.nack("impl_002", "msg_1_a", can_retry=False)
+    team.detach(session)
+    team.advance(50)
+    team.redrive("impl_001", "msg_1_a")
+    again = team.send("impl_001", "impl_002", message_id="msg_1_a")
+    assert again == msgspec.structs.replace(first, duplicate=True)
