@@ -35,6 +35,7 @@ PURE = {
     "hashlib",
     "heapq",
     "itertools",
+    "math",
     "msgspec",
     "re",
     "sys",

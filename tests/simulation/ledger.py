@@ -92,7 +92,7 @@ class Ledger:
         message = state.messages[event.message]
         fate = self.fate[event.message]
         must(fate == "queued", f"message {event.message} was offered while {fate}")
-        must(event.at < message.expires_at, f"message {event.message} was offered after it expired")
+        must(event.at <= message.expires_at, f"message {event.message} was offered after it expired")
         must(not message.backing_off, f"message {event.message} was offered during its backoff")
         session = state.sessions[event.session]
         must(session.agent == message.recipient, f"message {event.message} was offered to somebody else")

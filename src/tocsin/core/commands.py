@@ -341,7 +341,7 @@ Reply: TypeAlias = (
 
 
 def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
-    """Say of a message what its sender was, or is, told."""
+    """Say of a message what its sender was, or is, told; a redrive does not change that."""
     return Receipt(
         signal_id=signal,
         message_id=message.message_id,
@@ -350,7 +350,7 @@ def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
         recipient=message.recipient,
         recipient_state=message.recipient_state,
         delivery_class=message.delivery_class,
-        expires_at=message.expires_at,
+        expires_at=message.created_at + message.expires_at - message.enqueued_at,
         resolved_to_session=message.resolved_session,
         publish_path=message.publish_path,
         priority=message.priority,

@@ -88,15 +88,15 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     #: Delivery class of a message that does not say.
     delivery_class: DeliveryClass
     #: Time to live of a message that does not say, seconds.
-    ttl_s: Annotated[float, Meta(gt=0)]
+    ttl_s: Annotated[float, Meta(ge=1e-6, le=3.2e9)]
     #: Whether it is acknowledged.
     ack: AckRule
     #: Time for the ACK where one is required, else for the receipt of a push, seconds; null is the policy's own.
-    timeout_s: Annotated[float, Meta(gt=0)] | None
+    timeout_s: Annotated[float, Meta(ge=1e-6, le=3.2e9)] | None
     #: Retries before it is dead.
-    retries_max: Annotated[int, Meta(ge=0)]
+    retries_max: Annotated[int, Meta(ge=0, le=1000)]
     #: Wait before each retry, seconds; the last repeats.
-    backoff_s: list[Annotated[float, Meta(gt=0)]]
+    backoff_s: list[Annotated[float, Meta(ge=1e-6, le=3.2e9)]]
     #: Agent types that may send it; empty is any.
     senders: list[str]
     #: Agent types that may receive it; empty is any.

@@ -7,7 +7,6 @@ from tocsin.core.delivery import land, note_failure, pump
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.message import NEVER, Message, State
 from tocsin.core.notices import report_death
-from tocsin.core.policy import microseconds
 from tocsin.core.presence import presence
 from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
@@ -49,7 +48,7 @@ def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
 
 def _redrive(turn: Turn, message: Message) -> None:
     agent = turn.state.agents[message.recipient]
-    expires_at = turn.now + microseconds(turn.state.contract(message).ttl_s)
+    expires_at = turn.now + message.expires_at - message.enqueued_at
     state = presence(agent, turn.policy, turn.now)
     turn.emit(ev.DeadLetterRedriven(turn.now, message.seq, turn.caller.agent, expires_at, state))
     pump(turn, agent)
@@ -89,7 +88,6 @@ def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
     message.level = message.priority
     message.attempts = message.boosts = 0
     message.overdue = False
-    message.recipient_state = event.recipient_state
     arm(state, message)
 
 

@@ -28,4 +28,4 @@ def stale_at(message: Message, decay: Decay) -> int | None:
 
 def rounded_rate(rate: float, decay: Decay) -> float:
     """Round a rate to the policy's steps, so that mailboxes keep few orders apart."""
-    return min(1.0, round(round(rate / decay.rate_step) * decay.rate_step, 9))
+    return max(0.0, min(1.0, round(round(rate / decay.rate_step) * decay.rate_step, 9)))

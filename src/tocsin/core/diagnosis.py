@@ -5,10 +5,11 @@ decoded value to say why. One walk serves envelopes, payloads and policies.
 """
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import inspect
@@ -19,6 +20,9 @@ __all__ = ["explain", "problems", "unknown_keys"]
 
 #: What was found is quoted up to this many characters.
 _QUOTE_MAX = 60
+#: Beyond these a number does not fit what a field of its type holds.
+_INTEGER_MAX = 2**63 - 1
+_FLOAT_MAX = 1.7e308
 
 
 def explain(shape: Any, value: object, path: str = "$") -> Problem:
@@ -30,7 +34,10 @@ def explain(shape: Any, value: object, path: str = "$") -> Problem:
 
 def quote(value: object) -> str:
     """Show a value as JSON, shortened."""
-    text = msgspec.json.encode(value).decode("utf-8", "replace")
+    try:
+        text = msgspec.json.encode(value).decode("utf-8", "replace")
+    except (OverflowError, ValueError, TypeError):
+        text = repr(value)
     return text if len(text) <= _QUOTE_MAX else text[: _QUOTE_MAX - 1] + "…"
 
 
@@ -50,6 +57,8 @@ def problems(shape: inspect.Type, value: object, path: str) -> Iterator[Problem]
                 yield _wrong_type(path, value, "an object")
             else:
                 for key, item in value.items():
+                    if not isinstance(key, str):
+                        yield _wrong_type(f"{path}.{key}", key, "a string as its key")
                     yield from problems(value_type, item, f"{path}.{key}")
         case inspect.ListType(item_type=item_type) | inspect.VarTupleType(item_type=item_type):
             yield from _list(shape, item_type, value, path)
@@ -142,8 +151,11 @@ def _string(shape: inspect.StrType, value: object, path: str) -> Iterator[Proble
 
 def _number(shape: inspect.IntType | inspect.FloatType, value: object, path: str) -> Iterator[Problem]:
     whole = isinstance(shape, inspect.IntType)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not _finite(value):
         yield _wrong_type(path, value, describe(shape))
+        return
+    if abs(value) > (_INTEGER_MAX if whole else _FLOAT_MAX):
+        yield _out_of_bounds(path, quote(value), "a smaller number")
         return
     low, high = shape.ge, shape.le
     if low is not None and value < low:
@@ -154,16 +166,18 @@ def _number(shape: inspect.IntType | inspect.FloatType, value: object, path: str
         yield _out_of_bounds(path, quote(value), f"at most {high}")
 
 
+def _finite(value: float) -> bool:
+    return isinstance(value, int) or math.isfinite(value)
+
+
 def _moment(value: object, path: str) -> Iterator[Problem]:
     wanted = "an ISO 8601 UTC timestamp such as 2025-11-12T10:30:45.123Z"
     if not isinstance(value, str):
         yield _wrong_type(path, value, wanted)
         return
     try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        msgspec.convert(value, Annotated[datetime, msgspec.Meta(tz=True)])
+    except msgspec.ValidationError:
         yield _out_of_bounds(path, quote(value), wanted)
 
 

@@ -41,11 +41,11 @@ _OBJECT = ord("{")
 _EMPTY = b"{}"
 
 #: An agent's id is also a part of file names, so it holds nothing that a path could mistake.
-AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})$")]
-AgentType = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z][A-Za-z0-9_\-]{0,63})$")]
-MessageId = Annotated[str, Meta(pattern=r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+$", max_length=128)]
-CorrelationId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_.\-]+$", max_length=128)]
-TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
+AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})\Z")]
+AgentType = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z][A-Za-z0-9_\-]{0,63})\Z")]
+MessageId = Annotated[str, Meta(pattern=r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+\Z", max_length=128)]
+CorrelationId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_.\-]+\Z", max_length=128)]
+TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*\Z", max_length=64)]
 Tag = Annotated[str, Meta(max_length=64)]
 
 
@@ -111,14 +111,23 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
     try:
         if not data.isascii():
             data.decode("utf-8")
-        envelope = _ENVELOPE.decode(data)
+        envelope = _decoded(data)
+        _check(envelope)
     except UnicodeDecodeError as error:
         raise _malformed(f"not UTF-8 at byte {error.start}", "valid UTF-8") from None
-    except msgspec.ValidationError:
-        raise error_for(_explain(data)) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise _malformed(str(error), "one JSON object, not nested deeper than a few hundred levels") from None
-    _check(envelope)
+    return envelope
+
+
+def _decoded(data: bytes) -> Envelope:
+    """Decode an envelope, its payload and metadata included: what is accepted can be read by its recipient."""
+    try:
+        envelope = _ENVELOPE.decode(data)
+    except msgspec.ValidationError:
+        raise error_for(_explain(data)) from None
+    msgspec.json.decode(envelope.payload)
+    metadata_of(envelope)
     return envelope
 
 
@@ -126,10 +135,11 @@ def metadata_of(envelope: Envelope) -> Metadata:
     """Decode the metadata that Tocsin knows."""
     if bytes(envelope.metadata) == _EMPTY:
         return _NO_METADATA
+    loose = msgspec.json.decode(envelope.metadata)
     try:
         return _METADATA.decode(envelope.metadata)
     except msgspec.ValidationError:
-        raise error_for(diagnosis.explain(Metadata, msgspec.json.decode(envelope.metadata), "$.metadata")) from None
+        raise error_for(diagnosis.explain(Metadata, loose, "$.metadata")) from None
 
 
 def body(raw: Raw) -> bytes:
@@ -158,8 +168,6 @@ def _check(envelope: Envelope) -> None:
         )
     if bytes(envelope.payload)[0] != _OBJECT:
         raise error_for(diagnosis.explain(dict[str, Any], msgspec.json.decode(envelope.payload), "$.payload"))
-    if bytes(envelope.metadata)[0] != _OBJECT:
-        raise error_for(diagnosis.explain(Metadata, msgspec.json.decode(envelope.metadata), "$.metadata"))
     if envelope.timestamp.utcoffset():
         raise _field("E_VALIDATION_004", "$.timestamp", envelope.timestamp.isoformat(), "a timestamp in UTC")
     if envelope.sender.agent_id == ANYONE or envelope.sender.type == ANYONE:

@@ -198,7 +198,8 @@ class MessageAccepted(_Event, frozen=True):
     requested: int
     #: Priority granted.
     priority: int
-    #: Why granted differs from asked: `as_requested`, `contract_default`, `role_cap` or `gaming`.
+    #: Why granted differs from asked: `as_requested`, `contract_default`, `role_cap`, `gaming`, or `confirmation`,
+    #: which costs nothing.
     rule: str
     #: Importance inside its level, 1 to 10.
     importance: int

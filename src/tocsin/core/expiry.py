@@ -13,7 +13,7 @@ __all__ = ["apply_expired", "expire_if_due", "fire_decay", "fire_expiry"]
 def expire_if_due(turn: Turn, message: Message) -> bool:
     """End a queued message whose TTL is over or whose importance has decayed away."""
     decay = turn.policy.decay
-    if turn.now >= message.expires_at:
+    if turn.now > message.expires_at:
         reason, due_at = "ttl", message.expires_at
     else:
         stale = stale_at(message, decay)

@@ -29,6 +29,7 @@ def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
     """Put it in force; whatever is open waits by the new times."""
     state.adopt(policy_from(msgspec.json.decode(event.policy)))
     state.policy_version = event.version
+    queue_manager.keep_in_bounds(state)
     for agent in state.agents.values():
         agent.mailbox = Mailbox(state.messages)
     rearm_all(state)

@@ -8,12 +8,13 @@ import re
 
 import msgspec
 
+from tocsin.core.commands import SYSTEM
 from tocsin.core.envelope import VERSIONS, iso
 from tocsin.core.errors import refusal
 from tocsin.core.message import Message
 from tocsin.core.policy import Policy
 from tocsin.core.priority import apm_name, liminal_name
-from tocsin.core.state import Agent, ProjectState
+from tocsin.core.state import ProjectState
 
 __all__ = ["highest_common_version", "render", "type_name_for"]
 
@@ -53,8 +54,8 @@ def render(message: Message, state: ProjectState) -> bytes:
         "version": version,
         "messageId": message.message_id,
         "timestamp": iso(message.sent_at),
-        "sender": {"agentId": message.sender, "type": _type_of(state.agents.get(message.sender))},
-        "receiver": {"agentId": message.recipient, "type": _type_of(recipient)},
+        "sender": {"agentId": message.sender, "type": _type_of(message.sender, state)},
+        "receiver": {"agentId": message.recipient, "type": _type_of(message.recipient, state)},
         "messageType": type_name_for(message.type, version, policy),
         "priority": apm_name(message.priority) if old else liminal_name(message.priority),
         "payload": msgspec.Raw(message.payload),
@@ -71,8 +72,11 @@ def render(message: Message, state: ProjectState) -> bytes:
     return _ENCODER.encode(envelope)
 
 
-def _type_of(agent: Agent | None) -> str:
-    return agent.agent_type if agent is not None else "System"
+def _type_of(name: str, state: ProjectState) -> str:
+    agent = state.agents.get(name)
+    if agent is not None:
+        return agent.agent_type
+    return "System" if name == SYSTEM.agent else "Retired"
 
 
 def _metadata(message: Message) -> dict[str, object]:

@@ -36,10 +36,14 @@ __all__ = [
     "policy_from",
 ]
 
-Seconds = Annotated[float, Meta(gt=0)]
+#: Between the core's grain, a microsecond, and a century: what can be counted.
+Seconds = Annotated[float, Meta(ge=1e-6, le=3.2e9)]
+Pause = Annotated[float, Meta(ge=0, le=3.2e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=1)]
-Levels = dict[str, Annotated[float, Meta(ge=0)]]
+Count = Annotated[int, Meta(ge=1, le=10**12)]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+Amount = Annotated[float, Meta(ge=1e-6, le=1e12)]
+Levels = dict[str, Annotated[float, Meta(ge=0, le=1e12)]]
 
 
 def microseconds(seconds: float) -> int:
@@ -92,7 +96,7 @@ class Role(_Concern, frozen=True):
     #: Whether asking for more lowers the message to the cap; else it is refused.
     lowers: bool
     #: Share of the bucket and quotas it gets; null is unlimited.
-    quota_multiplier: Annotated[float, Meta(gt=0)] | None
+    quota_multiplier: Amount | None
     #: Whether gaming detection watches it.
     watched: bool
     #: Whether it may do what a director may: override, change policy, redrive any, retire agents.
@@ -108,9 +112,9 @@ class Bucket(_Concern, frozen=True):
     """The token bucket of each agent."""
 
     #: Most tokens it holds.
-    capacity: Annotated[float, Meta(gt=0)]
+    capacity: Amount
     #: Tokens that come back per second.
-    refill_per_s: Annotated[float, Meta(gt=0)]
+    refill_per_s: Amount
     #: Tokens that one message costs, by priority.
     cost: Levels
 
@@ -124,9 +128,9 @@ class Quota(_Concern, frozen=True):
     """A quota of one high priority for each agent."""
 
     #: Most messages it holds.
-    cap: Annotated[float, Meta(ge=1)]
+    cap: Annotated[float, Meta(ge=1, le=1e12)]
     #: Messages that come back per second.
-    refill_per_s: Annotated[float, Meta(gt=0)]
+    refill_per_s: Amount
 
 
 class Quotas(_Concern, frozen=True):
@@ -162,7 +166,7 @@ class Sessions(_Concern, frozen=True):
     #: A heartbeat older than this ends the session, seconds.
     lapse_after_s: Seconds
     #: Heartbeats closer together than this are one, seconds.
-    heartbeat_record_s: Annotated[float, Meta(ge=0)]
+    heartbeat_record_s: Pause
 
     @cached_property
     def stale_after_us(self) -> int:
@@ -186,7 +190,7 @@ class Delivery(_Concern, frozen=True):
     #: Time for the receipt of an offer by kind of session, seconds, where the contract names none.
     receipt_timeout_s: dict[str, Seconds]
     #: Offers without receipt before a message is dead, where the contract names none (APM §3.5).
-    channel_retries_max: Annotated[int, Meta(ge=0)]
+    channel_retries_max: Retries
     #: Waits before the next offer, seconds; the last repeats.
     channel_backoff_s: list[Seconds]
     #: Offers without receipt at a time, for a push session that does not say; a piggyback session takes whole drains.
@@ -234,7 +238,7 @@ class Decay(_Concern, frozen=True):
     #: Below this importance a waiting message is stale.
     stale_threshold: Annotated[float, Meta(ge=0, le=10)]
     #: Rates are rounded to whole steps of this, so that mailboxes keep few orders apart.
-    rate_step: Annotated[float, Meta(gt=0, le=1)]
+    rate_step: Annotated[float, Meta(ge=0.001, le=1)]
     #: How often stale messages are looked for, seconds (DECAY §2).
     sweep_interval_s: Seconds
 

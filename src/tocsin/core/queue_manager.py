@@ -8,10 +8,11 @@ back step by step.
 
 from tocsin.core import events as ev
 from tocsin.core.decay import rounded_rate
+from tocsin.core.policy import Policy
 from tocsin.core.state import LatencyWindow, ProjectState
 from tocsin.core.turn import Turn
 
-__all__ = ["apply_rate", "fire_idle", "idle_due", "observe"]
+__all__ = ["apply_rate", "fire_idle", "idle_due", "keep_in_bounds", "observe"]
 
 
 def observe(turn: Turn) -> None:
@@ -32,7 +33,7 @@ def observe(turn: Turn) -> None:
 def idle_due(state: ProjectState) -> int | None:
     """Return when a raised rate falls without traffic."""
     manager, window = state.policy.queue_manager, state.latency
-    if not manager.enabled or window.rate <= manager.rate_min:
+    if not manager.enabled or _moved(state.policy, window.rate, -manager.rate_change) == window.rate:
         return None
     last = window.samples[-1][0] if window.samples else window.changed_at
     return max(last + manager.window_us, window.changed_at + manager.cooldown_us)
@@ -49,12 +50,25 @@ def fire_idle(turn: Turn) -> bool:
 
 
 def _change(turn: Turn, by: float, average_s: float, samples: int, threshold_s: float, rule: str) -> None:
-    manager, old = turn.policy.queue_manager, turn.state.latency.rate
-    if by < 0 and old <= manager.rate_min:
-        return
-    new = rounded_rate(min(manager.rate_max, max(manager.rate_min, old + by)), turn.policy.decay)
+    old = turn.state.latency.rate
+    new = _moved(turn.policy, old, by)
     if new != old:
         turn.emit(ev.DecayRateChanged(turn.now, old, new, average_s, samples, threshold_s, rule))
+
+
+def _moved(policy: Policy, rate: float, by: float) -> float:
+    """Return a rate moved by a step: rounded as all rates are, and never out of its bounds."""
+    manager = policy.queue_manager
+    if by < 0 and rate <= manager.rate_min:
+        return rate
+    return min(manager.rate_max, max(manager.rate_min, rounded_rate(rate + by, policy.decay)))
+
+
+def keep_in_bounds(state: ProjectState) -> None:
+    """Bring the rate into the bounds of a policy just adopted."""
+    manager = state.policy.queue_manager
+    if manager.enabled:
+        state.latency.rate = min(manager.rate_max, max(manager.rate_min, state.latency.rate))
 
 
 def apply_rate(state: ProjectState, event: ev.DecayRateChanged) -> None:

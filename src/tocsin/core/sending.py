@@ -11,7 +11,16 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.admission import Admission, admit, spend
 from tocsin.core.arming import arm
-from tocsin.core.commands import BroadcastReceipt, Receipt, RegisterAgent, Registered, Send, receipt_of
+from tocsin.core.commands import (
+    Acknowledged,
+    BroadcastReceipt,
+    Receipt,
+    RegisterAgent,
+    Registered,
+    Rejected,
+    Send,
+    receipt_of,
+)
 from tocsin.core.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.decay import rounded_rate
 from tocsin.core.delivery import pump
@@ -46,7 +55,7 @@ class _Draft(msgspec.Struct, frozen=True):
     opens_thread: bool
 
 
-def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Registered:
+def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
     """Accept a message, or refuse it."""
     envelope = command.envelope
     _check_identity(turn, envelope)
@@ -54,27 +63,56 @@ def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Regis
     if isinstance(payload, StateSync) and _is_registration(turn, payload):
         return _register(turn, envelope, payload)
     sender = turn.me()
-    known = _sent_before(turn, envelope)
+    known = _sent_before(turn, envelope, contract)
     if known is not None:
         return known
     requested = priority_of(envelope, contract.default_priority)
     try:
         check_sender(sender, envelope.message_type, contract, turn.policy)
-        subject = _subject(turn, sender, payload)
-        opens_thread = check_correlation(turn, envelope, contract.correlation, subject)
+        if isinstance(payload, Ack | Nack):
+            return _send_confirmation(turn, sender, envelope, contract, requested, payload)
+        opens_thread = check_correlation(turn, envelope, contract.correlation, None)
         draft = _draft(turn, envelope, contract, requested, opens_thread)
         request = answered(turn, envelope, payload)
         receipt = _dispatch(turn, sender, draft)
     except TocsinError as error:
         _record_refusal(turn, envelope, requested, error.problem)
         raise
-    if subject is not None:
-        _confirm(turn, subject, payload)
     if request is not None and request.state not in (State.EXPIRED, State.RECALLED, State.DEAD):
         process(turn, request, "response")
-    if subject is not None or request is not None:
         pump(turn, sender)
     return receipt
+
+
+def _send_confirmation(
+    turn: Turn, sender: Agent, envelope: Envelope, contract: Contract, requested: Priority, payload: Ack | Nack
+) -> Receipt | Acknowledged | Rejected:
+    """Let an ACK or NACK do what its command does, and go to the sender where there is a way.
+
+    It costs nothing, and what it confirms stands even when the sender is gone, full, or the bus itself: a confirmation
+    held back would only make the message come again.
+    """
+    subject = _subject(turn, sender, payload)
+    if envelope.receiver.agent_id != subject.sender:
+        raise refusal(
+            "E_ROUTING_002",
+            f"{envelope.message_type} of {subject.message_id} goes to its sender {subject.sender}",
+            field="$.receiver.agentId",
+            found=envelope.receiver.agent_id,
+            expected=subject.sender,
+        )
+    check_correlation(turn, envelope, contract.correlation, subject)
+    draft = _draft(turn, envelope, contract, requested, opens_thread=False)
+    receipt = None
+    recipient = turn.state.agents.get(subject.sender)
+    if recipient is not None:
+        way = route(turn, recipient, envelope.message_type, contract, draft.delivery_class)
+        if isinstance(way, Route):
+            priority = min(requested, turn.policy.roles[sender.role].cap)
+            receipt = _accept(turn, draft, way, Admission(priority, "confirmation", None, None, None), None)
+    told = _confirm(turn, subject, payload)
+    pump(turn, sender)
+    return receipt or told
 
 
 def _check_identity(turn: Turn, envelope: Envelope) -> None:
@@ -118,7 +156,7 @@ def _register(turn: Turn, envelope: Envelope, payload: StateSync) -> Registered:
     return decide_register(turn, RegisterAgent(envelope.sender.type, supported, capabilities))
 
 
-def _sent_before(turn: Turn, envelope: Envelope) -> Receipt | BroadcastReceipt | None:
+def _sent_before(turn: Turn, envelope: Envelope, contract: Contract) -> Receipt | BroadcastReceipt | None:
     """Answer a messageId that was accepted before with its first receipt, if it is the same message."""
     message_id, state = envelope.message_id, turn.state
     if message_id not in state.ids and message_id not in state.broadcasts:
@@ -130,6 +168,7 @@ def _sent_before(turn: Turn, envelope: Envelope) -> Receipt | BroadcastReceipt |
     same = (
         first.sender == turn.caller.agent
         and first.type == envelope.message_type
+        and first.requested == priority_of(envelope, contract.default_priority)
         and first.correlation_id == envelope.correlation_id
         and receiver == envelope.receiver.agent_id
         and (broadcast is None or broadcast.receiver_type == envelope.receiver.type)
@@ -155,12 +194,12 @@ def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priori
     qos, metadata, decay = envelope.qos or _NO_QOS, metadata_of(envelope), turn.policy.decay
     ttl_s = contract.ttl_s if metadata.ttl is None else metadata.ttl
     if ttl_s > turn.policy.limits.ttl_max_s:
-        limit = f"at most {turn.policy.limits.ttl_max_s:g}"
+        limit = f"at most {turn.policy.limits.ttl_max_s:.15g}"
         raise refusal(
             "E_VALIDATION_004",
-            f"$.metadata.ttl is {ttl_s:g}: it must be {limit}",
+            f"$.metadata.ttl is {ttl_s:.15g}: it must be {limit}",
             field="$.metadata.ttl",
-            found=f"{ttl_s:g}",
+            found=f"{ttl_s:.15g}",
             expected=limit,
         )
     if qos.decay_rate is not None:
@@ -263,14 +302,12 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
     return receipt_of(message, signal_id(message), duplicate=False)
 
 
-def _subject(turn: Turn, sender: Agent, payload: object) -> Message | None:
+def _subject(turn: Turn, sender: Agent, payload: Ack | Nack) -> Message:
     """Find the message that an ACK or NACK is about, and refuse what could not be done to it."""
     if isinstance(payload, Ack):
         message_id, field = payload.acknowledged_message_id, "$.payload.acknowledgedMessageId"
-    elif isinstance(payload, Nack):
-        message_id, field = payload.rejected_message_id, "$.payload.rejectedMessageId"
     else:
-        return None
+        message_id, field = payload.rejected_message_id, "$.payload.rejectedMessageId"
     message = turn.state.copy_for(sender.agent, message_id)
     if message is None or not message.offers:
         raise refusal(
@@ -283,19 +320,19 @@ def _subject(turn: Turn, sender: Agent, payload: object) -> Message | None:
     return message
 
 
-def _confirm(turn: Turn, subject: Message, payload: object) -> None:
-    """Let an ACK or NACK envelope do what the command does."""
+def _confirm(turn: Turn, subject: Message, payload: Ack | Nack) -> Acknowledged | Rejected:
     if isinstance(payload, Ack):
-        acknowledge(turn, subject, payload.status, payload.notes or "")
-    elif isinstance(payload, Nack):
-        reject(
-            turn,
-            subject,
-            payload.reason,
-            payload.error_code or "",
-            bool(payload.can_retry),
-            payload.suggested_fix or "",
-        )
+        news = acknowledge(turn, subject, payload.status, payload.notes or "")
+        return Acknowledged(signal_id(subject), subject.state, duplicate=not news)
+    reject(
+        turn,
+        subject,
+        payload.reason,
+        payload.error_code or "",
+        bool(payload.can_retry),
+        payload.suggested_fix or "",
+    )
+    return Rejected(signal_id(subject), subject.state, subject.ready_at if subject.state is State.QUEUED else None)
 
 
 def _record_refusal(turn: Turn, envelope: Envelope, requested: Priority, problem: Problem) -> None:

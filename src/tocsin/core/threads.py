@@ -12,7 +12,6 @@ from tocsin.core.turn import Turn
 __all__ = ["answered", "check_correlation", "follow"]
 
 _ASSIGNMENT = "TASK_ASSIGNMENT"
-_CONFIRMATIONS = ("ACK", "NACK")
 
 
 def check_correlation(turn: Turn, envelope: Envelope, rule: CorrelationRule, subject: Message | None) -> bool:
@@ -54,7 +53,7 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
 
 def answered(turn: Turn, envelope: Envelope, payload: object) -> Message | None:
     """Return the request that a message is the response to, if it is one."""
-    if envelope.correlation_id is None or envelope.message_type in _CONFIRMATIONS:
+    if envelope.correlation_id is None:
         return None
     thread = turn.state.threads.get(envelope.correlation_id)
     if thread is None or thread.sender != envelope.receiver.agent_id:
