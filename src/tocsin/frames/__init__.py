@@ -1,5 +1,25 @@
-"""The frame bus: fan-out of frames, tokens or telemetry that sheds load where it hurts least. Usable on its own."""
+"""The frame bus: fan-out of frames, tokens or telemetry that sheds load where it hurts least. Usable on its own.
 
+    bus = FrameBus()
+    channel = bus.subscribe("person-detector", priority=Priority.CRITICAL)
+    bus.publish(frame)
+
+It imports nothing else of Tocsin. A reading order: `policy`, `bus`, `shedding`, `port`, `channel`, then `foreign` and
+`ring`.
+"""
+
+from tocsin.frames.bus import FrameBus
+from tocsin.frames.channel import Channel
+from tocsin.frames.events import (
+    BusStats,
+    CriticalFramesDropped,
+    FrameBusEvent,
+    HealthChanged,
+    SheddingReported,
+    SubscriberLost,
+    Tally,
+)
+from tocsin.frames.health import Health
 from tocsin.frames.policy import (
     ChannelPolicy,
     FramesPolicy,
@@ -10,14 +30,26 @@ from tocsin.frames.policy import (
     SheddingPolicy,
     WaitPolicy,
 )
+from tocsin.frames.subscription import SubscriberStats
 
 __all__ = [
+    "BusStats",
+    "Channel",
     "ChannelPolicy",
+    "CriticalFramesDropped",
+    "FrameBus",
+    "FrameBusEvent",
     "FramesPolicy",
+    "Health",
+    "HealthChanged",
     "HealthPolicy",
     "OnFull",
     "Priority",
     "ReportPolicy",
     "SheddingPolicy",
+    "SheddingReported",
+    "SubscriberLost",
+    "SubscriberStats",
+    "Tally",
     "WaitPolicy",
 ]

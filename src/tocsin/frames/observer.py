@@ -1,0 +1,143 @@
+"""Looks at the counters from time to time: slides the health windows, raises alarms, reports.
+
+It has no clock and no thread. The bus calls `look` when the moment `due` has come, on a publish or on a `tick`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tocsin.frames.channel import Channel
+from tocsin.frames.events import (
+    CriticalFramesDropped,
+    FrameBusEvent,
+    HealthChanged,
+    SheddingReported,
+    SubscriberLost,
+    Tally,
+)
+from tocsin.frames.policy import FramesPolicy, Priority
+from tocsin.frames.subscription import Subscription
+
+AnySubscription = Subscription[Any]
+
+
+class Observer:
+    """The bus's memory of how its subscribers fare."""
+
+    def __init__(self, policy: FramesPolicy, now: float) -> None:
+        self._policy = policy
+        self._watchers: tuple[Channel[FrameBusEvent], ...] = ()
+        self._looked_at = now
+        self._reported_at = now
+        self._reported = self._departed = dict.fromkeys(Priority, Tally())
+        self._published_reported = 0
+        #: The next moment at which there is something to do.
+        self.due = now + min(policy.health.step_s, policy.report.interval_s)
+
+    def watch(self, capacity: int | None) -> Channel[FrameBusEvent]:
+        """Open a channel of events; when it is full the oldest event gives way."""
+        watcher: Channel[FrameBusEvent] = Channel(capacity or self._policy.channel.watch_capacity)
+        self._watchers = (*(other for other in self._watchers if not other.closed), watcher)
+        return watcher
+
+    def look(self, now: float, published: int, subscriptions: Iterable[AnySubscription]) -> None:
+        """Do what is due."""
+        step_s = self._policy.health.step_s
+        steps = int((now - self._looked_at) / step_s)
+        if steps > 0:
+            self._looked_at += steps * step_s
+            for subscription in subscriptions:
+                subscription.slide(published, steps)
+                self.judge(now, published, subscription)
+                self.alarm(now, subscription)
+        if now >= self._reported_at + self._policy.report.interval_s:
+            self.report(now, published, subscriptions)
+        self.due = min(self._looked_at + step_s, self._reported_at + self._policy.report.interval_s)
+
+    def judge(self, now: float, published: int, subscription: AnySubscription) -> None:
+        """Judge a subscriber's health anew, and tell of a change."""
+        before = subscription.health
+        lost_share = subscription.judge(published)
+        if lost_share is not None:
+            self._tell(
+                HealthChanged(
+                    at=now,
+                    subscriber=subscription.id,
+                    priority=subscription.priority,
+                    before=before,
+                    after=subscription.health,
+                    lost_share=lost_share,
+                )
+            )
+
+    def alarm(self, now: float, subscription: AnySubscription) -> None:
+        """Tell of critical drops that no alarm has told of yet."""
+        dropped = subscription.critical_dropped - subscription.alarmed
+        if dropped:
+            subscription.alarmed = subscription.critical_dropped
+            self._tell(
+                CriticalFramesDropped(
+                    at=now,
+                    subscriber=subscription.id,
+                    dropped=dropped,
+                    dropped_total=subscription.critical_dropped,
+                )
+            )
+
+    def alarm_first(self, now: float, subscription: AnySubscription) -> bool:
+        """Tell of a critical drop at once if it is the first since the last look; say whether it was."""
+        if subscription.alarmed_at == self._looked_at:
+            return False
+        subscription.alarmed_at = self._looked_at
+        self.alarm(now, subscription)
+        return True
+
+    def tallies(self, published: int, subscriptions: Iterable[AnySubscription]) -> dict[Priority, Tally]:
+        """Add up what became of all frames, per priority."""
+        tallies = dict(self._departed)
+        for subscription in subscriptions:
+            tallies[subscription.priority] += _tally(subscription, published)
+        return tallies
+
+    def report(self, now: float, published: int, subscriptions: Iterable[AnySubscription]) -> None:
+        """Tell what became of the frames since the last report."""
+        tallies = self.tallies(published, subscriptions)
+        self._tell(
+            SheddingReported(
+                at=now,
+                since=self._reported_at,
+                published=published - self._published_reported,
+                priorities={priority: tallies[priority] - self._reported[priority] for priority in Priority},
+            )
+        )
+        self._reported, self._reported_at, self._published_reported = tallies, now, published
+
+    def remember(self, subscription: AnySubscription, published: int) -> None:
+        """Keep the counts of someone who leaves."""
+        tally = self._departed[subscription.priority] + _tally(subscription, published)
+        self._departed = {**self._departed, subscription.priority: tally}
+
+    def tell_lost(self, now: float, subscription: AnySubscription) -> None:
+        """Tell of a subscriber whose channel was closed from outside."""
+        self._tell(
+            SubscriberLost(
+                at=now,
+                subscriber=subscription.id,
+                priority=subscription.priority,
+                reason=subscription.port.failure,
+            )
+        )
+
+    def close(self) -> None:
+        """End the watchers' channels."""
+        for watcher in self._watchers:
+            watcher.close()
+
+    def _tell(self, event: FrameBusEvent) -> None:
+        for watcher in self._watchers:
+            if not watcher.offer(event) and watcher.evict():
+                watcher.offer(event)
+
+
+def _tally(subscription: AnySubscription, published: int) -> Tally:
+    return Tally(offered=subscription.offered(published), dropped=subscription.dropped, shed=subscription.shed)

@@ -1,0 +1,80 @@
+"""What the frame bus's tests share: a clock that is set by hand, and a channel that tells who waits at it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tocsin.frames import Channel
+from tocsin.frames.port import Ticket
+from tocsin.frames.waiting import Waiter
+
+#: How long a test waits for a signal that must come; it says nothing about speed.
+PATIENCE_S = 30.0
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class SignallingChannel(Channel[int]):
+    """A channel that tells when a publisher waits for room, and when a reader waits for a frame."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.publisher_waits = threading.Semaphore(0)
+        self.reader_waits = threading.Semaphore(0)
+
+    def park(self, frame: int, waiter: Waiter) -> Ticket:
+        ticket = super().park(frame, waiter)
+        self.publisher_waits.release()
+        return ticket
+
+    def _fall_asleep(self, waiter: Waiter) -> bool:
+        asleep = super()._fall_asleep(waiter)
+        if asleep:
+            self.reader_waits.release()
+        return asleep
+
+
+def drain(channel: Channel[Any]) -> list[Any]:
+    """Take all that waits."""
+    return [channel.get_nowait() for _ in range(len(channel))]
+
+
+def signalled(semaphore: threading.Semaphore) -> None:
+    """Wait for a signal that must come."""
+    if not semaphore.acquire(timeout=PATIENCE_S):
+        raise AssertionError("the signal did not come")
+
+
+@contextmanager
+def running(*targets: Any) -> Iterator[None]:
+    """Run functions in threads of their own, and see them all end well."""
+    errors: list[BaseException] = []
+
+    def guarded(target: Any) -> None:
+        try:
+            target()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(target,), daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        if thread.is_alive():
+            raise AssertionError("a thread did not end")
+    if errors:
+        raise errors[0]
