@@ -30,6 +30,7 @@ from tocsin.frames.policy import (
     SheddingPolicy,
     WaitPolicy,
 )
+from tocsin.frames.ring import FrameRing, RingChannel, RingFrame, RingReader
 from tocsin.frames.subscription import SubscriberStats
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "CriticalFramesDropped",
     "FrameBus",
     "FrameBusEvent",
+    "FrameRing",
     "FramesPolicy",
     "Health",
     "HealthChanged",
@@ -46,6 +48,9 @@ __all__ = [
     "OnFull",
     "Priority",
     "ReportPolicy",
+    "RingChannel",
+    "RingFrame",
+    "RingReader",
     "SheddingPolicy",
     "SheddingReported",
     "SubscriberLost",
