@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.frames.tools import PATIENCE_S, SignallingChannel, drain, running, signalled
+from tests.frames.tools import PATIENCE_S, RefusingChannel, SignallingChannel, drain, running, signalled
 from tocsin.frames import Channel, CriticalFramesDropped, FrameBus, OnFull, Priority, SubscriberLost
 
 
@@ -89,11 +89,22 @@ def test_every_subscriber_gets_the_same_object() -> None:
 
 
 def test_a_deadline_bounds_the_wait_of_the_whole_publish(bus: FrameBus[int]) -> None:
-    for name in ("first", "second"):
-        bus.subscribe(name, Channel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
+    channels = [
+        bus.subscribe(str(timeout_s), RefusingChannel(1), Priority.CRITICAL, timeout_s=timeout_s)
+        for timeout_s in (10.0, 60.0)
+    ]
     bus.publish(1)
-    bus.publish(2, timeout_s=0.0)
-    assert [account.critical_dropped for account in bus.stats().subscribers.values()] == [1, 1]
+    bus.publish(2, timeout_s=20.0)
+    asyncio.run(bus.publish_async(3, timeout_s=20.0))
+    bus.publish(4, timeout_s=0.0)
+    bus.publish(5)
+    for channel, longest_s in zip(channels, (10.0, 20.0), strict=True):
+        *bounded, none, own = channel.timeouts_s
+        assert all(longest_s - 1 < timeout_s <= longest_s for timeout_s in bounded)
+        assert none == 0.0
+        assert own > longest_s - 1
+    assert channels[1].timeouts_s[-1] > 59
+    assert [account.critical_dropped for account in bus.stats().subscribers.values()] == [4, 4]
 
 
 def test_blocking_subscribers_are_waited_for_at_any_priority(bus: FrameBus[int]) -> None:
@@ -165,13 +176,14 @@ def test_publishing_on_a_loop_does_not_wait_for_a_reader_of_that_loop(bus: Frame
     """Only the loop could make room, and it is busy publishing: waiting out the timeout would help nobody."""
 
     async def publish_twice() -> None:
-        channel = bus.subscribe("critical", SignallingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
         bus.publish(1)
         assert await channel.get_async() == 1
         bus.publish(2)
         bus.publish(3)
 
+    channel = bus.subscribe("critical", RefusingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
     asyncio.run(publish_twice())
+    assert channel.timeouts_s == [0.0]
     assert bus.stats().subscribers["critical"].critical_dropped == 1
 
 

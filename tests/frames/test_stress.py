@@ -3,10 +3,11 @@
 import gc
 import os
 import random
+import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,6 +16,15 @@ from tocsin.frames import Channel, FrameBus, OnFull, Priority
 from tocsin.frames.errors import BusClosedError, ChannelClosedError
 
 SOAK_S = 60.0 if os.environ.get("TOCSIN_SOAK") == "1" else 1.0
+
+
+@pytest.fixture(autouse=True)
+def _threads_take_turns_often() -> Iterator[None]:
+    """Have the interpreter switch between threads at almost every chance, so that a missing lock shows."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval_s)
 
 
 def test_accounts_balance_however_many_publish_and_read() -> None:
@@ -66,7 +76,7 @@ def test_all_who_miss_nothing_see_the_same_order() -> None:
     taken: list[list[tuple[int, int]]] = [[] for _ in channels]
 
     def publish(me: int) -> None:
-        for number in range(500):
+        for number in range(3000):
             bus.publish((me, number))
 
     with running(
@@ -79,7 +89,7 @@ def test_all_who_miss_nothing_see_the_same_order() -> None:
             pass
         for channel in channels:
             channel.close()
-    assert len(taken[0]) == 1500
+    assert len(taken[0]) == 9000
     assert taken[0] == taken[1] == taken[2]
 
 

@@ -67,6 +67,16 @@ def test_a_channel_serves_one_subscriber_at_a_time(bus: FrameBus[int]) -> None:
     bus.subscribe("second", channel)
 
 
+def test_a_channel_can_move_to_another_bus(bus: FrameBus[int]) -> None:
+    channel = bus.subscribe("worker", Channel[int](4))
+    bus.unsubscribe("worker")
+    with FrameBus[int]() as other:
+        other.subscribe("worker", channel)
+        bus.publish(1)
+        other.publish(2)
+    assert drain(channel) == [2]
+
+
 def test_an_unbounded_or_unmeasured_or_strange_channel_is_refused(bus: FrameBus[int]) -> None:
     class Line:
         def put_nowait(self, frame: int) -> None: ...

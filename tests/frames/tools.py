@@ -46,6 +46,31 @@ class SignallingChannel(Channel[int]):
         return asleep
 
 
+class RefusingChannel(Channel[int]):
+    """A channel that makes no room, and keeps for how long publishers were ready to wait for it."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.timeouts_s: list[float] = []
+
+    def park(self, frame: int, waiter: Waiter) -> Ticket:
+        return RefusedTicket(self.timeouts_s)
+
+
+class RefusedTicket(Ticket):
+    """A wait that ends at once and in vain."""
+
+    def __init__(self, timeouts_s: list[float]) -> None:
+        self.timeouts_s = timeouts_s
+
+    def wait(self, timeout_s: float) -> bool:
+        self.timeouts_s.append(timeout_s)
+        return False
+
+    async def wait_async(self, timeout_s: float) -> bool:
+        return self.wait(timeout_s)
+
+
 def drain(channel: Channel[Any]) -> list[Any]:
     """Take all that waits."""
     return [channel.get_nowait() for _ in range(len(channel))]

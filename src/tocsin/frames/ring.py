@@ -1,8 +1,8 @@
 """Frames for other processes: written once into shared memory, read in place.
 
-    ring = FrameRing(slots=64, slot_bytes=1 << 20)
+    ring = FrameRing(slots=64, slot_bytes=1 << 20, context=context)
     channel = bus.subscribe("detector", ring.channel(capacity=8), Priority.CRITICAL)
-    process = ring.context.Process(target=detect, args=(channel.reader(),))
+    process = context.Process(target=detect, args=(channel.reader(),))
     bus.publish(ring.write(picture))
 
 Theory of operation. A frame's bytes lie in one slot of the ring, whoever reads them. What a subscriber's channel
