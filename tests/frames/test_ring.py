@@ -7,6 +7,7 @@ import sys
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from pickle import PickleBuffer
 from typing import Any
 
 import pytest
@@ -196,12 +197,25 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_a_view_that_someone_holds_keeps_the_memory_until_it_is_let_go() -> None:
     ring = FrameRing(slots=2, slot_bytes=8)
-    held = memoryview(ring.write(b"held").view)
+    held = PickleBuffer(ring.write(b"held").view)
+    ring.write(b"next")
     with pytest.raises(BufferError):
         ring.close()
-    assert bytes(held) == b"held"
+    assert bytes(held.raw()) == b"held"
     held.release()
     ring.close()
+
+
+def test_a_slot_whose_view_someone_holds_is_used_again_all_the_same() -> None:
+    with FrameRing(slots=2, slot_bytes=8) as ring:
+        frame = ring.write(b"held")
+        held = PickleBuffer(frame.view)
+        ring.write(b"next")
+        ring.write(b"over")
+        assert bytes(held.raw()) == b"over"
+        assert frame.intact is False
+        held.release()
+        frame.release()
 
 
 PROGRAM = """
