@@ -41,7 +41,7 @@ simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, 
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
 soak: $(STAMP) ## The same tests at full length
-	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests/simulation tests/core
+	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests
 
 bench-core: $(STAMP) ## What one decision costs: rates, percentiles, memory, garbage collector
 	@$(BIN)/python -m bench.core

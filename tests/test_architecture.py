@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "tocsin"
 #: Whom each part may import, beside itself. A part that is not here yet gets a line when it comes.
 ARROWS: dict[str, set[str]] = {
     "core": set(),
-    "policies": {"core"},
+    "policies": {"core", "frames"},
     "ids": set(),
     "journal": {"core", "policies"},
     "hub": {"core", "policies", "ids", "journal", "frames"},

@@ -17,6 +17,7 @@ from tocsin.core.events import EVENT_TYPES
 from tocsin.core.lifecycle import APM_STATES, TRANSITIONS
 from tocsin.core.message import State
 from tocsin.core.policy import Policy, document_of
+from tocsin.frames.policy import FramesPolicy
 from tocsin.policies import default_policy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,6 +86,12 @@ def config() -> str:
         parts += [row("key", "default", "meaning"), row("---", "---", "---")]
         for name, text in field_docs(hint).items():
             parts.append(row(f"`{name}`", _shown(document[concern][name]), text))
+        parts.append("")
+    for concern, hint in get_type_hints(FramesPolicy).items():
+        parts += [f"### `frames.{concern}`", "", (hint.__doc__ or "").strip(), ""]
+        parts += [row("key", "default", "meaning"), row("---", "---", "---")]
+        for name, text in field_docs(hint).items():
+            parts.append(row(f"`{name}`", _shown(document["frames"][concern][name]), text))
         parts.append("")
     parts += ["### `roles`", "", (policies.Role.__doc__ or "").strip(), ""]
     parts += [row("role", *field_docs(policies.Role)), row(*["---"] * (1 + len(field_docs(policies.Role))))]

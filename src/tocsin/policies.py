@@ -5,12 +5,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
+from msgspec import inspect
 
+from tocsin.core.diagnosis import problems
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, policy_from
+from tocsin.frames.policy import FramesPolicy
 
-__all__ = ["default_policy", "load_policy", "parse_policy"]
+__all__ = ["default_policy", "frames_policy", "load_policy", "parse_policy"]
 
 
 @cache
@@ -34,7 +38,19 @@ def parse_policy(text: str) -> Policy:
         return default_policy()
     if not isinstance(changes, dict):
         raise refusal("E_POLICY_001", "a policy is a mapping of concerns", field="$", found=type(changes).__name__)
-    return policy_from(_filled(_merged(_defaults(), changes)))
+    policy = policy_from(_filled(_merged(_defaults(), changes)))
+    frames_policy(policy)
+    return policy
+
+
+def frames_policy(policy: Policy) -> FramesPolicy:
+    """Return the numbers of the frame bus, or say which is wrong."""
+    try:
+        return msgspec.convert(policy.frames, FramesPolicy)
+    except msgspec.ValidationError as error:
+        wrong = next(problems(inspect.type_info(FramesPolicy), policy.frames, "$.frames"), None)
+        detail = wrong.detail if wrong is not None else f"$.frames: {error}"
+        raise refusal("E_POLICY_001", detail, field=wrong.field if wrong is not None else "$.frames") from None
 
 
 def _defaults() -> dict[str, Any]:

@@ -102,7 +102,7 @@ def test_subscribers_come_and_go_in_the_middle_of_publishing() -> None:
     late: list[int] = []
 
     def come_and_go(me: int) -> None:
-        dice = random.Random(me)  # noqa: S311
+        dice = random.Random(me)
         while not ended.is_set():
             priority = dice.choice(list(Priority))
             channel = bus.subscribe(

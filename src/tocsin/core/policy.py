@@ -381,6 +381,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     contracts: dict[str, Contract]
     #: What a `CUSTOM_*` type promises that has no contract of its own.
     custom_contract: Contract
+    #: Numbers of the frame bus, by concern: `tocsin.frames.policy` knows and checks them, the exchange does not.
+    frames: dict[str, dict[str, int | float]]
 
     def __post_init__(self) -> None:
         for path, wrong in _contradictions(self):
