@@ -162,7 +162,7 @@ def test_seconds_become_whole_microseconds(seconds: float, expected: int) -> Non
 )
 def test_the_bound_of_aging(priority: int, levels: int, boosts: int) -> None:
     aging = parse_policy(f"aging: {{boost_levels: {levels}}}").aging
-    assert aging.boosts_to_front(priority) == boosts
+    assert aging.boosts_to_front[priority] == boosts
     assert aging.bound_us(priority) == boosts * 60_000_000
 
 

@@ -38,7 +38,7 @@ def fire_aging(turn: Turn, seq: int) -> None:
             message=seq,
             old_level=message.level,
             new_level=max(message.level, aged),
-            overdue=boosts >= aging.boosts_to_front(message.priority),
+            overdue=boosts >= aging.boosts_to_front[message.priority],
             rule="aging",
             threshold_s=aging.threshold_s,
             age_us=age,

@@ -73,8 +73,8 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
     aging = state.policy.aging
     if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
         return None
-    boosts = min(message.boosts + 1, aging.boosts_to_front(message.priority))
-    return message.enqueued_at + boosts * aging.threshold_us
+    boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
+    return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us
 
 
 def receipt_due(state: ProjectState, message: Message) -> int:

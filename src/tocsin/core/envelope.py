@@ -39,6 +39,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _OBJECT = ord("{")
 _EMPTY = b"{}"
+_NOTHING = Raw(_EMPTY)
+_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 
 #: An agent's id is also a part of file names, so it holds nothing that a path could mistake.
 AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})\Z")]
@@ -90,7 +92,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     #: A name from the version's vocabulary; 1.1.0 may leave it out.
     priority: str | None = None
     correlation_id: CorrelationId | None = None
-    metadata: Raw = Raw(_EMPTY)
+    metadata: Raw = _NOTHING
     qos: Qos | None = None
 
 
@@ -133,7 +135,7 @@ def _decoded(data: bytes) -> Envelope:
 
 def metadata_of(envelope: Envelope) -> Metadata:
     """Decode the metadata that Tocsin knows."""
-    if bytes(envelope.metadata) == _EMPTY:
+    if envelope.metadata is _NOTHING:
         return _NO_METADATA
     loose = msgspec.json.decode(envelope.metadata)
     try:
@@ -144,10 +146,10 @@ def metadata_of(envelope: Envelope) -> Metadata:
 
 def body(raw: Raw) -> bytes:
     """Return an object of an envelope as one line, so that it fits a line of NDJSON."""
-    data = bytes(raw)
-    if data == _EMPTY:
+    if raw is _NOTHING:
         return _EMPTY
-    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if _LINE_FEED in data or _CARRIAGE_RETURN in data else data
 
 
 def priority_of(envelope: Envelope, default: Priority) -> Priority:

@@ -219,13 +219,14 @@ class Aging(_Concern, frozen=True):
         """Return the threshold in microseconds."""
         return microseconds(self.threshold_s)
 
-    def boosts_to_front(self, priority: int) -> int:
-        """Count the boosts that bring a priority to Critical, and the one more to the front of it."""
-        return -(-max(0, Priority.CRITICAL - priority) // self.boost_levels) + 1
+    @cached_property
+    def boosts_to_front(self) -> tuple[int, ...]:
+        """Return, for each priority, the boosts that bring it to Critical and the one more to the front of it."""
+        return tuple(-(-max(0, Priority.CRITICAL - level) // self.boost_levels) + 1 for level in Priority)
 
     def bound_us(self, priority: int) -> int:
         """Return after how long only older overdue messages and overrides can precede such a message."""
-        return self.boosts_to_front(priority) * self.threshold_us
+        return self.boosts_to_front[priority] * self.threshold_us
 
 
 class Decay(_Concern, frozen=True):
