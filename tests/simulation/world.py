@@ -14,12 +14,13 @@ import msgspec
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
+from tests.simulation.stores import MemoryStore, Store
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.errors import Problem, TocsinError
-from tocsin.core.events import Event, decode_events, encode_events
+from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.message import State
 from tocsin.core.policy import document_of
@@ -51,15 +52,17 @@ _HISTORY = 30
 class World:
     """One seeded run."""
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None, store: Store | None = None) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.now = self.latest = _START
         self.steps = 0
-        self.exchange = Exchange(SeededIds(seed))
+        #: Every event so far, in memory, for rebuilding prefixes.
+        self.journal = MemoryStore()
+        self.store = self.journal if store is None else store
+        self.exchange = self.store.exchange(SeededIds(seed))
         self.ledger = Ledger()
-        #: Every event so far, as batches on disk.
-        self.journal: list[bytes] = []
+        self.losing = False
         #: Fingerprints of the state by number of batches, for rebuilding prefixes.
         self.milestones: dict[int, bytes] = {}
         self.callers: dict[str, Caller] = {}
@@ -85,7 +88,7 @@ class World:
         except Violation as violation:
             raise self.failure(violation) from violation
         if self.steps % 10 == 0:
-            self.milestones[len(self.journal)] = fingerprint(self.exchange.state)
+            self.milestones[len(self.journal.batches)] = fingerprint(self.exchange.state)
 
     def failure(self, error: BaseException) -> Violation:
         """Say what broke and how to see it again."""
@@ -113,13 +116,26 @@ class World:
             done = [event for event in events if not _may_go_with_a_refusal(event)]
             if done:
                 raise self.failure(Violation(f"the command was refused, and yet: {done}"))
+        if self.losing:
+            return self.lose()
         if events:
-            self.journal.append(encode_events(events))
+            self.journal.append(self.exchange, events)
+            if self.store is not self.journal:
+                self.store.append(self.exchange, events)
             try:
                 self.ledger.follow(events)
             except Violation as violation:
                 raise self.failure(violation) from violation
         return outcome.reply
+
+    def lose(self) -> Problem:
+        """Let the commit of a decided command fail: the state is thrown away, as if it had never been asked."""
+        self.losing = False
+        self.story.append(f"{self.steps:6} the commit of that failed")
+        self.exchange = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        if fingerprint(self.exchange.state) != fingerprint(self.ledger.shadow.state):
+            raise self.failure(Violation("a failed commit left something behind"))
+        return Problem("E_HUB_001", "the commit failed")
 
     def somebody(self) -> Caller:
         """Draw an agent that once joined."""
@@ -352,21 +368,26 @@ class World:
         if isinstance(reply, cmd.Adopted):
             self.policy = policy
 
+    def fail_commit(self) -> None:
+        """Do something whose commit fails."""
+        self.losing = True
+        self.rng.choice((World.send, World.drain, World.settle, World.recall, World.tick, World.attach))(self)
+        self.losing = False
+
+    def project(self) -> None:
+        """Bring the recovery point up to date."""
+        self.store.project(self.exchange)
+
     def rebuild(self) -> None:
-        """Throw the exchange away and rebuild it from the journal."""
-        rebuilt = Exchange(SeededIds(self.rng.randrange(2**32)))
-        for batch in self.journal:
-            rebuilt.replay(decode_events(batch))
-        self.replace(rebuilt, "the journal")
+        """Throw the exchange away and rebuild it from what is stored."""
+        self.replace(self.store.exchange(SeededIds(self.rng.randrange(2**32))), "the journal")
 
     def rebuild_prefix(self) -> None:
         """Rebuild an earlier state from a prefix of the journal."""
         if not self.milestones:
             return
         length = self.rng.choice(list(self.milestones))
-        rebuilt = Exchange(SeededIds(0))
-        for batch in self.journal[:length]:
-            rebuilt.replay(decode_events(batch))
+        rebuilt = self.journal.prefix(length)
         if fingerprint(rebuilt.state) != self.milestones[length]:
             raise self.failure(Violation(f"the first {length} batches do not rebuild the state of then"))
 
@@ -461,6 +482,8 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.change_role, 0.2),
     (World.jump, 0.6),
     (World.change_policy, 0.4),
+    (World.fail_commit, 1),
+    (World.project, 2),
     (World.rebuild, 0.4),
     (World.rebuild_prefix, 0.3),
     (World.restore, 0.6),
