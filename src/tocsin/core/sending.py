@@ -206,16 +206,10 @@ def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priori
         decay_rate = rounded_rate(qos.decay_rate, decay)
     else:
         decay_rate = turn.state.latency.rate if contract.adaptive_decay else 0.0
-    return _Draft(
-        envelope=envelope,
-        contract=contract,
-        requested=requested,
-        delivery_class=qos.delivery_class or contract.delivery_class,
-        importance=decay.importance_default if qos.importance is None else qos.importance,
-        decay_rate=decay_rate,
-        ttl_us=max(1, microseconds(ttl_s)),
-        opens_thread=opens_thread,
-    )
+    delivery_class = qos.delivery_class or contract.delivery_class
+    importance = decay.importance_default if qos.importance is None else qos.importance
+    ttl_us = max(1, microseconds(ttl_s))
+    return _Draft(envelope, contract, requested, delivery_class, importance, decay_rate, ttl_us, opens_thread)
 
 
 def _dispatch(turn: Turn, sender: Agent, draft: _Draft) -> Receipt | BroadcastReceipt:
