@@ -26,6 +26,7 @@ CHOICES: dict[str, list[Any]] = {
     "sessions.stale_after_s": [5, 60],
     "sessions.lapse_after_s": [90, 600],
     "sessions.heartbeat_record_s": [0, 1],
+    "sessions.announce": [False, False, True],
     "delivery.channel_retries_max": [0, 1, 3],
     "delivery.window_default": [1, 4, 32],
     "aging.enabled": [True, True, True, False],

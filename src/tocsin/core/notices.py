@@ -1,4 +1,4 @@
-"""What the bus itself has to say: error reports to a sender, notices to the directors.
+"""What the bus itself has to say: error reports to a sender, notices to the directors, who has come and gone.
 
 A notice is an ordinary message from the bus, so it is durable, ordered and visible like any other. It awaits no ACK,
 and its death is not reported, so that notices never beget notices.
@@ -20,9 +20,9 @@ from tocsin.core.priority import Priority
 from tocsin.core.state import Agent
 from tocsin.core.turn import Turn
 
-__all__ = ["notify_directors", "report_death"]
+__all__ = ["announce", "notify_directors", "report_death"]
 
-_TYPE = "ERROR_REPORT"
+_REPORT = "ERROR_REPORT"
 
 
 def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
@@ -39,7 +39,7 @@ def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
         "context": {"agent": about},
     }
     for agent in told:
-        _tell(turn, agent, payload, Priority.BLOCKING, None)
+        _tell(turn, agent, _REPORT, payload, Priority.BLOCKING)
 
 
 def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
@@ -61,16 +61,31 @@ def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
         "recoverable": True,
         "suggestedAction": "look at the dead letter, then redrive it or send anew",
     }
-    _tell(turn, sender, payload, Priority.BLOCKING, message.correlation_id)
+    _tell(turn, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+
+
+def announce(turn: Turn, peer: Agent, message_type: str) -> None:
+    """Tell whoever is attached that a peer has come or gone (SPEC-071 §6), where the policy asks for it."""
+    if not turn.policy.sessions.announce:
+        return
+    payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
+    attached = [agent for agent in turn.state.agents.values() if agent.sessions and agent is not peer]
+    for agent in attached[: turn.policy.limits.broadcast_recipients_max]:
+        _tell(turn, agent, message_type, payload, Priority.INFO)
 
 
 def _tell(
-    turn: Turn, agent: Agent, payload: Mapping[str, object], priority: Priority, correlation_id: str | None
+    turn: Turn,
+    agent: Agent,
+    message_type: str,
+    payload: Mapping[str, object],
+    priority: Priority,
+    correlation_id: str | None = None,
 ) -> None:
     if agent.mailbox.depth >= turn.policy.limits.mailbox_depth_max:
         return
     recipient_state, path, session = resolve(agent, turn.policy, turn.now)
-    contract = turn.policy.contract_of(_TYPE)
+    contract = turn.policy.contract_of(message_type)
     ttl_s = contract.ttl_s if contract is not None else turn.policy.custom_contract.ttl_s
     turn.emit(
         ev.MessageAccepted(
@@ -78,7 +93,7 @@ def _tell(
             message_id=turn.ids.fresh("msg", turn.now),
             sender=SYSTEM.agent,
             recipient=agent.agent,
-            message_type=_TYPE,
+            message_type=message_type,
             requested=priority,
             priority=priority,
             rule="as_requested",

@@ -167,6 +167,8 @@ class Sessions(_Concern, frozen=True):
     lapse_after_s: Seconds
     #: Heartbeats closer together than this are one, seconds.
     heartbeat_record_s: Pause
+    #: Whether the bus tells all who are attached when a peer comes or goes: one message each.
+    announce: bool
 
     @cached_property
     def stale_after_us(self) -> int:

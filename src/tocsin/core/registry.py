@@ -23,6 +23,7 @@ from tocsin.core.errors import refusal
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import State
 from tocsin.core.negotiation import highest_common_version
+from tocsin.core.notices import announce
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.turn import Turn
 
@@ -142,7 +143,10 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
     if len(me.sessions) >= limits.sessions_per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
     session = turn.ids.fresh("ses", turn.now)
+    first = not me.sessions
     turn.emit(ev.SessionOpened(turn.now, session, me.agent, command.kind, window))
+    if first:
+        announce(turn, me, "PeerJoined")
     pump(turn, me)
     return SessionReady(session, window)
 
@@ -183,6 +187,9 @@ def _end_session(turn: Turn, session: Session, reason: str) -> None:
         contract = turn.state.contract(message)
         requeue(turn, message, "session_ended", turn.now, 0.0, contract.retries_max)
     turn.emit(ev.SessionClosed(turn.now, session.session, session.agent, reason))
+    agent = turn.state.agents[session.agent]
+    if not agent.sessions:
+        announce(turn, agent, "PeerLeft")
 
 
 def fire_session(turn: Turn, name: str) -> None:
