@@ -1,0 +1,123 @@
+"""What a journal is: groups of events in sequence, appended in one durable commit each by the project's one owner.
+
+Theory of operation. A group is the encoded batch of the events of one or many commands, with its range of sequence
+numbers and a checksum over both. Ranges follow each other without a gap, so a reader can prove that nothing is missing.
+Whoever opens a project for writing gets an epoch, higher than any before; an append carries it, and the append of an
+owner that has been replaced is refused. A journal may forget its oldest groups once all who follow it have them;
+`pruned_seq` says how far. All calls are synchronous and belong to one thread at a time: the host gives each its own.
+"""
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Protocol
+
+import msgspec
+
+from tocsin.journal.errors import JournalDamaged
+from tocsin.journal.tables import Tables
+
+__all__ = ["BUFFERED", "FLUSHED", "REPLICATED", "Commit", "Group", "Journal", "checked", "group_of"]
+
+#: A commit that a power cut could undo, but not a crash of the hub.
+BUFFERED = "buffered"
+#: A commit that is on disk.
+FLUSHED = "flushed"
+#: A commit that is on disk and applied on every synchronous standby.
+REPLICATED = "replicated"
+
+_HEADER = Struct(">qqqq")
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """What a group can be relied upon, once it is appended."""
+
+    #: `buffered`, `flushed` or `replicated`.
+    durability: str
+    #: On how many nodes it is.
+    copies: int
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The events of one commit."""
+
+    #: Sequence number of its first event.
+    first_seq: int
+    #: Sequence number of its last event.
+    last_seq: int
+    #: When its last event happened, microseconds since the epoch.
+    at: int
+    #: Who wrote it.
+    epoch: int
+    #: The events, encoded.
+    events: bytes
+    checksum: int
+
+
+class Journal(Protocol):
+    """One project's journal, open for writing by its owner."""
+
+    #: The project's name.
+    project: str
+    #: Which owner this is, counted over all that the project ever had.
+    epoch: int
+
+    def append(self, group: Group) -> Commit:
+        """Make a group durable; it must follow the last one."""
+
+    def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
+        """Return the groups that end after a sequence number, checked and in order; `limit` 0 is all."""
+
+    def last_seq(self) -> int:
+        """Return the sequence number of the last event."""
+
+    def last_at(self) -> int:
+        """Return when the last event happened; 0 where none has, or none is left."""
+
+    def pruned_seq(self) -> int:
+        """Return up to where the journal has forgotten its groups."""
+
+    def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
+        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+
+    def harden(self) -> None:
+        """Make sure that no power cut undoes what has been appended."""
+
+    def probe(self) -> None:
+        """Commit something that changes nothing, to find out whether commits work."""
+
+    def recover(self) -> None:
+        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+
+    def tables(self) -> Tables:
+        """Open the project's tables, on a connection of their own."""
+
+    def close(self) -> None:
+        """Let go of the project."""
+
+
+def _checksum(first_seq: int, last_seq: int, at: int, epoch: int, events: bytes) -> int:
+    return zlib.crc32(events, zlib.crc32(_HEADER.pack(first_seq, last_seq, at, epoch)))
+
+
+def group_of(first_seq: int, count: int, at: int, epoch: int, events: bytes) -> Group:
+    """Make a group, with its checksum."""
+    last_seq = first_seq + count - 1
+    return Group(first_seq, last_seq, at, epoch, events, _checksum(first_seq, last_seq, at, epoch, events))
+
+
+def checked(groups: Iterator[Group], after_seq: int, name: str) -> Iterator[Group]:
+    """Pass groups on as long as each is what was written and follows the one before; else name the damaged one."""
+    expected: int | None = None
+    for group in groups:
+        where = f"{name}, group {group.first_seq} to {group.last_seq}"
+        if expected is None:
+            expected = after_seq + 1
+            if group.first_seq > expected:
+                raise JournalDamaged(f"{where}: events {expected} to {group.first_seq - 1} before it are missing")
+        elif group.first_seq != expected:
+            raise JournalDamaged(f"{where}: it should begin with event {expected}")
+        if group.checksum != _checksum(group.first_seq, group.last_seq, group.at, group.epoch, group.events):
+            raise JournalDamaged(f"{where}: its checksum does not match its content")
+        yield group
+        expected = group.last_seq + 1

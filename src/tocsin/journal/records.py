@@ -1,0 +1,57 @@
+"""Events as named records: what a message's life and the segment files are written in.
+
+A record is one JSON object: `kind`, `seq` and the event's own field names, as `docs/reference/events.md` lists them.
+"""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.events import EVENT_TYPES, Event
+
+__all__ = ["life_line", "record_of"]
+
+#: Fields that hold JSON documents of their own.
+_DOCUMENTS = frozenset({"payload", "metadata", "policy"})
+#: What a life says of an acceptance; the rest is in the message's columns.
+_ACCEPTANCE = ("at", "version", "rule", "recipient_state", "publish_path", "tokens", "critical_quota", "blocking_quota")
+
+_JSON = msgspec.json.Encoder()
+
+Getter = Callable[[Any], tuple[Any, ...]]
+
+
+def _getter(names: tuple[str, ...]) -> Getter:
+    if len(names) == 1:
+        single = attrgetter(names[0])
+        return lambda event: (single(event),)
+    return attrgetter(*names)
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in EVENT_TYPES}
+_LIFE: dict[type, tuple[tuple[str, ...], Getter]] = {
+    kind: (names, _getter(names))
+    for kind, fields in _FIELDS.items()
+    if (names := _ACCEPTANCE if kind is ev.MessageAccepted else tuple(name for name in fields if name != "message"))
+}
+
+
+def life_line(seq: int, event: Event) -> bytes:
+    """Write down one event of a message's life, without the message's own number and content."""
+    names, values = _LIFE[type(event)]
+    return _JSON.encode({"seq": seq, "kind": type(event).__name__, **dict(zip(names, values(event), strict=True))})
+
+
+def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:
+    """Name everything of an event; content is left out unless it is asked for, policies never are."""
+    record: dict[str, Any] = {"kind": type(event).__name__, "project": project, "seq": seq}
+    for name in _FIELDS[type(event)]:
+        value = getattr(event, name)
+        if name not in _DOCUMENTS:
+            record[name] = value
+        elif name == "policy" or payloads:
+            record[name] = msgspec.Raw(value) if value else None
+    return record

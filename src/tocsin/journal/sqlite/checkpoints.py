@@ -1,0 +1,66 @@
+"""Checkpoints of a WAL file, away from the thread that commits.
+
+A passive checkpoint copies what is committed while commits go on; under a steady load it never quite catches up, so
+the file would grow for ever. Once it is over its limit, the rest, by then short, is copied with the commits held back,
+and the next commit starts the file anew.
+"""
+
+import contextlib
+import logging
+import threading
+from pathlib import Path
+
+import apsw
+
+from tocsin.journal.errors import JournalError, JournalUnavailable
+from tocsin.journal.sqlite.connection import connect, translated
+
+__all__ = ["Checkpointer"]
+
+_log = logging.getLogger(__name__)
+
+
+class Checkpointer:
+    """A thread that checkpoints one file when it is told that there is enough to do."""
+
+    def __init__(self, path: Path, bytes_max: int, vfs: str | None = None) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+        self._connection = connect(path, "FULL", vfs)
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._appended = 0
+        self._thread = threading.Thread(target=self._run, name=f"checkpoint {path.name}", daemon=True)
+        self._thread.start()
+
+    def appended(self, size: int) -> None:
+        """Count bytes committed; called by the thread that commits."""
+        self._appended += size
+        if self._appended >= self._bytes_max:
+            self._appended = 0
+            self._wake.set()
+
+    def checkpoint(self) -> None:
+        """Copy all that is committed so far, and make it safe from power cuts."""
+        with self._lock, translated(JournalUnavailable, self._path.name):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def close(self) -> None:
+        """Stop; the last connection to leave a file checkpoints it whole."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        with self._lock, contextlib.suppress(apsw.Error):
+            self._connection.close()
+
+    def _run(self) -> None:
+        while self._wake.wait() and not self._closing:
+            self._wake.clear()
+            try:
+                self.checkpoint()
+                with self._lock, translated(JournalUnavailable, self._path.name):
+                    self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+            except JournalError as error:
+                # Nothing is lost: the file stays long, and the next round tries again.
+                _log.warning("checkpoint of %s put off: %s", self._path.name, error)

@@ -1,0 +1,65 @@
+"""Connections to SQLite: which version, which settings, and what its exceptions mean to a journal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
+
+__all__ = ["check_version", "connect", "pragma", "translated"]
+
+#: Older ones have a WAL-reset bug that a checkpoint beside a commit can hit.
+_VERSION_MIN = (3, 51, 3)
+_BUSY_MS = 30_000
+
+
+def check_version(version: str) -> None:
+    """Refuse a SQLite that can corrupt a journal."""
+    if tuple(int(part) for part in version.split(".")) < _VERSION_MIN:
+        wanted = ".".join(map(str, _VERSION_MIN))
+        raise JournalUnsupported(f"SQLite {version} is too old: {wanted} or newer is needed")
+
+
+def connect(path: Path, synchronous: str, vfs: str | None = None, page_size: int = 4096) -> apsw.Connection:
+    """Open a database in WAL mode, with checkpoints left to whoever asks for them."""
+    check_version(apsw.sqlite_lib_version())
+    with translated(JournalUnavailable, path.name):
+        connection = apsw.Connection(str(path), vfs=vfs)
+        try:
+            connection.set_busy_timeout(_BUSY_MS)
+            pragma(connection, f"page_size={page_size}")
+            if pragma(connection, "journal_mode=WAL") != "wal":
+                raise JournalUnsupported(f"{path.name} cannot be in WAL mode: is it on a network drive?")
+            pragma(connection, f"synchronous={synchronous}")
+            pragma(connection, "wal_autocheckpoint=0")
+            pragma(connection, "foreign_keys=ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def pragma(connection: apsw.Connection, text: str) -> object:
+    """Run one pragma and return its first value."""
+    row = connection.execute(f"PRAGMA {text}").fetchone()
+    return None if row is None else row[0]
+
+
+@contextmanager
+def translated(otherwise: type[CommitFailed] | type[JournalUnavailable], where: str) -> Iterator[None]:
+    """Turn SQLite's exceptions into the journal's; what may pass becomes `otherwise`."""
+    try:
+        yield
+    except JournalError:
+        raise
+    except apsw.FullError as error:
+        raise otherwise("disk_full", f"{where}: {error}") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise JournalDamaged(f"{where}: {error}") from error
+    except (apsw.IOError, OSError) as error:
+        raise otherwise("io_error", f"{where}: {error}") from error
+    except apsw.Error as error:
+        reason = "refused" if otherwise is CommitFailed else "database_error"
+        raise otherwise(reason, f"{where}: {type(error).__name__}: {error}") from error

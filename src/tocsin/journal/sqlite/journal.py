@@ -1,0 +1,205 @@
+"""The journal in a SQLite file: one insert per group, each its own transaction."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tocsin.journal.base import BUFFERED, FLUSHED, Commit, Group, checked
+from tocsin.journal.errors import (
+    CommitFailed,
+    JournalDamaged,
+    JournalUnavailable,
+    JournalUnsupported,
+    OwnershipLost,
+    ProjectBusy,
+)
+from tocsin.journal.sqlite.checkpoints import Checkpointer
+from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.schema import migrate
+from tocsin.journal.sqlite.tables import SqliteTables
+from tocsin.journal.tables import Tables
+
+__all__ = ["SqliteJournal"]
+
+_MODES = {"FULL": Commit(FLUSHED, 1), "NORMAL": Commit(BUFFERED, 1)}
+_INSERT = """
+INSERT INTO journal (first_seq, last_seq, at, epoch, checksum, events)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM ownership WHERE epoch = ?4"""
+_FROM = "SELECT coalesce(max(first_seq), 0) FROM journal WHERE first_seq <= ?"
+_READ = """
+SELECT first_seq, last_seq, at, epoch, events, checksum FROM journal
+WHERE first_seq >= ? AND last_seq > ? ORDER BY first_seq LIMIT ?"""
+_LAST = "SELECT last_seq, at FROM journal ORDER BY first_seq DESC LIMIT 1"
+_CHUNK = 64
+_PAGE_SIZE = 8192
+
+
+class SqliteJournal:
+    """One project's journal in a directory."""
+
+    def __init__(
+        self, path: Path, project: str = "default", *, mode: str = "FULL", checkpoint_bytes: int, vfs: str | None = None
+    ) -> None:
+        if mode not in _MODES:
+            raise JournalUnsupported(f"{mode!r} is no durability of SQLite: it is one of {', '.join(_MODES)}")
+        self.project = project
+        self.epoch = 0
+        self._path = path
+        self._mode = mode
+        self._vfs = vfs
+        self._commit = _MODES[mode]
+        self._reading = threading.Lock()
+        self._closing = contextlib.ExitStack()
+        with contextlib.ExitStack() as opening:
+            opening.callback(self._closing.close)
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path, project)
+            self._closing.callback(self._lock.close)
+            self._writer = self._connect()
+            self._closing.callback(lambda: _close(self._writer))
+            migrate(self._writer, "journal")
+            self._take_ownership()
+            self._reader = self._connect()
+            self._closing.callback(lambda: _close(self._reader))
+            self._last_seq = self._stored_last()[0]
+            self._checkpoints = Checkpointer(path / "journal.db", checkpoint_bytes, vfs)
+            self._closing.callback(self._checkpoints.close)
+            opening.pop_all()
+
+    def append(self, group: Group) -> Commit:
+        """Make a group durable; it must follow the last one."""
+        if group.first_seq != self._last_seq + 1:
+            raise CommitFailed("conflict", f"event {group.first_seq} does not follow event {self._last_seq}")
+        with translated(CommitFailed, "journal.db"):
+            self._writer.execute(
+                _INSERT, (group.first_seq, group.last_seq, group.at, group.epoch, group.checksum, group.events)
+            )
+            if not self._writer.changes():
+                raise OwnershipLost(self.project, group.epoch)
+        self._last_seq = group.last_seq
+        self._checkpoints.appended(len(group.events))
+        return self._commit
+
+    def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
+        """Return the groups that end after a sequence number, checked and in order; `limit` 0 is all."""
+        pruned = self.pruned_seq()
+        if after_seq < pruned:
+            raise JournalDamaged(f"journal.db: events {after_seq + 1} to {pruned} are asked for and have been pruned")
+        return checked(self._groups(after_seq, limit), after_seq, "journal.db")
+
+    def _groups(self, after_seq: int, limit: int) -> Iterator[Group]:
+        first, left = int(self._one(_FROM, (after_seq + 1,))), limit
+        while True:
+            chunk = min(_CHUNK, left) if limit else _CHUNK
+            with self._reading, translated(JournalUnavailable, "journal.db"):
+                rows: list[Any] = self._reader.execute(_READ, (first, after_seq, chunk)).fetchall()
+            for row in rows:
+                yield Group(*row)
+            left -= len(rows)
+            if len(rows) < chunk or (limit and not left):
+                return
+            first = rows[-1][0] + 1
+
+    def last_seq(self) -> int:
+        """Return the sequence number of the last event."""
+        return self._last_seq
+
+    def last_at(self) -> int:
+        """Return when the last event happened; 0 where none has, or none is left."""
+        return self._stored_last()[1]
+
+    def pruned_seq(self) -> int:
+        """Return up to where the journal has forgotten its groups."""
+        return int(self._one("SELECT pruned_seq FROM ownership"))
+
+    def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
+        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+        with self._reading, translated(JournalUnavailable, "journal.db"):
+            rows: list[Any] = self._reader.execute(
+                "SELECT first_seq, last_seq, at FROM journal ORDER BY first_seq LIMIT ?", (limit,)
+            ).fetchall()
+            gone = [row for row in rows if row[1] <= upto_seq and row[2] < before_at]
+            if gone:
+                with self._reader:
+                    self._reader.execute("UPDATE ownership SET pruned_seq = ?", (gone[-1][1],))
+                    self._reader.execute("DELETE FROM journal WHERE first_seq <= ?", (gone[-1][0],))
+        return len(gone)
+
+    def harden(self) -> None:
+        """Make sure that no power cut undoes what has been appended."""
+        if self._commit.durability == BUFFERED:
+            self._checkpoints.checkpoint()
+
+    def probe(self) -> None:
+        """Commit something that changes nothing, to find out whether commits work."""
+        with translated(CommitFailed, "journal.db"):
+            self._writer.execute("UPDATE ownership SET probes = probes + 1 WHERE epoch = ?", (self.epoch,))
+            if not self._writer.changes():
+                raise OwnershipLost(self.project, self.epoch)
+
+    def recover(self) -> None:
+        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+        _close(self._writer)
+        self._writer = self._connect()
+        self._last_seq = self._stored_last()[0]
+        if int(self._one("SELECT epoch FROM ownership")) != self.epoch:
+            raise OwnershipLost(self.project, self.epoch)
+
+    def tables(self) -> Tables:
+        """Open the project's tables, on a connection of their own."""
+        return SqliteTables(self._path / "tables.db", self._vfs)
+
+    def close(self) -> None:
+        """Let go of the project."""
+        self._closing.close()
+
+    @property
+    def _file(self) -> Path:
+        return self._path / "journal.db"
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._file, self._mode, self._vfs, _PAGE_SIZE)
+
+    def _take_ownership(self) -> None:
+        with translated(JournalUnavailable, "journal.db"), self._writer:
+            self._writer.execute(
+                "INSERT INTO ownership VALUES (1, ?, 1, 0, 0) ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1",
+                (self.project,),
+            )
+            project, self.epoch = self._writer.execute("SELECT project, epoch FROM ownership").get
+        if project != self.project:
+            raise JournalUnsupported(f"this is the journal of project {project!r}, not of {self.project!r}")
+
+    def _stored_last(self) -> tuple[int, int]:
+        with self._reading, translated(JournalUnavailable, "journal.db"):
+            row = self._reader.execute(_LAST).fetchone()
+        pruned = self.pruned_seq()
+        return (pruned, 0) if row is None else (max(row[0], pruned), row[1])
+
+    def _one(self, sql: str, values: tuple[int, ...] = ()) -> int:
+        with self._reading, translated(JournalUnavailable, "journal.db"):
+            value: int = self._reader.execute(sql, values).get
+        return value
+
+
+def _lock(path: Path, project: str) -> apsw.Connection:
+    """Keep every other hub out: a transaction that stays open for as long as this process lives."""
+    connection = apsw.Connection(str(path / "lock.db"))
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except apsw.BusyError:
+        connection.close()
+        raise ProjectBusy(project) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _close(connection: apsw.Connection) -> None:
+    with contextlib.suppress(apsw.Error):
+        connection.close()

@@ -1,0 +1,30 @@
+"""Bring a SQLite file to the present schema."""
+
+from pathlib import Path
+
+import apsw
+
+from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.migrations import migrations, pending
+from tocsin.journal.sqlite.connection import pragma, translated
+
+__all__ = ["migrate"]
+
+
+def migrate(connection: apsw.Connection, folder: str, upto: int | None = None) -> int:
+    """Apply the numbered steps that a file lacks, each in one transaction; return its version."""
+    steps = migrations("tocsin.journal.sqlite", f"migrations/{folder}")
+    name = Path(connection.filename).name
+    with translated(JournalUnavailable, name):
+        version = int(str(pragma(connection, "user_version")))
+        for step in pending(steps, version, name)[: None if upto is None else max(0, upto - version)]:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(step.sql)
+                pragma(connection, f"user_version={step.number}")
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            version = step.number
+    return version

@@ -1,0 +1,210 @@
+"""The tables in a SQLite file."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.history import DeadLetter, Page, Signal, dead_page_of, page_of
+from tocsin.journal.sqlite import history
+from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.schema import migrate
+from tocsin.journal.tables import SEGMENTS, Batch, Kind, Line, Segment, Standing, Table, Update
+
+__all__ = ["SqliteTables"]
+
+_PACK = msgspec.msgpack.Encoder()
+_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
+_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
+_NAME = "tables.db"
+_WAL_BYTES_MAX = 64 * 1024 * 1024
+
+
+class SqliteTables:
+    """One project's tables."""
+
+    def __init__(self, path: Path, vfs: str | None = None) -> None:
+        self._path = path
+        self._connection = connect(path, "FULL", vfs)
+        try:
+            migrate(self._connection, "tables")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def standing(self) -> Standing:
+        """Return what the tables are true of."""
+        document: bytes = self._get("SELECT document FROM standing")
+        return _STANDING.decode(document) if document else Standing()
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction."""
+        with self._transaction():
+            run = self._connection.executemany
+            for table, rows in batch.rows:
+                if rows:
+                    run(_upsert(table, batch.life_bytes_max), rows)
+            run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
+            for line in batch.lines:
+                self._write_line(line)
+            self._drop_threads(batch.oldest_thread)
+            self._connection.execute(
+                "UPDATE standing SET seq = ?, document = ?", (batch.standing.seq, _PACK.encode(batch.standing))
+            )
+        self._checkpoint()
+
+    def _write_line(self, line: Line) -> None:
+        if line.added:
+            first = line.end - len(line.added)
+            values = (line.name, first, len(line.added), _PACK.encode(line.added))
+            self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", values)
+        self._connection.execute("DELETE FROM lines WHERE name = ? AND first + count <= ?", (line.name, line.head))
+
+    def _drop_threads(self, oldest: str | None) -> None:
+        if oldest is None:
+            self._connection.execute("DELETE FROM threads")
+        else:
+            self._connection.execute(
+                "DELETE FROM threads WHERE touched_seq < (SELECT touched_seq FROM threads WHERE correlation_id = ?)",
+                (oldest,),
+            )
+
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+        """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
+        columns = ", ".join(
+            f"CAST({column.name} AS BLOB)" if column.kind is Kind.BODY else column.name for column in table.columns
+        )
+        sql = f"SELECT {columns} FROM {table.name}"  # noqa: S608
+        sql += (f" WHERE {where}" if where else "") + (f" ORDER BY {order}" if order else "")
+        with translated(JournalUnavailable, _NAME):
+            yield from self._connection.execute(sql)
+
+    def line(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of a line that are still remembered."""
+        standing = self.standing()
+        head = standing.settled_head if name == "settled" else standing.acknowledged_head
+        entries: list[tuple[int, int]] = []
+        with translated(JournalUnavailable, _NAME):
+            for first, data in self._connection.execute(
+                "SELECT first, entries FROM lines WHERE name = ? ORDER BY first", (name,)
+            ):
+                entries += _ENTRIES.decode(data)[max(0, head - first) :]
+        return entries
+
+    def index(self, limit: int) -> int:
+        """Add up to `limit` messages to the search index; return how many there were to add."""
+        with self._transaction():
+            seqs = self._connection.execute(history.UNINDEXED, (limit,)).fetchall()
+            if seqs:
+                self._connection.execute(history.INDEX, (seqs[0][0], seqs[-1][0]))
+                self._connection.execute("UPDATE standing SET indexed_seq = ?", seqs[-1])
+        return len(seqs)
+
+    def prune(self, before_at: int, limit: int) -> int:
+        """Drop up to `limit` ended messages that no state remembers and that ended before a time; count them."""
+        with self._transaction():
+            rows = self._connection.execute(
+                "SELECT seq, broadcast_seq FROM signal_queue WHERE remembered = 0 AND ended_at < ? LIMIT ?",
+                (before_at, limit),
+            ).fetchall()
+            run = self._connection.executemany
+            run("DELETE FROM signal_search WHERE rowid = ?", ((seq,) for seq, _ in rows))
+            run("DELETE FROM signal_queue WHERE seq = ?", ((seq,) for seq, _ in rows))
+            run(history.PRUNE_BROADCASTS, ((broadcast,) for broadcast in {row[1] for row in rows} - {None}))
+            self._connection.execute("DELETE FROM sessions WHERE closed_at < ?", (before_at,))
+        return len(rows)
+
+    def exported_seq(self) -> int:
+        """Return up to where segments have been cut."""
+        return int(self._get("SELECT coalesce(max(last_seq), 0) FROM segments") or 0)
+
+    def record_segment(self, segment: Segment) -> None:
+        """Remember that a segment is in its place."""
+        with self._transaction():
+            self._connection.execute(_upsert(SEGMENTS, 0), msgspec.structs.astuple(segment))
+
+    def segments(self, after_seq: int, limit: int) -> list[Segment]:
+        """List segments by sequence range."""
+        sql = "SELECT * FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
+        return [Segment(*row) for row in self._all(sql, (after_seq, limit))]
+
+    def signals(self, message_id: str) -> list[Signal]:
+        """Find all copies of a message by messageId, or one by signal id, newest first."""
+        found = [Signal(*row) for row in self._all(history.BY_ID, (message_id.partition(":")[0],))]
+        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+
+    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+        """List the messages of a thread, oldest first."""
+        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1)), limit)
+
+    def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
+        """List what came for an agent, oldest first."""
+        wanted = msgspec.json.encode(list(states)).decode()
+        return page_of(self._all(history.BY_RECIPIENT, (recipient, wanted, after, limit + 1)), limit)
+
+    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+        """List the dead letters, oldest death first."""
+        return dead_page_of(self._all(history.DEAD, (after, limit + 1)), limit)
+
+    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+        """Find messages by words of their payload, newest first."""
+        words = " ".join('"' + word.replace('"', '""') + '"' for word in query.split())
+        if not words:
+            return Page([], None)
+        return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with contextlib.suppress(apsw.Error):
+            self._connection.close()
+
+    def _checkpoint(self) -> None:
+        wal = self._path.with_name(self._path.name + "-wal")
+        if wal.exists() and wal.stat().st_size > _WAL_BYTES_MAX:
+            with translated(JournalUnavailable, _NAME), contextlib.suppress(apsw.BusyError):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
+        with translated(JournalUnavailable, _NAME):
+            return list(self._connection.execute(sql, values))
+
+    def _get(self, sql: str) -> Any:
+        with translated(JournalUnavailable, _NAME):
+            return self._connection.execute(sql).get
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with translated(JournalUnavailable, _NAME):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+@cache
+def _upsert(table: Table, life_bytes_max: int) -> str:
+    """Write the statement that inserts a row or brings it up to date."""
+    names = ", ".join(table.names)
+    values = ", ".join("CAST(? AS TEXT)" if column.kind is Kind.BODY else "?" for column in table.columns)
+    changes: list[str] = []
+    for column in table.columns:
+        name = column.name
+        if column.update is Update.SET:
+            changes.append(f"{name} = excluded.{name}")
+        elif column.update is Update.IF_GIVEN:
+            changes.append(f"{name} = coalesce(excluded.{name}, {name})")
+        elif column.update is Update.APPEND:
+            changes.append(
+                f"{name} = iif(length({name}) < {life_bytes_max:d}, {name} || char(10) || excluded.{name}, {name})"
+            )
+    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
+    return f"INSERT INTO {table.name} ({names}) VALUES ({values}) ON CONFLICT ({table.key}) DO {action}"  # noqa: S608

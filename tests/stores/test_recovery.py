@@ -1,0 +1,177 @@
+"""Opening a project gives the state that its events add up to, bit for bit: the conformance suite, part two."""
+
+import random
+
+import msgspec
+import pytest
+
+from tests.stores.stores import Store
+from tests.workload import SeededIds, Team
+from tocsin.core.events import Event
+from tocsin.core.exchange import Exchange
+from tocsin.core.snapshot import take
+from tocsin.core.state import ProjectState
+from tocsin.journal.base import Journal
+from tocsin.journal.changes import ObservedExchange
+from tocsin.journal.errors import JournalDamaged
+from tocsin.journal.log import EventLog
+from tocsin.journal.projection import batch_of
+from tocsin.journal.recovery import reopen
+from tocsin.journal.tables import AGENTS, MESSAGES, POLICIES, SESSIONS, Tables
+
+
+def fingerprint(state: ProjectState) -> bytes:
+    return msgspec.msgpack.encode(take(state))
+
+
+def assert_same(found: ProjectState, expected: ProjectState) -> None:
+    if fingerprint(found) == fingerprint(expected):
+        return
+    left, right = msgspec.to_builtins(take(found)), msgspec.to_builtins(take(expected))
+    for name in right:
+        assert left[name] == right[name], name
+
+
+def project(exchange: ObservedExchange, tables: Tables) -> None:
+    tables.write(batch_of(exchange.capture()))
+
+
+def lived(journal: Journal, tables: Tables, seed: int, steps: int, projections: float) -> ObservedExchange:
+    """Let a team work, with a projection now and then."""
+    rng = random.Random(seed)
+    exchange, log = ObservedExchange(SeededIds(seed)), EventLog(journal)
+    group: list[Event] = []
+    for events in Team(seed).play(exchange, steps):
+        group += events
+        if rng.random() < 0.1:
+            log.append(group)
+            group = []
+            if rng.random() < projections:
+                project(exchange, tables)
+    if group:
+        log.append(group)
+    return exchange
+
+
+@pytest.mark.parametrize(("seed", "projections"), [(1, 0.1), (2, 1.0), (3, 0.0), (4, 0.5)])
+def test_a_reopened_project_is_the_same(store: Store, seed: int, projections: float) -> None:
+    journal = store.open()
+    tables = journal.tables()
+    exchange = lived(journal, tables, seed, 1500, projections)
+    journal.close()
+    tables.close()
+    again = store.open()
+    tables = again.tables()
+    try:
+        found = reopen(again, tables, SeededIds(0))
+        assert_same(found.state, exchange.state)
+        replayed = Exchange(SeededIds(0))
+        replayed.replay(EventLog(again).read())
+        assert_same(found.state, replayed.state)
+    finally:
+        tables.close()
+        again.close()
+
+
+def test_a_project_reopened_again_and_again_stays_the_same(journal: Journal) -> None:
+    tables = journal.tables()
+    team, log, rng = Team(7), EventLog(journal), random.Random(7)
+    exchange, shadow = ObservedExchange(SeededIds(7)), Exchange(SeededIds(0))
+    for _ in range(25):
+        for events in team.play(exchange, 30):
+            log.append(events)
+            shadow.replay(events)
+            if rng.random() < 0.1:
+                project(exchange, tables)
+        exchange = reopen(journal, tables, SeededIds(rng.randrange(1 << 30)))
+        assert_same(exchange.state, shadow.state)
+    tables.close()
+
+
+def test_the_tables_say_how_far_they_are(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 5, 200, 0.0)
+    assert tables.standing().seq == 0
+    project(exchange, tables)
+    assert tables.standing().seq == journal.last_seq() == exchange.state.seq
+    assert tables.standing().at == journal.last_at()
+    tables.close()
+
+
+def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 5, 200, 0.0)
+    project(exchange, tables)
+    before = [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)]
+    batch = batch_of(lived_on(exchange, journal).capture())
+    messages = next(rows for table, rows in batch.rows if table is MESSAGES)
+    messages.append((*messages[-1][:-1], None))
+    with pytest.raises(Exception, match=r"NOT NULL|null value"):
+        tables.write(batch)
+    assert [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)] == before
+    assert tables.standing().seq < journal.last_seq()
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    tables.close()
+
+
+def lived_on(exchange: ObservedExchange, journal: Journal) -> ObservedExchange:
+    team, log = Team(6), EventLog(journal)
+    team.now = exchange.at
+    for events in team.play(exchange, 100):
+        log.append(events)
+    return exchange
+
+
+def test_tables_that_are_ahead_of_the_journal_are_refused(store: Store, journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 5, 50, 0.0)
+    project(exchange, tables)
+    store.execute(f"DELETE FROM journal WHERE last_seq >= {exchange.state.seq - 3}")  # noqa: S608
+    journal.recover()
+    with pytest.raises(JournalDamaged, match="commits were lost"):
+        reopen(journal, tables, SeededIds(0))
+    tables.close()
+
+
+def test_a_pruned_journal_can_still_be_opened(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 8, 400, 0.0)
+    project(exchange, tables)
+    projected = tables.standing().seq
+    lived_on(exchange, journal)
+    while journal.prune(projected, 1 << 60, 50):
+        pass
+    assert journal.pruned_seq() == projected
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    tables.close()
+
+
+def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 9, 800, 0.0)
+    accepted: set[int] = set()
+    events: list[Event] = list(EventLog(journal).read())
+    for seq, event in enumerate(events, 1):
+        if type(event).__name__ == "MessageAccepted":
+            accepted.add(seq)
+    batch = batch_of(exchange.capture())
+    rows = next(rows for table, rows in batch.rows if table is MESSAGES)
+    assert [row[0] for row in rows] == sorted(accepted)
+    tables.write(batch)
+    assert [row[0] for row in tables.rows(MESSAGES, order="seq")] == sorted(accepted)
+    tables.close()
+
+
+def test_ended_messages_are_pruned_once_nobody_remembers_them(journal: Journal) -> None:
+    tables = journal.tables()
+    exchange = lived(journal, tables, 10, 1500, 0.5)
+    project(exchange, tables)
+    remembered = set(exchange.state.messages)
+    assert len(list(tables.rows(MESSAGES))) > len(remembered)
+    while tables.index(100):
+        pass
+    while tables.prune(1 << 60, 100):
+        pass
+    assert {row[0] for row in tables.rows(MESSAGES)} == remembered
+    assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
+    tables.close()
