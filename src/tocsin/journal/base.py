@@ -83,8 +83,11 @@ class Journal(Protocol):
     def harden(self) -> None:
         """Make sure that no power cut undoes what has been appended."""
 
-    def probe(self) -> None:
-        """Commit something that changes nothing, to find out whether commits work."""
+    def probe(self) -> Commit:
+        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
+
+    def announce(self, seq: int) -> None:
+        """Tell whoever listens in other processes that the journal has grown."""
 
     def recover(self) -> None:
         """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""

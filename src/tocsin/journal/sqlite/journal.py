@@ -134,12 +134,16 @@ class SqliteJournal:
         if self._commit.durability == BUFFERED:
             self._checkpoints.checkpoint()
 
-    def probe(self) -> None:
-        """Commit something that changes nothing, to find out whether commits work."""
+    def probe(self) -> Commit:
+        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
         with translated(CommitFailed, "journal.db"):
             self._writer.execute("UPDATE ownership SET probes = probes + 1 WHERE epoch = ?", (self.epoch,))
             if not self._writer.changes():
                 raise OwnershipLost(self.project, self.epoch)
+        return self._commit
+
+    def announce(self, seq: int) -> None:
+        """Tell nobody: a SQLite journal has no other process to tell."""
 
     def recover(self) -> None:
         """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""

@@ -1,0 +1,145 @@
+"""The thread that keeps a project's followers up: tables, search index, segments, pruning, word to other hubs.
+
+It works on captures, never on the live state, and on connections of its own, so that it holds up neither decisions nor
+commits. A capture that could not be written is tried again: nothing is skipped, because the next one builds on it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tocsin.core.policy import Storage
+from tocsin.journal.base import Journal
+from tocsin.journal.changes import Capture
+from tocsin.journal.errors import JournalError
+from tocsin.journal.projection import batch_of
+from tocsin.journal.segments import Exporter
+
+__all__ = ["Keeper"]
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Writes captures to the tables, and does the housekeeping in between."""
+
+    def __init__(self, journal: Journal, segments: Path | None, gave_up: Callable[[JournalError], None]) -> None:
+        self._journal = journal
+        self._tables = tables = journal.tables()
+        self._exporter = None if segments is None else Exporter(journal, tables, segments)
+        self._gave_up = gave_up
+        self._capture: Capture | None = None
+        self._storage: Storage | None = None
+        self._wake = threading.Condition()
+        self._closing = False
+        self._failures = 0
+        self._announced = 0
+        self._next_prune = 0.0
+        #: Sequence number of the last commit; set by the host.
+        self.committed_seq = 0
+        #: Sequence number up to which the tables are true.
+        self.projected_seq = tables.standing().seq
+        self._thread = threading.Thread(target=self._run, name=f"keeper {journal.project}", daemon=True)
+
+    def start(self, storage: Storage) -> None:
+        """Begin."""
+        self._storage = storage
+        self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether another capture would be taken."""
+        return self._capture is None
+
+    def hand(self, capture: Capture, storage: Storage) -> None:
+        """Give a capture whose events are all committed."""
+        with self._wake:
+            self._capture, self._storage = capture, storage
+            self._wake.notify()
+
+    def settle(self) -> None:
+        """Wait until the last capture is written, or has failed."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._capture is None or self._failures > 0 or self._closing)
+
+    def drop(self) -> None:
+        """Forget a capture that could not be written; the state that it belongs to is being rebuilt."""
+        with self._wake:
+            self._capture = None
+            self._failures = 0
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Write what has been handed over, cut what is left of the journal, and end."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._tables.close()
+
+    def _run(self) -> None:
+        while True:
+            storage = self._storage
+            if storage is None:
+                return
+            with self._wake:
+                if not self._closing and (self._capture is None or self._failures):
+                    self._wake.wait(storage.notify_interval_s if not self._failures else storage.recovery_backoff_s)
+                capture, closing = self._capture, self._closing
+            try:
+                if capture is not None:
+                    self._write(capture)
+                elif closing:
+                    return
+                else:
+                    self._housekeep(storage)
+                self._failures = 0
+            except JournalError as error:
+                self._failed(error, storage)
+                if closing:
+                    return
+
+    def _write(self, capture: Capture) -> None:
+        self._journal.harden()
+        self._tables.write(batch_of(capture))
+        self.projected_seq = capture.seq
+        with self._wake:
+            self._capture = None
+            self._wake.notify_all()
+
+    def _housekeep(self, storage: Storage) -> None:
+        if self.committed_seq > self._announced:
+            self._announced = self.committed_seq
+            self._journal.announce(self._announced)
+        if storage.search:
+            while self._capture is None and not self._closing and self._tables.index(storage.search_batch):
+                pass
+        if self._exporter is not None:
+            while self._capture is None and not self._closing and self._exporter.step(storage):
+                pass
+        if time.monotonic() >= self._next_prune:
+            self._next_prune = time.monotonic() + storage.prune_interval_s
+            self._prune(storage)
+
+    def _prune(self, storage: Storage) -> None:
+        now = time.time()
+        before = int((now - storage.history_s) * 1_000_000)
+        while self._capture is None and self._tables.prune(before, storage.prune_batch) == storage.prune_batch:
+            pass
+        upto = self.projected_seq
+        if self._exporter is not None and storage.segments:
+            upto = min(upto, self._tables.exported_seq())
+        before = int((now - storage.journal_s) * 1_000_000)
+        while self._capture is None and self._journal.prune(upto, before, storage.prune_batch) == storage.prune_batch:
+            pass
+
+    def _failed(self, error: JournalError, storage: Storage) -> None:
+        _log.warning("the tables of %s cannot follow the journal: %s", self._journal.project, error)
+        with self._wake:
+            self._failures += 1
+            self._wake.notify_all()
+        if self._failures >= storage.recovery_attempts_max:
+            self._gave_up(error)

@@ -1,0 +1,141 @@
+"""Segments: the journal cut into immutable files, which is all that the pipeline ever reads.
+
+Theory of operation. A segment is `project=…/date=…/<first sequence number>.ndjson.zst`: one JSON object per event, the
+events of one day, in order. The next segment begins after the last one's end, so its first sequence number, and with it
+its name, is decided by what exists already. A file gets its name only when it is whole and on disk, and by a link that
+refuses to replace another; then it is recorded in the tables. Whoever finds the name taken, after a crash or beside an
+owner that has been replaced, adopts the file as it is. So every event is in exactly one segment, whatever happens.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from tocsin.core.events import Event
+from tocsin.core.policy import Storage
+from tocsin.journal.base import Journal
+from tocsin.journal.errors import JournalDamaged, JournalUnavailable
+from tocsin.journal.log import tail
+from tocsin.journal.records import record_of
+from tocsin.journal.tables import Segment, Tables
+
+__all__ = ["Exporter", "read_segment"]
+
+_JSON = msgspec.json.Encoder()
+_DAY_US = 86_400_000_000
+_TEMPORARY = ".cutting-"
+
+
+class _Record(msgspec.Struct):
+    """What adopting a file needs to know of its records."""
+
+    seq: int
+
+
+_RECORD: msgspec.json.Decoder[_Record] = msgspec.json.Decoder(_Record)
+
+
+class Exporter:
+    """Cuts one project's journal into segments below a root."""
+
+    def __init__(self, journal: Journal, tables: Tables, root: Path) -> None:
+        self._journal = journal
+        self._tables = tables
+        self._root = root
+        self._folder = root / f"project={journal.project}"
+        self._exported = tables.exported_seq()
+        self._bytes_per_event = 0.0
+        for leftover in self._folder.glob(f"date=*/{_TEMPORARY}*"):
+            leftover.unlink(missing_ok=True)
+
+    def step(self, storage: Storage, now: int | None = None) -> bool:
+        """Cut the next segment if it is due; say whether there may be more."""
+        if not storage.segments:
+            return False
+        try:
+            adopted = self._existing(self._exported + 1)
+            segment = adopted or self._cut(storage, time.time_ns() // 1000 if now is None else now)
+        except OSError as error:
+            raise JournalUnavailable("io_error", f"segments: {error}") from error
+        if segment is None:
+            return False
+        self._tables.record_segment(segment)
+        self._exported = segment.last_seq
+        return True
+
+    def _existing(self, first_seq: int) -> Segment | None:
+        """Find a segment that was finished and not recorded."""
+        for path in self._folder.glob(f"date=*/{first_seq:020d}.ndjson.zst"):
+            seqs = [_RECORD.decode(line).seq for line in read_segment(path)]
+            if seqs != list(range(first_seq, first_seq + len(seqs))) or not seqs:
+                raise JournalDamaged(f"{path.name}: a segment with other events than its name says")
+            return self._recorded(path, first_seq, seqs[-1])
+        return None
+
+    def _cut(self, storage: Storage, now: int) -> Segment | None:
+        behind = self._journal.last_seq() - self._exported
+        if not behind:
+            return None
+        events = tail(self._journal, self._exported)
+        first_seq, first = next(events)
+        old = first.at + storage.segment_age_s * 1_000_000 <= now
+        if not old and behind * self._bytes_per_event < storage.segment_bytes_max:
+            return None
+        folder = self._folder / f"date={datetime.fromtimestamp(first.at / 1_000_000, UTC):%Y-%m-%d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f"{_TEMPORARY}{first_seq}-{secrets.token_hex(4)}"
+        last_seq = self._write(temporary, first_seq, first, events, storage)
+        path = folder / f"{first_seq:020d}.ndjson.zst"
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return self._existing(first_seq)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(folder)
+        return self._recorded(path, first_seq, last_seq)
+
+    def _write(
+        self, path: Path, first_seq: int, first: Event, rest: Iterator[tuple[int, Event]], storage: Storage
+    ) -> int:
+        """Write events up to the segment's limit or the end of their day; return the last one's number."""
+        project, payloads, day = self._journal.project, storage.segment_payloads, first.at // _DAY_US
+        seq, event, size = first_seq, first, 0
+        with path.open("wb") as file:
+            with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as out:
+                while True:
+                    line = _JSON.encode(record_of(project, seq, event, payloads=payloads)) + b"\n"
+                    out.write(line)
+                    size += len(line)
+                    following = next(rest, None)
+                    if following is None or size >= storage.segment_bytes_max or following[1].at // _DAY_US != day:
+                        break
+                    seq, event = following
+            file.flush()
+            os.fsync(file.fileno())
+        self._bytes_per_event = size / (seq - first_seq + 1)
+        return seq
+
+    def _recorded(self, path: Path, first_seq: int, last_seq: int) -> Segment:
+        where = path.relative_to(self._root).as_posix()
+        return Segment(first_seq, last_seq, where, path.stat().st_size, time.time_ns() // 1000)
+
+
+def read_segment(path: Path) -> list[bytes]:
+    """Return the lines of a segment."""
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        return reader.read().splitlines()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

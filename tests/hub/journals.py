@@ -1,0 +1,101 @@
+"""A real journal that a test can hold up, break and listen to."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tocsin.core.events import Event
+from tocsin.journal.base import Commit, Group, Journal
+from tocsin.journal.log import events_of
+from tocsin.journal.sqlite import SqliteJournal
+from tocsin.journal.tables import Tables
+
+
+class MeddledJournal:
+    """Passes everything on to a SQLite journal, unless told otherwise."""
+
+    def __init__(self, path: Path, project: str = "test") -> None:
+        self._inner: Journal = SqliteJournal(path, project, checkpoint_bytes=1 << 20)
+        self.project, self.epoch = project, self._inner.epoch
+        #: Set while appends may go on.
+        self.gate = threading.Event()
+        self.gate.set()
+        #: What the next appends, recoveries and probes raise instead of doing anything.
+        self.append_errors: list[Exception] = []
+        self.recover_errors: list[Exception] = []
+        self.probe_errors: list[Exception] = []
+        #: Raised after an append has been made: the answer got lost.
+        self.lost_answers: list[Exception] = []
+        #: The groups appended.
+        self.groups: list[list[Event]] = []
+        self.recoveries = 0
+        self._watchers: list[Callable[[list[Event]], None]] = []
+
+    def appended(self, kind: type) -> "asyncio.Future[Event]":
+        """Return a future that holds the next event of a kind once it is durable."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Event] = loop.create_future()
+
+        def resolve(event: Event) -> None:
+            if not future.done():
+                future.set_result(event)
+
+        def watch(events: list[Event]) -> None:
+            for event in events:
+                if isinstance(event, kind):
+                    loop.call_soon_threadsafe(resolve, event)
+
+        self._watchers.append(watch)
+        return future
+
+    def append(self, group: Group) -> Commit:
+        self.gate.wait()
+        if self.append_errors:
+            raise self.append_errors.pop(0)
+        commit = self._inner.append(group)
+        events = events_of(group)
+        self.groups.append(events)
+        for watch in self._watchers:
+            watch(events)
+        if self.lost_answers:
+            raise self.lost_answers.pop(0)
+        return commit
+
+    def recover(self) -> None:
+        self.recoveries += 1
+        if self.recover_errors:
+            raise self.recover_errors.pop(0)
+        self._inner.recover()
+
+    def probe(self) -> Commit:
+        if self.probe_errors:
+            raise self.probe_errors.pop(0)
+        return self._inner.probe()
+
+    def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
+        return self._inner.read(after_seq, limit)
+
+    def last_seq(self) -> int:
+        return self._inner.last_seq()
+
+    def last_at(self) -> int:
+        return self._inner.last_at()
+
+    def pruned_seq(self) -> int:
+        return self._inner.pruned_seq()
+
+    def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
+        return self._inner.prune(upto_seq, before_at, limit)
+
+    def harden(self) -> None:
+        self._inner.harden()
+
+    def announce(self, seq: int) -> None:
+        self._inner.announce(seq)
+
+    def tables(self) -> Tables:
+        return self._inner.tables()
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,366 @@
+"""The host: durable, then spoken; and what happens when it cannot be made durable."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hub.journals import MeddledJournal
+from tests.stores.test_recovery import assert_same
+from tests.workload import SeededIds, envelope
+from tocsin.core import events as ev
+from tocsin.core.commands import (
+    Caller,
+    Delivery,
+    Drain,
+    Drained,
+    OpenSession,
+    Receipt,
+    RegisterAgent,
+    Send,
+    SessionReady,
+)
+from tocsin.core.errors import Problem
+from tocsin.core.exchange import Exchange
+from tocsin.hub.host import Condition, Host
+from tocsin.hub.sources import Clock
+from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
+from tocsin.journal.log import tail
+from tocsin.policies import parse_policy
+
+QUICK = """
+storage: {recovery_backoff_s: 0.001, recovery_attempts_max: 3, projection_interval_s: 0.02, group_events_max: 50}
+sweeper: {interval_s: 0.01}
+"""
+ADA, BOB = Caller("ada", "primary"), Caller("bob", "primary")
+FULL_DISK = CommitFailed("disk_full", "no space left")
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+@asynccontextmanager
+async def hosted(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Host, MeddledJournal]]:
+    journal = MeddledJournal(path / "project")
+    host = await Host.start(journal, parse_policy(policy))
+    for caller in (ADA, BOB):
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
+    try:
+        yield host, journal
+    finally:
+        await host.close()
+
+
+def message(number: int, receiver: str = "bob", message_type: str = "StatusUpdate", ttl: float | None = None) -> Send:
+    return Send(envelope(f"msg_{number}_x", "ada", receiver, message_type, 1_750_000_000_000_000, ttl=ttl))
+
+
+def replayed(journal: MeddledJournal) -> Exchange:
+    exchange = Exchange(SeededIds(0))
+    exchange.replay(event for _, event in tail(journal, 0))
+    return exchange
+
+
+def test_a_reply_is_spoken_after_the_commit_and_says_what_it_is_worth(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.gate.clear()
+            replies = [host.submit(message(number), ADA) for number in range(3)]
+            await asyncio.sleep(0.05)
+            assert not any(reply.done() for reply in replies)
+            journal.gate.set()
+            for reply in await asyncio.gather(*replies):
+                assert isinstance(reply, Receipt)
+                assert (reply.durability, reply.copies) == ("flushed", 1)
+
+    run(test())
+
+
+def test_a_reply_without_events_waits_for_the_commits_that_it_has_seen(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.gate.clear()
+            first = host.submit(message(1), ADA)
+            await asyncio.sleep(0)
+            again = host.submit(message(1), ADA)
+            await asyncio.sleep(0.05)
+            assert not again.done()
+            journal.append_errors.append(FULL_DISK)
+            journal.gate.set()
+            assert isinstance(await first, Problem)
+            assert isinstance(await again, Problem)
+
+    run(test())
+
+
+def test_waiting_commands_share_a_commit_and_a_lone_one_waits_for_none(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            before = len(journal.groups)
+            await host.submit(message(0), ADA)
+            assert len(journal.groups) == before + 1
+            journal.gate.clear()
+            replies = [host.submit(message(1), ADA)]
+            await asyncio.sleep(0.01)
+            replies += [host.submit(message(number), ADA) for number in range(2, 40)]
+            journal.gate.set()
+            await asyncio.gather(*replies)
+            assert [len(group) for group in journal.groups[before:]] == [1, 1, 38]
+
+    run(test())
+
+
+def test_a_group_is_no_larger_than_the_policy_allows(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            replies = await asyncio.gather(*[host.submit(message(number), ADA) for number in range(180)])
+            assert all(isinstance(reply, Receipt) for reply in replies)
+            assert max(len(group) for group in journal.groups) == 50
+
+    run(test())
+
+
+def test_more_than_may_wait_is_refused_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        policy = QUICK.replace("group_events_max: 50", "group_events_max: 5, commands_waiting_max: 10")
+        async with hosted(tmp_path, policy) as (host, _):
+            replies = await asyncio.gather(*[host.submit(message(number), ADA) for number in range(40)])
+            problems = [reply for reply in replies if isinstance(reply, Problem)]
+            assert {(problem.code, problem.retryable) for problem in problems} == {("E_HUB_001", True)}
+            assert len(problems) == 25
+
+    run(test())
+
+
+def test_a_failed_commit_tells_everyone_to_try_again_and_service_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            await host.submit(message(0), ADA)
+            journal.gate.clear()
+            replies = [host.submit(message(1), ADA)]
+            await asyncio.sleep(0.01)
+            replies += [host.submit(message(number), ADA) for number in range(2, 5)]
+            journal.append_errors.append(FULL_DISK)
+            journal.gate.set()
+            for reply in await asyncio.gather(*replies):
+                assert isinstance(reply, Problem)
+                assert (reply.code, reply.retryable) == ("E_HUB_001", True)
+                assert "no space left" in reply.detail
+            assert await served(host, message(1)) == "msg_1_x"
+            assert journal.recoveries == 1
+            assert_same(host.exchange.state, replayed(journal).state)
+
+    run(test())
+
+
+async def served(host: Host, command: Send) -> str:
+    """Send until the host is back, and return what was accepted."""
+    while True:
+        reply = await host.submit(command, ADA)
+        if isinstance(reply, Receipt):
+            return reply.message_id
+        assert isinstance(reply, Problem)
+        assert reply.retryable
+        await asyncio.sleep(0)
+
+
+def test_a_commit_whose_answer_was_lost_is_found_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.lost_answers.append(CommitFailed("connection_lost", "gone"))
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            await served(host, message(2))
+            reply = await host.submit(message(1), ADA)
+            assert isinstance(reply, Receipt)
+            assert reply.duplicate
+
+    run(test())
+
+
+def test_a_host_that_cannot_come_back_stops_and_says_why(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.append_errors.append(FULL_DISK)
+            journal.probe_errors += [FULL_DISK] * 3
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            assert "gave up after 3 tries: disk_full: no space left" in await host.stopped()
+            reply = await host.submit(message(2), ADA)
+            assert isinstance(reply, Problem)
+            assert (reply.code, reply.retryable) == ("E_HUB_003", True)
+            assert "no space left" in reply.detail
+
+    run(test())
+
+
+def test_a_host_comes_back_when_the_database_does(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.append_errors.append(CommitFailed("connection_lost", "gone"))
+            journal.recover_errors += [JournalUnavailable("connection_lost", "still gone")] * 2
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            assert await served(host, message(1)) == "msg_1_x"
+            assert journal.recoveries == 3
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(OwnershipLost("test", 1), "E_HUB_002"), (JournalDamaged("a row is damaged"), "E_HUB_003")]
+)
+def test_a_host_that_must_not_go_on_stops_at_once(tmp_path: Path, error: Exception, code: str) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            journal.append_errors.append(error)
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            assert str(error) in await host.stopped()
+            reply = await host.submit(message(2), ADA)
+            assert isinstance(reply, Problem)
+            assert reply.code == code
+            assert journal.recoveries == 0
+
+    run(test())
+
+
+def test_a_decision_that_breaks_throws_the_state_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            await host.submit(message(1), ADA)
+            with monkeypatch.context() as patch:
+                patch.setattr(host.exchange, "handle", lambda *_: 1 / 0)
+                reply = await host.submit(message(2), ADA)
+            assert isinstance(reply, Problem)
+            assert reply.code == "E_HUB_001"
+            await served(host, message(2))
+            assert_same(host.exchange.state, replayed(journal).state)
+
+    run(test())
+
+
+def test_pushes_leave_after_the_commit(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            await host.submit(message(0), ADA)
+            pushed: list[Delivery] = []
+            ready = await host.submit(OpenSession("push"), BOB, pushed.append)
+            assert isinstance(ready, SessionReady)
+            assert [push.signal_id for push in pushed] == ["msg_0_x"]
+            journal.gate.clear()
+            sent = host.submit(message(1), ADA)
+            await asyncio.sleep(0.05)
+            assert len(pushed) == 1
+            journal.gate.set()
+            await sent
+            assert [push.signal_id for push in pushed] == ["msg_0_x", "msg_1_x"]
+            host.detach(ready.session)
+            await host.submit(message(2), ADA)
+            assert len(pushed) == 2
+
+    run(test())
+
+
+def test_a_failed_commit_pushes_nothing_and_the_session_lives_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            inbox: asyncio.Queue[Delivery] = asyncio.Queue()
+            await host.submit(OpenSession("push"), BOB, inbox.put_nowait)
+            journal.append_errors.append(FULL_DISK)
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            await served(host, message(2))
+            assert (await inbox.get()).signal_id == "msg_2_x"
+            assert inbox.empty()
+
+    run(test())
+
+
+def test_a_sink_that_fails_hurts_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(push: Delivery) -> None:
+        raise ConnectionError("gone")
+
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, _):
+            await host.submit(OpenSession("push"), BOB, broken)
+            assert isinstance(await host.submit(message(1), ADA), Receipt)
+
+    run(test())
+    assert "pushing msg_1_x failed" in caplog.text
+
+
+def test_timers_fire_by_themselves(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            expired = journal.appended(ev.MessageExpired)
+            await host.submit(message(1, ttl=0.02), ADA)
+            assert isinstance(await expired, ev.MessageExpired)
+
+    run(test())
+
+
+def test_closing_finishes_what_has_begun_and_brings_the_tables_up_to_date(tmp_path: Path) -> None:
+    async def test() -> None:
+        journal = MeddledJournal(tmp_path / "project")
+        host = await Host.start(journal, parse_policy(QUICK))
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), ADA)
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), BOB)
+        journal.gate.clear()
+        replies = [host.submit(message(number), ADA) for number in range(120)]
+        closing = asyncio.create_task(host.close())
+        await asyncio.sleep(0.01)
+        refused = await host.submit(message(500), ADA)
+        assert isinstance(refused, Problem)
+        assert refused.code == "E_HUB_003"
+        journal.gate.set()
+        assert all(isinstance(reply, Receipt) for reply in await asyncio.gather(*replies))
+        await closing
+        again = MeddledJournal(tmp_path / "project")
+        tables = again.tables()
+        assert tables.standing().seq == again.last_seq() == 123
+        tables.close()
+        again.close()
+
+    run(test())
+
+
+def test_a_restarted_host_knows_everything_but_the_connections(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, _):
+            ready = await host.submit(OpenSession("push"), BOB, lambda push: None)
+            polled = await host.submit(OpenSession("piggyback"), ADA)
+            await host.submit(message(1), ADA)
+            assert isinstance(polled, SessionReady)
+            assert isinstance(ready, SessionReady)
+        async with hosted(tmp_path) as (host, _):
+            await host.submit(RegisterAgent("Manager", ("1.1.0",)), BOB)
+            assert set(host.exchange.state.sessions) == {polled.session}
+            mine = await host.submit(OpenSession("piggyback"), BOB)
+            assert isinstance(mine, SessionReady)
+            drained = await host.submit(Drain(mine.session, 10), BOB)
+            assert isinstance(drained, Drained)
+            assert [delivery.signal_id for delivery in drained.deliveries] == ["msg_1_x"]
+
+    run(test())
+
+
+def test_tables_that_cannot_follow_stop_the_host_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            error = JournalUnavailable("disk_full", "no space for tables")
+            monkeypatch.setattr(journal, "harden", lambda: (_ for _ in ()).throw(error))
+            await host.submit(message(1), ADA)
+            assert "no space for tables" in await host.stopped()
+            assert host.condition is Condition.STOPPED
+
+    run(test())
+
+
+def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([5_000_000, 3_000_000, 9_000_000])
+    monkeypatch.setattr("time.time_ns", lambda: next(now))
+    clock = Clock(not_before=4_000)
+    assert [clock.now(), clock.now(), clock.now()] == [5_000, 5_000, 9_000]
+    clock.advance(20_000)
+    monkeypatch.setattr("time.time_ns", lambda: 10_000_000)
+    assert clock.now() == 20_000
