@@ -141,8 +141,8 @@ class Team:
 
     def _send(self, exchange: Exchange) -> tuple[Command, Caller]:
         caller, message_type = self._caller(exchange), self._random.choice(TYPES)
-        payload: dict[str, object] = {"text": f"word{self._sent % 17} körper", "n": self._sent}
-        correlation = self._random.choice((None, f"thread-{self._sent % 40}"))
+        payload: dict[str, object] = {"text": f"word{self._sent % 7} körper", "n": self._sent}
+        correlation = self._random.choice((None, f"thread-{self._random.randrange(60)}"))
         if message_type == "TASK_ASSIGNMENT":
             correlation = f"task-{self._sent}"
             payload = {

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import msgspec
 
+from tests.acceptance.victim import POLICY
+from tests.stores.test_recovery import assert_same
+from tests.workload import SeededIds
+from tocsin.core.exchange import Exchange
 from tocsin.core.message import State
 from tocsin.journal.base import Journal
 from tocsin.journal.log import tail
 from tocsin.journal.recovery import reopen
 from tocsin.journal.segments import Exporter, read_segment
 from tocsin.policies import parse_policy
-
-from tests.acceptance.victim import POLICY
-from tests.stores.test_recovery import assert_same
-from tests.workload import SeededIds
-from tocsin.core.exchange import Exchange
 
 _TERMINAL = {"MessageProcessed", "MessageExpired", "MessageRecalled", "DeadLetterPurged"}
 
@@ -47,11 +46,9 @@ class Witness:
             if out is None:
                 raise RuntimeError("no output to read")
             promises = self._random.choice((1, 20, 100, 300, 800))
-            lines = 0
-            for line in out:
+            for number, line in enumerate(out):
                 self._note(line.strip())
-                lines += 1
-                if lines > promises:
+                if number >= promises:
                     break
             victim.send_signal(signal.SIGKILL)
             for line in out:

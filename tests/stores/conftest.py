@@ -3,14 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.stores import STORES, Store
+from tests.postgres import Server
+from tests.stores.stores import PostgresStore, SqliteStore, Store
 from tocsin.journal.base import Journal
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture(params=["sqlite-full", "sqlite-normal", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """One store after the other: every test that asks for it is part of the conformance suite."""
-    return STORES[request.param](tmp_path)
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        return PostgresStore(server)
+    return SqliteStore(tmp_path / "project", request.param.removeprefix("sqlite-").upper())
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
 """The stores that the conformance suite runs against: how each is made, reopened and meddled with."""
 
-from collections.abc import Callable
+import secrets
 from pathlib import Path
 from typing import Protocol
 
 import apsw
+import psycopg
 
+from tests.postgres import Server
 from tocsin.journal.base import Journal
+from tocsin.journal.postgres import PostgresJournal
 from tocsin.journal.sqlite import SqliteJournal
 
 CHECKPOINT_BYTES = 1 << 16
@@ -30,7 +33,7 @@ class Store(Protocol):
 class SqliteStore:
     """A directory."""
 
-    def __init__(self, path: Path, mode: str = "FULL") -> None:
+    def __init__(self, path: Path, mode: str) -> None:
         self.name = f"sqlite-{mode.lower()}"
         self.path = path
         self._mode = mode
@@ -47,12 +50,21 @@ class SqliteStore:
         connection.close()
 
 
-def sqlite_full(path: Path) -> Store:
-    return SqliteStore(path / "project")
+class PostgresStore:
+    """A database of its own."""
 
+    name = "postgres"
 
-def sqlite_normal(path: Path) -> Store:
-    return SqliteStore(path / "project", "NORMAL")
+    def __init__(self, server: Server) -> None:
+        self.dsn = server.database(f"store_{secrets.token_hex(6)}")
 
+    def open(self, project: str = "test") -> Journal:
+        return PostgresJournal(self.dsn, project, hub="conformance")
 
-STORES: dict[str, Callable[[Path], Store]] = {"sqlite-full": sqlite_full, "sqlite-normal": sqlite_normal}
+    def usurp(self) -> None:
+        self.execute("UPDATE projects SET epoch = epoch + 1")
+
+    def execute(self, sql: str) -> None:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute("SET search_path = tocsin")
+            connection.execute(sql.encode())

@@ -1,5 +1,7 @@
 """What every journal must do: the conformance suite, part one."""
 
+from functools import cache
+
 import pytest
 
 from tests.stores.stores import Store
@@ -13,6 +15,7 @@ from tocsin.journal.log import EventLog, events_of
 LATER = 1 << 60
 
 
+@cache
 def history(steps: int = 60) -> list[list[Event]]:
     return list(Team(1).play(Exchange(SeededIds(1)), steps))
 

@@ -74,7 +74,7 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
         agents=[_agent(row, memory) for row in tables.rows(AGENTS, "retired_at IS NULL", "registered_seq")],
         sessions=[_session(row, flights, memory) for row in tables.rows(SESSIONS, "closed_at IS NULL", "opened_seq")],
         messages=messages,
-        broadcasts=[_broadcast(row, copies[seq], memory) for seq, row in broadcasts.items()],
+        broadcasts=[_broadcast(row, copies[seq], memory) for seq, row in broadcasts.items() if copies[seq]],
         threads=[Thread(*row[:6]) for row in tables.rows(THREADS, order="touched_seq")],
         failures=failures,
         dead=dead,

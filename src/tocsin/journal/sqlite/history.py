@@ -32,7 +32,7 @@ SELECT {_SIGNAL} {_FROM} WHERE q.recipient = ?1 AND q.state IN (SELECT value FRO
 ORDER BY q.seq LIMIT ?4"""
 DEAD = f"""
 SELECT {_SIGNAL}, q.failures, q.first_failed_at, q.last_failed_at, q.failure_reason, q.failure_code, q.dead_seq
-{_FROM} WHERE q.state = 'dead' AND q.dead_seq > ? ORDER BY q.dead_seq LIMIT ?"""
+{_FROM} WHERE q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > ? ORDER BY q.dead_seq LIMIT ?"""
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?) AND q.seq < ?
 ORDER BY q.seq DESC LIMIT ?"""

@@ -159,4 +159,4 @@ INSERT INTO standing VALUES (1, 0, x'', 0);
 CREATE VIEW dead_letters AS
 SELECT seq, signal_id, sender, recipient, message_type, failure_reason, failure_code, failures, first_failed_at,
        last_failed_at, attempts, dead_at, payload
-FROM signal_queue WHERE state = 'dead';
+FROM signal_queue WHERE state = 'dead' AND remembered IS TRUE;

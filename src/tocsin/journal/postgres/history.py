@@ -1,0 +1,88 @@
+"""The statements that read the past out of PostgreSQL, and keep its size in bounds."""
+
+__all__ = [
+    "BY_ID",
+    "BY_RECIPIENT",
+    "BY_THREAD",
+    "DEAD",
+    "DROP_THREADS",
+    "INDEX",
+    "LATEST",
+    "PRUNABLE",
+    "PRUNE",
+    "PRUNE_BROADCASTS",
+    "PRUNE_SESSIONS",
+    "SEARCH",
+    "SEGMENTS",
+    "STAND",
+    "UNINDEXED",
+    "moment",
+]
+
+#: Later than any sequence number.
+LATEST = (1 << 63) - 1
+
+# The statements are put together from constants of this module.
+# ruff: noqa: S608
+
+
+def moment(column: str) -> str:
+    """Write a time as microseconds since the epoch."""
+    return f"(extract(epoch FROM {column}) * 1000000)::bigint"
+
+
+_MICROSECONDS = "timestamptz 'epoch' + %s * interval '1 microsecond'"
+_STAMPS = ("created", "expires", "offered", "delivered", "acked", "processed", "expired", "recalled", "dead")
+_SIGNAL = f"""
+q.seq, q.signal_id, q.message_id, q.sender, q.recipient, q.message_type, q.priority, q.level, q.state, q.delivery_class,
+q.correlation_id, q.publish_path, q.recipient_state, q.attempts,
+{", ".join(moment(f"q.{name}_at") for name in _STAMPS)},
+convert_to(coalesce(q.payload, b.payload), 'UTF8'), convert_to(coalesce(q.metadata, b.metadata), 'UTF8'),
+convert_to(q.life, 'UTF8')"""
+_FROM = """
+FROM tocsin.signal_queue q LEFT JOIN tocsin.broadcasts b ON b.project = q.project AND b.seq = q.broadcast_seq
+WHERE q.project = %s"""
+
+BY_ID = f"SELECT {_SIGNAL} {_FROM} AND q.message_id = %s ORDER BY q.seq DESC"
+BY_THREAD = f"SELECT {_SIGNAL} {_FROM} AND q.correlation_id = %s AND q.seq > %s ORDER BY q.seq LIMIT %s"
+BY_RECIPIENT = f"""
+SELECT {_SIGNAL} {_FROM} AND q.recipient = %s AND q.state = ANY(%s) AND q.seq > %s ORDER BY q.seq LIMIT %s"""
+DEAD = f"""
+SELECT {_SIGNAL}, q.failures, {moment("q.first_failed_at")}, {moment("q.last_failed_at")}, q.failure_reason,
+q.failure_code, q.dead_seq {_FROM} AND q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > %s
+ORDER BY q.dead_seq LIMIT %s"""
+SEARCH = f"""
+SELECT {_SIGNAL} {_FROM} AND EXISTS (
+    SELECT FROM tocsin.signal_search s
+    WHERE s.project = q.project AND s.seq = q.seq AND s.words @@ plainto_tsquery('simple', %s)
+) AND q.seq < %s ORDER BY q.seq DESC LIMIT %s"""
+UNINDEXED = """
+SELECT seq FROM tocsin.signal_queue
+WHERE project = %s AND seq > (SELECT indexed_seq FROM tocsin.standing WHERE project = %s) ORDER BY seq LIMIT %s"""
+#: The cut keeps the words of the largest payload within what one index entry can hold.
+INDEX = f"""
+INSERT INTO tocsin.signal_search
+SELECT q.project, q.seq, to_tsvector('simple', left(coalesce(q.payload, b.payload), 100000))
+{_FROM} AND q.seq BETWEEN %s AND %s ON CONFLICT DO NOTHING"""
+
+STAND = """
+INSERT INTO tocsin.standing (project, seq, document, indexed_seq) VALUES (%s, %s, %s, 0)
+ON CONFLICT (project) DO UPDATE SET seq = EXCLUDED.seq, document = EXCLUDED.document"""
+DROP_THREADS = """
+DELETE FROM tocsin.threads WHERE project = %s AND touched_seq
+< (SELECT touched_seq FROM tocsin.threads WHERE project = %s AND correlation_id = %s)"""
+SEGMENTS = f"""
+SELECT first_seq, last_seq, path, size, {moment("cut_at")} FROM tocsin.segments
+WHERE project = %s AND first_seq > %s ORDER BY first_seq LIMIT %s"""
+
+PRUNABLE = f"""
+SELECT seq, broadcast_seq FROM tocsin.signal_queue
+WHERE project = %s AND remembered IS FALSE AND ended_at < {_MICROSECONDS} LIMIT %s"""
+PRUNE = (
+    "DELETE FROM tocsin.signal_search WHERE project = %s AND seq = ANY(%s)",
+    "DELETE FROM tocsin.signal_queue WHERE project = %s AND seq = ANY(%s)",
+)
+PRUNE_BROADCASTS = """
+DELETE FROM tocsin.broadcasts b WHERE project = %s AND seq = ANY(%s)
+AND NOT EXISTS (SELECT FROM tocsin.signal_queue q WHERE q.project = b.project AND q.broadcast_seq = b.seq)"""
+PRUNE_SESSIONS = f"DELETE FROM tocsin.sessions WHERE project = %s AND closed_at < {_MICROSECONDS}"

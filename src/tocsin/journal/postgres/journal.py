@@ -1,0 +1,255 @@
+"""The journal in PostgreSQL: one insert per group, fenced by the owner's epoch.
+
+Ownership is an advisory lock of the very session that appends, so whoever gets the lock knows that the session of the
+owner before it is gone, and with it any append under way. The epoch is checked by every append all the same, with the
+row held: it also keeps out an owner whose lock a pooler or a promoted standby has forgotten.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+from psycopg import errors
+from psycopg.errors import Diagnostic
+
+from tocsin.journal.base import Commit, Group, checked
+from tocsin.journal.errors import (
+    CommitFailed,
+    JournalDamaged,
+    JournalUnavailable,
+    OwnershipLost,
+    ProjectBusy,
+)
+from tocsin.journal.postgres.connection import Connection, connect, migrate, translated
+from tocsin.journal.postgres.copies import commit_of
+from tocsin.journal.postgres.tables import PostgresTables
+from tocsin.journal.tables import Tables
+
+__all__ = ["CHANNEL", "PostgresJournal", "lock_key"]
+
+#: Where commits are announced; the payload is `project seq`.
+CHANNEL = "tocsin"
+
+_INSERT = """
+WITH owner AS (SELECT FROM tocsin.projects WHERE project = %(project)s AND epoch = %(epoch)s FOR SHARE)
+INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events)
+SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b FROM owner
+RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
+_PROBE = """
+UPDATE tocsin.projects SET probes = probes + 1 WHERE project = %s AND epoch = %s
+RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
+_OWN = """
+INSERT INTO tocsin.projects (project, epoch, owner, address, owned_at) VALUES (%s, 1, %s, %s, now())
+ON CONFLICT (project) DO UPDATE SET epoch = projects.epoch + 1, owner = EXCLUDED.owner, address = EXCLUDED.address,
+owned_at = EXCLUDED.owned_at RETURNING epoch"""
+_FROM = "SELECT coalesce(max(first_seq), 0) FROM tocsin.journal WHERE project = %s AND first_seq <= %s"
+_READ = """
+SELECT first_seq, last_seq, at, epoch, events, checksum FROM tocsin.journal
+WHERE project = %s AND first_seq >= %s AND last_seq > %s ORDER BY first_seq LIMIT %s"""
+_LAST = "SELECT last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
+_OLDEST = "SELECT first_seq, last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
+_CHUNK = 64
+#: How long the lock of one's own last connection may outlive it.
+_OWN_LOCK_S = 5.0
+
+
+class PostgresJournal:
+    """One project's journal in a database."""
+
+    def __init__(
+        self,
+        dsn: str,
+        project: str = "default",
+        *,
+        hub: str = "",
+        address: str = "",
+        synchronous_commit: str = "remote_apply",
+        wait_s: float = 0.0,
+    ) -> None:
+        self.project = project
+        self.epoch = 0
+        self._dsn = dsn
+        self._synchronous_commit = synchronous_commit
+        self._reading = threading.Lock()
+        self._unreplicated = False
+        self._writer = self._connect("writer")
+        try:
+            self._writer.add_notice_handler(self._notice)
+            migrate(self._writer)
+            self._lock(wait_s)
+            with translated(JournalUnavailable):
+                self.epoch = self._writer.execute(_OWN, (project, hub, address)).fetchone()[0]  # type: ignore[index]
+            self._reader = self._connect("reader")
+            self._last_seq = self._stored_last()[0]
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, group: Group) -> Commit:
+        """Make a group durable; it must follow the last one."""
+        if group.first_seq != self._last_seq + 1:
+            raise CommitFailed("conflict", f"event {group.first_seq} does not follow event {self._last_seq}")
+        values = {
+            "project": self.project,
+            "first": group.first_seq,
+            "last": group.last_seq,
+            "at": group.at,
+            "epoch": group.epoch,
+            "checksum": group.checksum,
+            "events": group.events,
+        }
+        commit = self._fenced(_INSERT, values)
+        self._last_seq = group.last_seq
+        return commit
+
+    def probe(self) -> Commit:
+        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
+        return self._fenced(_PROBE, (self.project, self.epoch))
+
+    def _fenced(self, statement: str, values: Any) -> Commit:
+        """Commit a statement that matches no row once another owner has taken over."""
+        self._unreplicated = False
+        with translated(CommitFailed):
+            row = self._writer.execute(statement, values, prepare=True).fetchone()
+        if row is None:
+            raise OwnershipLost(self.project, self.epoch)
+        if self._unreplicated:
+            raise CommitFailed("not_replicated", "the wait for the synchronous standbys was cancelled")
+        return commit_of(*row)
+
+    def _notice(self, notice: Diagnostic) -> None:
+        # The server answers a cancelled wait with success and a warning: the commit is on one node only.
+        if notice.severity_nonlocalized == "WARNING":
+            self._unreplicated = True
+
+    def announce(self, seq: int) -> None:
+        """Tell whoever listens in other processes that the journal has grown.
+
+        Not part of the append: NOTIFY takes a lock of the whole database until its commit is through.
+        """
+        with self._reading, translated(JournalUnavailable):
+            self._reader.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self.project} {seq}"))
+
+    def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
+        """Return the groups that end after a sequence number, checked and in order; `limit` 0 is all."""
+        pruned = self.pruned_seq()
+        if after_seq < pruned:
+            raise JournalDamaged(
+                f"journal of {self.project}: events {after_seq + 1} to {pruned} are asked for and have been pruned"
+            )
+        return checked(self._groups(after_seq, limit), after_seq, f"journal of {self.project}")
+
+    def _groups(self, after_seq: int, limit: int) -> Iterator[Group]:
+        first, left = self._read(_FROM, self.project, after_seq + 1)[0][0], limit
+        while True:
+            chunk = min(_CHUNK, left) if limit else _CHUNK
+            rows = self._read(_READ, self.project, first, after_seq, chunk)
+            for row in rows:
+                yield Group(*row)
+            left -= len(rows)
+            if len(rows) < chunk or (limit and not left):
+                return
+            first = rows[-1][0] + 1
+
+    def last_seq(self) -> int:
+        """Return the sequence number of the last event."""
+        return self._last_seq
+
+    def last_at(self) -> int:
+        """Return when the last event happened; 0 where none has, or none is left."""
+        return self._stored_last()[1]
+
+    def pruned_seq(self) -> int:
+        """Return up to where the journal has forgotten its groups."""
+        return int(self._read("SELECT pruned_seq FROM tocsin.projects WHERE project = %s", self.project)[0][0])
+
+    def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
+        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+        rows = self._read(_OLDEST, self.project, limit)
+        gone = [row for row in rows if row[1] <= upto_seq and row[2] < before_at]
+        if gone:
+            with self._reading, translated(JournalUnavailable), self._reader.transaction():
+                self._reader.execute(
+                    "UPDATE tocsin.projects SET pruned_seq = %s WHERE project = %s", (gone[-1][1], self.project)
+                )
+                self._reader.execute(
+                    "DELETE FROM tocsin.journal WHERE project = %s AND first_seq <= %s", (self.project, gone[-1][0])
+                )
+        return len(gone)
+
+    def harden(self) -> None:
+        """Do nothing: the tables are in the same log, behind the commits that they follow."""
+
+    def recover(self) -> None:
+        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+        self._writer.close()
+        self._reader.close()
+        self._reader = self._connect("reader")
+        self._check_epoch()
+        self._writer = self._connect("writer")
+        self._writer.add_notice_handler(self._notice)
+        try:
+            self._lock(_OWN_LOCK_S)
+        except ProjectBusy:
+            self._check_epoch()
+            raise JournalUnavailable("connection_lost", "the lock of the last connection is still held") from None
+        self._check_epoch()
+        self._last_seq = self._stored_last()[0]
+
+    def tables(self) -> Tables:
+        """Open the project's tables, on a connection of their own."""
+        return PostgresTables(self._connect("tables"), self.project)
+
+    def close(self) -> None:
+        """Let go of the project."""
+        for connection in (self._writer, getattr(self, "_reader", None)):
+            if connection is not None:
+                with contextlib.suppress(Exception):
+                    connection.close()
+
+    def _connect(self, purpose: str) -> Connection:
+        return connect(self._dsn, f"{purpose} {self.project}", self._synchronous_commit)
+
+    def _lock(self, wait_s: float) -> None:
+        """Become the only one who may own the project, or find that another hub is."""
+        key, until = lock_key(self.project), time.monotonic() + wait_s
+        with translated(JournalUnavailable):
+            row = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+            if row is not None and row[0]:
+                return
+            left_ms = int((until - time.monotonic()) * 1000)
+            if left_ms > 0:
+                self._writer.execute(f"SET lock_timeout = {left_ms:d}".encode())
+                try:
+                    self._writer.execute("SELECT pg_advisory_lock(%s)", (key,))
+                    return
+                except errors.LockNotAvailable:
+                    pass
+                finally:
+                    if not self._writer.closed:
+                        self._writer.execute("SET lock_timeout = 0")
+            owner = self._writer.execute(
+                "SELECT owner FROM tocsin.projects WHERE project = %s", (self.project,)
+            ).fetchone()
+        raise ProjectBusy(self.project, owner[0] if owner is not None else "")
+
+    def _check_epoch(self) -> None:
+        rows = self._read("SELECT epoch FROM tocsin.projects WHERE project = %s", self.project)
+        if not rows or rows[0][0] != self.epoch:
+            raise OwnershipLost(self.project, self.epoch)
+
+    def _stored_last(self) -> tuple[int, int]:
+        rows, pruned = self._read(_LAST, self.project), self.pruned_seq()
+        return (max(rows[0][0], pruned), rows[0][1]) if rows else (pruned, 0)
+
+    def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._reading, translated(JournalUnavailable):
+            return self._reader.execute(statement.encode(), values, prepare=True, binary=True).fetchall()
+
+
+def lock_key(project: str) -> int:
+    """Return the advisory lock that stands for a project."""
+    return int.from_bytes(blake2b(f"tocsin project {project}".encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,255 @@
+"""The tables in PostgreSQL. Rows go in by COPY, through temporary tables that bear the types of a row."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.history import DeadLetter, Page, Signal, dead_page_of, page_of
+from tocsin.journal.postgres import history
+from tocsin.journal.postgres.connection import Connection, translated
+from tocsin.journal.tables import SEGMENTS, Batch, Column, Kind, Line, Segment, Standing, Table, Update
+
+__all__ = ["PostgresTables"]
+
+# The statements are put together from the declarations of columns.
+# ruff: noqa: S608
+
+_PACK = msgspec.msgpack.Encoder()
+_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
+_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
+_STAGED = {
+    Kind.INT: "bigint",
+    Kind.REAL: "double precision",
+    Kind.TEXT: "text",
+    Kind.BOOL: "boolean",
+    Kind.BYTES: "bytea",
+    Kind.TIME: "bigint",
+    Kind.BODY: "text",
+}
+_FETCH = 5000
+
+
+class PostgresTables:
+    """One project's tables."""
+
+    def __init__(self, connection: Connection, project: str) -> None:
+        self._connection = connection
+        self._project = project
+
+    def standing(self) -> Standing:
+        """Return what the tables are true of."""
+        rows = self._all("SELECT document FROM tocsin.standing WHERE project = %s", self._project)
+        return _STANDING.decode(rows[0][0]) if rows else Standing()
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction."""
+        with self._transaction():
+            for table, rows in batch.rows:
+                if rows:
+                    self._upsert(table, rows, batch.life_bytes_max)
+            if batch.forgotten:
+                self._run(
+                    "UPDATE tocsin.signal_queue SET remembered = false WHERE project = %s AND seq = ANY(%s)",
+                    self._project,
+                    batch.forgotten,
+                )
+            for line in batch.lines:
+                self._write_line(line)
+            self._drop_threads(batch.oldest_thread)
+            self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
+
+    def _upsert(self, table: Table, rows: list[tuple[Any, ...]], life_bytes_max: int) -> None:
+        create, copy = _staging(table)
+        self._run(create)
+        texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
+        bodies = [place for place, column in enumerate(table.columns) if column.kind is Kind.BODY]
+        with self._connection.cursor() as cursor:
+            with cursor.copy(copy.encode()) as out:
+                for row in rows:
+                    out.write_row(_storable(row, texts, bodies))
+            cursor.execute(_merge(table, life_bytes_max).encode(), (self._project,))
+
+    def _write_line(self, line: Line) -> None:
+        if line.added:
+            first = line.end - len(line.added)
+            self._run(
+                "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s)",
+                self._project,
+                line.name,
+                first,
+                len(line.added),
+                _PACK.encode(line.added),
+            )
+        self._run(
+            "DELETE FROM tocsin.lines WHERE project = %s AND name = %s AND first + count <= %s",
+            self._project,
+            line.name,
+            line.head,
+        )
+
+    def _drop_threads(self, oldest: str | None) -> None:
+        if oldest is None:
+            self._run("DELETE FROM tocsin.threads WHERE project = %s", self._project)
+        else:
+            self._run(history.DROP_THREADS, self._project, self._project, oldest)
+
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+        """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
+        columns = ", ".join(_readable(column) for column in table.columns)
+        query = f"SELECT {columns} FROM tocsin.{table.name} WHERE project = %s"
+        query += (f" AND {where}" if where else "") + (f" ORDER BY {order}" if order else "")
+        with translated(JournalUnavailable), self._connection.transaction():
+            self._connection.execute("SET LOCAL search_path = tocsin")
+            with self._connection.cursor("tocsin_rows", binary=True) as cursor:
+                cursor.itersize = _FETCH
+                yield from cursor.execute(query.encode(), (self._project,))
+
+    def line(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of a line that are still remembered."""
+        standing = self.standing()
+        head = standing.settled_head if name == "settled" else standing.acknowledged_head
+        entries: list[tuple[int, int]] = []
+        for first, data in self._all(
+            "SELECT first, entries FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first",
+            self._project,
+            name,
+        ):
+            entries += _ENTRIES.decode(data)[max(0, head - first) :]
+        return entries
+
+    def index(self, limit: int) -> int:
+        """Add up to `limit` messages to the search index; return how many there were to add."""
+        with self._transaction():
+            seqs = self._all(history.UNINDEXED, self._project, self._project, limit)
+            if seqs:
+                self._run(history.INDEX, self._project, seqs[0][0], seqs[-1][0])
+                self._run("UPDATE tocsin.standing SET indexed_seq = %s WHERE project = %s", seqs[-1][0], self._project)
+        return len(seqs)
+
+    def prune(self, before_at: int, limit: int) -> int:
+        """Drop up to `limit` ended messages that no state remembers and that ended before a time; count them."""
+        with self._transaction():
+            rows = self._all(history.PRUNABLE, self._project, before_at, limit)
+            if rows:
+                seqs, broadcasts = [row[0] for row in rows], list({row[1] for row in rows} - {None})
+                for statement in history.PRUNE:
+                    self._run(statement, self._project, seqs)
+                self._run(history.PRUNE_BROADCASTS, self._project, broadcasts)
+            self._run(history.PRUNE_SESSIONS, self._project, before_at)
+        return len(rows)
+
+    def exported_seq(self) -> int:
+        """Return up to where segments have been cut."""
+        statement = "SELECT coalesce(max(last_seq), 0) FROM tocsin.segments WHERE project = %s"
+        return int(self._all(statement, self._project)[0][0])
+
+    def record_segment(self, segment: Segment) -> None:
+        """Remember that a segment is in its place."""
+        with self._transaction():
+            self._upsert(SEGMENTS, [msgspec.structs.astuple(segment)], 0)
+
+    def segments(self, after_seq: int, limit: int) -> list[Segment]:
+        """List segments by sequence range."""
+        return [Segment(*row) for row in self._all(history.SEGMENTS, self._project, after_seq, limit)]
+
+    def signals(self, message_id: str) -> list[Signal]:
+        """Find all copies of a message by messageId, or one by signal id, newest first."""
+        rows = self._all(history.BY_ID, self._project, message_id.partition(":")[0])
+        found = [Signal(*row) for row in rows]
+        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+
+    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+        """List the messages of a thread, oldest first."""
+        return page_of(self._all(history.BY_THREAD, self._project, correlation_id, after, limit + 1), limit)
+
+    def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
+        """List what came for an agent, oldest first."""
+        values = (self._project, recipient, list(states), after, limit + 1)
+        return page_of(self._all(history.BY_RECIPIENT, *values), limit)
+
+    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+        """List the dead letters, oldest death first."""
+        return dead_page_of(self._all(history.DEAD, self._project, after, limit + 1), limit)
+
+    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+        """Find messages by words of their payload, newest first."""
+        if not query.strip():
+            return Page([], None)
+        values = (self._project, query.replace("\0", " "), before or history.LATEST, limit + 1)
+        return page_of(self._all(history.SEARCH, *values), limit)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+    def _run(self, statement: str, *values: Any) -> None:
+        with translated(JournalUnavailable):
+            self._connection.execute(statement.encode(), values)
+
+    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with translated(JournalUnavailable):
+            return self._connection.execute(statement.encode(), values, binary=True).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with translated(JournalUnavailable), self._connection.transaction():
+            yield
+
+
+def _storable(row: tuple[Any, ...], texts: list[int], bodies: list[int]) -> list[Any]:
+    """Make a row fit PostgreSQL's text, which has no NUL."""
+    values = list(row)
+    for place in texts:
+        if values[place] is not None and "\0" in values[place]:
+            values[place] = values[place].replace("\0", "\ufffd")
+    for place in bodies:
+        if values[place] is not None:
+            values[place] = values[place].decode("utf-8")
+    return values
+
+
+def _readable(column: Column) -> str:
+    if column.kind is Kind.TIME:
+        return history.moment(column.name)
+    if column.kind is Kind.BODY:
+        return f"convert_to({column.name}, 'UTF8')"
+    return column.name
+
+
+@cache
+def _staging(table: Table) -> tuple[str, str]:
+    """Write the statements that make the temporary table and copy into it."""
+    columns = ", ".join(f"{column.name} {_STAGED[column.kind]}" for column in table.columns)
+    create = f"CREATE TEMPORARY TABLE IF NOT EXISTS staged_{table.name} ({columns}) ON COMMIT DELETE ROWS"
+    return create, f"COPY pg_temp.staged_{table.name} ({', '.join(table.names)}) FROM STDIN"
+
+
+@cache
+def _merge(table: Table, life_bytes_max: int) -> str:
+    """Write the statement that inserts the staged rows or brings them up to date."""
+    values = ", ".join(
+        f"timestamptz 'epoch' + {column.name} * interval '1 microsecond'" if column.kind is Kind.TIME else column.name
+        for column in table.columns
+    )
+    changes: list[str] = []
+    for column in table.columns:
+        name = column.name
+        if column.update is Update.SET:
+            changes.append(f"{name} = EXCLUDED.{name}")
+        elif column.update is Update.IF_GIVEN:
+            changes.append(f"{name} = coalesce(EXCLUDED.{name}, old.{name})")
+        elif column.update is Update.APPEND:
+            changes.append(
+                f"{name} = CASE WHEN length(old.{name}) < {life_bytes_max:d}"
+                f" THEN old.{name} || E'\\n' || EXCLUDED.{name} ELSE old.{name} END"
+            )
+    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
+    return (
+        f"INSERT INTO tocsin.{table.name} AS old (project, {', '.join(table.names)}) SELECT %s, {values}"
+        f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
+    )

@@ -1,0 +1,134 @@
+"""The past, read from the tables: the conformance suite, part three."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.stores.test_recovery import lived, project
+from tests.workload import DIRECTOR, SeededIds, Team, envelope
+from tocsin.core.commands import SYSTEM, AdoptPolicy, RegisterAgent, Send
+from tocsin.core.events import MessageAccepted
+from tocsin.core.message import State
+from tocsin.core.policy import document_of
+from tocsin.journal.base import Journal
+from tocsin.journal.changes import ObservedExchange
+from tocsin.journal.history import Page, life_of
+from tocsin.journal.log import EventLog, tail
+from tocsin.journal.tables import MESSAGES, POLICIES, Tables
+
+OPEN = [State.QUEUED.value, State.OFFERED.value]
+
+
+@pytest.fixture
+def tables(journal: Journal) -> Iterator[Tables]:
+    opened = journal.tables()
+    yield opened
+    opened.close()
+
+
+def pages(ask: Callable[[int, int], Page[Any]], limit: int) -> list[Any]:
+    """Read a listing page by page."""
+    found: list[Any] = []
+    cursor: int | None = 0
+    while cursor is not None:
+        page = ask(cursor, limit)
+        assert len(page.items) <= limit
+        assert page.items or page.next is None
+        found += page.items
+        cursor = page.next
+    return found
+
+
+def test_a_message_is_found_with_its_whole_life(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 11, 600, 0.5)
+    project(exchange, tables)
+    lives: dict[int, list[str]] = {}
+    ids: dict[int, tuple[str, str]] = {}
+    for seq, event in tail(journal, 0):
+        if isinstance(event, MessageAccepted):
+            ids[seq] = (event.message_id, event.recipient)
+            lives[seq] = ["MessageAccepted"]
+        elif (number := getattr(event, "message", None)) is not None:
+            lives[number].append(type(event).__name__)
+    assert len(lives) > 50
+    for seq, (message_id, recipient) in ids.items():
+        signals = {signal.seq: signal for signal in tables.signals(message_id)}
+        signal = signals[seq]
+        assert signal.recipient == recipient
+        assert [entry["kind"] for entry in life_of(signal)] == lives[seq]
+        assert isinstance(msgspec.json.decode(signal.payload), dict)
+        assert isinstance(msgspec.json.decode(signal.metadata), dict)
+        assert tables.signals(signal.signal_id)[0].signal_id == signal.signal_id
+    assert tables.signals("msg_0_nothing") == []
+
+
+def test_the_three_terminal_stamps_exclude_each_other(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 12, 1000, 0.3)
+    project(exchange, tables)
+    places = [MESSAGES.names.index(name) for name in ("delivered_at", "expired_at", "recalled_at")]
+    stamped = [sum(row[place] is not None for place in places) for row in tables.rows(MESSAGES)]
+    assert set(stamped) == {0, 1}
+
+
+def test_a_thread_a_mailbox_and_the_dead_letters_are_listed_in_pages(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 13, 1200, 0.3)
+    project(exchange, tables)
+    accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
+    threads = Counter(event.correlation_id for _, event in accepted if event.correlation_id is not None)
+    name = threads.most_common(1)[0][0]
+    thread = [seq for seq, event in accepted if event.correlation_id == name]
+    assert len(thread) > 2
+    assert [signal.seq for signal in pages(lambda c, n: tables.thread(name, c, n), 2)] == thread
+    messages = exchange.state.messages.values()
+    mine = [message.seq for message in messages if message.recipient == "agent1" and message.state in OPEN]
+    assert [signal.seq for signal in pages(lambda c, n: tables.mailbox("agent1", OPEN, c, n), 3)] == sorted(mine)
+    letters = pages(tables.dead_letters, 3)
+    assert len(letters) > 3
+    assert [letter.signal.seq for letter in letters] == list(exchange.state.dead)
+    for letter in letters:
+        assert letter.signal.dead_at
+        failure = exchange.state.failures[letter.signal.seq]
+        assert (letter.failures, letter.first_failed_at, letter.last_failed_at, letter.reason, letter.code) == (
+            failure.count,
+            failure.first_at,
+            failure.last_at,
+            failure.reason,
+            failure.code,
+        )
+
+
+def test_payloads_are_searched_by_their_words(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 14, 800, 0.2)
+    project(exchange, tables)
+    assert tables.search("word3", 0, 10).items == []
+    while tables.index(7):
+        pass
+    accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
+    expected = [seq for seq, event in accepted if b'"word3 ' in event.payload]
+    assert len(expected) > 3
+    assert [signal.seq for signal in pages(lambda c, n: tables.search("word3", c, n), 2)] == expected[::-1]
+    assert [s.seq for s in pages(lambda c, n: tables.search("KÖRPER word3", c, n), 5)] == expected[::-1]
+    broadcasts = [seq for seq, event in accepted if event.broadcast is not None]
+    assert [s.seq for s in pages(lambda c, n: tables.search("all", c, n), 5)] == broadcasts[::-1]
+    for nothing in ("", "   ", "nosuchword", '"', "word3 nosuchword", "a:b* OR (", "\0"):
+        assert tables.search(nothing, 0, 10).items == []
+
+
+def test_a_payload_as_large_as_they_get_can_be_stored_and_searched(journal: Journal, tables: Tables) -> None:
+    exchange = ObservedExchange(SeededIds(1))
+    team = Team(1)
+    words = " ".join(f"w{number}" for number in range(120_000))
+    events = exchange.handle(AdoptPolicy(document_of(team.policy), "a \0 reason"), SYSTEM, team.now).events
+    events += exchange.handle(RegisterAgent("Manager", ("1.1.0",)), DIRECTOR, team.now).events
+    sent = envelope("msg_1_large", "boss", "boss", "StatusUpdate", team.now, {"text": words})
+    events += exchange.handle(Send(sent), DIRECTOR, team.now).events
+    EventLog(journal).append(events)
+    project(exchange, tables)
+    while tables.index(10):
+        pass
+    assert [signal.message_id for signal in tables.search("w77", 0, 10).items] == ["msg_1_large"]
+    assert msgspec.json.decode(tables.signals("msg_1_large")[0].payload)["text"] == words
+    assert len(list(tables.rows(POLICIES))) == 1

@@ -1,0 +1,82 @@
+"""A schema of every earlier version is brought up to date, and keeps what it holds."""
+
+import secrets
+from pathlib import Path
+
+import apsw
+import psycopg
+import pytest
+
+from tests.postgres import Server
+from tocsin.journal.errors import JournalUnsupported
+from tocsin.journal.migrations import Migration, migrations, pending
+from tocsin.journal.postgres import PostgresJournal
+from tocsin.journal.postgres.connection import connect as connect_postgres
+from tocsin.journal.postgres.connection import migrate as migrate_postgres
+from tocsin.journal.sqlite.connection import connect
+from tocsin.journal.sqlite.schema import migrate
+
+SQLITE = [
+    (folder, version)
+    for folder in ("journal", "tables")
+    for version in range(len(migrations("tocsin.journal.sqlite", f"migrations/{folder}")) + 1)
+]
+POSTGRES = range(len(migrations("tocsin.journal.postgres", "migrations")) + 1)
+
+
+def schema_of(connection: apsw.Connection) -> list[object]:
+    return list(connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name"))
+
+
+@pytest.mark.parametrize(("folder", "version"), SQLITE)
+def test_a_sqlite_file_of_any_version_is_brought_up_to_date(tmp_path: Path, folder: str, version: int) -> None:
+    fresh, old = (connect(tmp_path / name, "FULL") for name in ("fresh.db", "old.db"))
+    latest = migrate(fresh, folder)
+    assert migrate(old, folder, upto=version) == version
+    marker = {"journal": "ownership", "tables": "policies"}[folder]
+    if version:
+        width = len(list(old.execute(f"PRAGMA table_info({marker})")))
+        values = ", ".join(["1"] * width)
+        old.execute(f"INSERT INTO {marker} VALUES ({values})")  # noqa: S608
+    assert migrate(old, folder) == latest
+    assert schema_of(old) == schema_of(fresh)
+    if version:
+        assert len(list(old.execute(f"SELECT * FROM {marker}"))) == 1  # noqa: S608
+    assert migrate(old, folder) == latest
+    fresh.close()
+    old.close()
+
+
+@pytest.mark.parametrize("version", POSTGRES)
+def test_a_postgres_schema_of_any_version_is_brought_up_to_date(postgres: Server, version: int) -> None:
+    dsn = postgres.database(f"migrate_{secrets.token_hex(6)}")
+    connection = connect_postgres(dsn, "test")
+    assert migrate_postgres(connection, upto=version) == version
+    if version:
+        connection.execute("INSERT INTO tocsin.projects VALUES ('test', 7, 'old', '', now())")
+    connection.close()
+    journal = PostgresJournal(dsn, "test")
+    assert journal.epoch == (8 if version else 1)
+    tables = journal.tables()
+    assert tables.standing().seq == 0
+    assert tables.index(10) == 0
+    tables.close()
+    journal.close()
+    with psycopg.connect(dsn) as looking:
+        assert looking.execute("SELECT max(version) FROM tocsin.migrations").fetchone() == (len(POSTGRES) - 1,)
+
+
+def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = connect(tmp_path / "some.db", "FULL")
+    steps = [Migration(1, "good", "CREATE TABLE a (x)"), Migration(2, "bad", "CREATE TABLE b (x); CREATE TABLE a (x)")]
+    monkeypatch.setattr("tocsin.journal.sqlite.schema.migrations", lambda *_: steps)
+    with pytest.raises(Exception, match="already exists"):
+        migrate(connection, "some")
+    assert [row[1] for row in schema_of(connection)] == ["a"]  # type: ignore[index]
+    assert connection.execute("PRAGMA user_version").get == 1
+    connection.close()
+
+
+def test_a_newer_schema_than_this_software_knows_is_refused() -> None:
+    with pytest.raises(JournalUnsupported, match="schema version 2; this Tocsin knows up to 1"):
+        pending([Migration(1, "one", "")], 2, "the file")
