@@ -153,7 +153,7 @@ class SqliteTables:
 
     def search(self, query: str, before: int, limit: int) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
-        words = " ".join('"' + word.replace('"', '""') + '"' for word in query.split())
+        words = " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
         if not words:
             return Page([], None)
         return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
