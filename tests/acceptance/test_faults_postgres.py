@@ -1,0 +1,196 @@
+"""Servers that go away under PostgreSQL journals: nothing confirmed is lost."""
+
+import asyncio
+import secrets
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.acceptance.witness import Witness
+from tests.hub.test_host import ADA, QUICK, message, run
+from tests.postgres import Server
+from tests.workload import SeededIds
+from tocsin.core.commands import Caller, Receipt, RegisterAgent
+from tocsin.core.events import MessageAccepted, decode_events
+from tocsin.core.exchange import Exchange
+from tocsin.hub.host import Host
+from tocsin.journal.base import Commit
+from tocsin.journal.errors import CommitFailed
+from tocsin.journal.log import tail
+from tocsin.journal.postgres import PostgresJournal
+from tocsin.journal.postgres.copies import commit_of, standbys_awaited
+from tocsin.policies import parse_policy
+
+PATIENT = QUICK.replace("recovery_attempts_max: 3", "recovery_attempts_max: 100000")
+
+
+class Load:
+    """Senders that never give up, and what was confirmed to them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._running = True
+        self.confirmed: dict[str, Receipt] = {}
+        self._grown = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._send(number)) for number in range(8)]
+
+    @classmethod
+    async def on(cls, host: Host) -> "Load":
+        for name in ("ada", "bob"):
+            await host.submit(RegisterAgent("Manager", ("1.1.0",)), Caller(name, "primary"))
+        return cls(host)
+
+    async def _send(self, sender: int) -> None:
+        number = 0
+        while self._running:
+            number += 1
+            reply = await self._host.submit(message(sender * 1_000_000 + number), ADA)
+            if isinstance(reply, Receipt):
+                self.confirmed[reply.message_id] = reply
+                self._grown.set()
+            else:
+                await asyncio.sleep(0.002)
+
+    async def grows(self, by: int) -> None:
+        """Wait until some more sends have been confirmed."""
+        wanted = len(self.confirmed) + by
+        while len(self.confirmed) < wanted:
+            self._grown.clear()
+            await self._grown.wait()
+
+    async def end(self) -> None:
+        self._running = False
+        await asyncio.gather(*self._tasks)
+
+
+def stored(dsn: str) -> set[str]:
+    journal = PostgresJournal(dsn, "test", wait_s=30)
+    exchange = Exchange(SeededIds(0))
+    exchange.replay(event for _, event in tail(journal, 0))
+    journal.close()
+    return set(exchange.state.ids)
+
+
+def test_a_restarted_server_is_survived() -> None:
+    server = Server()
+
+    async def test() -> None:
+        host = await Host.start(PostgresJournal(server.dsn, "test"), parse_policy(PATIENT))
+        load = await Load.on(host)
+        for how in ("fast", "immediate"):
+            await load.grows(200)
+            await asyncio.to_thread(server.stop, how)
+            await asyncio.to_thread(server.start)
+            await load.grows(200)
+        await load.end()
+        await host.close()
+        assert load.confirmed.keys() <= await asyncio.to_thread(stored, server.dsn)
+
+    try:
+        server.create()
+        run(test())
+    finally:
+        server.remove()
+
+
+def test_a_promoted_standby_has_everything_that_was_confirmed(replicated: tuple[Server, Server]) -> None:
+    primary, standby = replicated
+    dsn = f"host={primary.folder},{standby.folder} dbname=postgres user=tocsin target_session_attrs=read-write"
+
+    async def test() -> None:
+        host = await Host.start(PostgresJournal(dsn, "test"), parse_policy(PATIENT))
+        load = await Load.on(host)
+        await load.grows(300)
+        assert {(r.durability, r.copies) for r in load.confirmed.values()} == {("replicated", 2)}
+        await asyncio.to_thread(primary.kill)
+        before = set(load.confirmed)
+        await asyncio.to_thread(standby.promote)
+        assert before <= await asyncio.to_thread(looked_up, standby)
+        await load.grows(300)
+        await load.end()
+        await host.close()
+        assert load.confirmed.keys() <= await asyncio.to_thread(stored, standby.dsn)
+        assert list(load.confirmed.values())[-1].copies == 1
+
+    run(test())
+
+
+def looked_up(server: Server) -> set[str]:
+    """Return what a server has, without taking the project over."""
+    rows = server.execute("SELECT events FROM tocsin.journal WHERE project = 'test'")
+    return {event.message_id for row in rows for event in decode_events(row[0]) if isinstance(event, MessageAccepted)}
+
+
+def test_hubs_that_are_killed_with_a_standby_attached_keep_their_promises(
+    replicated: tuple[Server, Server], tmp_path: Path
+) -> None:
+    primary, standby = replicated
+    witness = Witness("postgres", primary.dsn, tmp_path / "segments", seed=3)
+    for _ in range(2):
+        witness.kill_one()
+    primary.kill()
+    standby.promote()
+    journal = PostgresJournal(standby.dsn, "test", wait_s=30)
+    witness.hold_to_account(journal)
+    journal.close()
+    assert witness.sent
+
+
+def test_a_commit_that_no_standby_has_confirmed_is_not_spoken_of(replicated: tuple[Server, Server]) -> None:
+    primary, standby = replicated
+    journal = PostgresJournal(primary.dsn, "test")
+    assert journal.probe() == Commit("replicated", 2)
+    standby.stop()
+    cancelled = threading.Thread(target=cancel_the_wait, args=(primary,))
+    cancelled.start()
+    with pytest.raises(CommitFailed, match="not_replicated"):
+        journal.probe()
+    cancelled.join()
+    standby.start()
+    journal.recover()
+    assert journal.probe() == Commit("replicated", 2)
+    journal.close()
+
+
+def cancel_the_wait(server: Server) -> None:
+    """Cancel a commit that waits for a standby, as an impatient administrator would."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while True:
+            row = connection.execute(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            ).fetchone()
+            if row is not None:
+                return
+            connection.execute("SELECT pg_sleep(0.01)")
+
+
+@pytest.mark.parametrize(
+    ("names", "setting", "commit"),
+    [
+        ("", "remote_apply", Commit("flushed", 1)),
+        ("", "off", Commit("buffered", 1)),
+        ("*", "remote_apply", Commit("replicated", 2)),
+        ("one, two", "remote_apply", Commit("replicated", 2)),
+        ("FIRST 2 (one, two, three)", "remote_apply", Commit("replicated", 3)),
+        ("any 3 (one, two, three)", "remote_apply", Commit("replicated", 4)),
+        ("2 (one, two)", "on", Commit("flushed", 3)),
+        ("one", "local", Commit("flushed", 1)),
+        ("one", "off", Commit("buffered", 1)),
+    ],
+)
+def test_the_number_of_copies_follows_from_the_servers_settings(names: str, setting: str, commit: Commit) -> None:
+    assert commit_of(names, setting) == commit
+
+
+def test_a_standby_whose_name_begins_with_a_number_word_is_one() -> None:
+    assert standbys_awaited('"first"') == 1
+    assert standbys_awaited("any_standby") == 1
+
+
+def test_the_lazier_setting_is_named(postgres: Server) -> None:
+    dsn = postgres.database(f"lazy_{secrets.token_hex(6)}")
+    journal = PostgresJournal(dsn, "test", synchronous_commit="off")
+    assert journal.probe() == Commit("buffered", 1)
+    journal.close()

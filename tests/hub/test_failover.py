@@ -1,0 +1,234 @@
+"""Two hubs on one PostgreSQL: one serves, the other takes over; never both."""
+
+import asyncio
+import secrets
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.hub.test_host import ADA, BOB, QUICK, message, run
+from tests.postgres import Server
+from tests.stores.test_recovery import assert_same
+from tests.workload import SeededIds
+from tocsin.core.commands import Receipt, RegisterAgent
+from tocsin.core.errors import Problem
+from tocsin.core.exchange import Exchange
+from tocsin.hub.host import Host
+from tocsin.hub.ownership import Announcements, Standby, owners
+from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.log import tail
+from tocsin.journal.postgres import PostgresJournal
+from tocsin.journal.postgres.journal import lock_key
+from tocsin.policies import parse_policy
+
+POLICY = parse_policy(QUICK)
+
+
+@pytest.fixture
+def dsn(postgres: Server) -> str:
+    return postgres.database(f"failover_{secrets.token_hex(6)}")
+
+
+async def team(host: Host) -> None:
+    for caller in (ADA, BOB):
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
+
+
+def waits_for_lock(dsn: str) -> bool:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()
+        return row is not None and row[0] > 0
+
+
+async def until_waiting(dsn: str) -> None:
+    while not await asyncio.to_thread(waits_for_lock, dsn):
+        await asyncio.sleep(0.01)
+
+
+def cut_off(dsn: str) -> None:
+    """End the connection of whoever owns the project: the owner has lost the database, and does not know."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        key = lock_key("test") & ((1 << 64) - 1)
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = %s",
+            (key >> 32,),
+        )
+
+
+def test_a_standby_takes_over_when_the_owner_leaves(dsn: str) -> None:
+    async def test() -> None:
+        first = await Standby(dsn, "test", POLICY, hub="one", address="one:1").serve()
+        await team(first)
+        assert isinstance(await first.submit(message(1), ADA), Receipt)
+        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two", address="two:2").serve())
+        await until_waiting(dsn)
+        assert [(owner.project, owner.hub, owner.address) for owner in owners(dsn)] == [("test", "one", "one:1")]
+        assert not standby.done()
+        await first.close()
+        second = await standby
+        assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
+        again = await second.submit(message(1), ADA)
+        assert isinstance(again, Receipt)
+        assert again.duplicate
+        await second.close()
+
+    run(test())
+
+
+def test_an_owner_that_lost_its_connection_is_fenced_and_steps_down(dsn: str) -> None:
+    async def test() -> None:
+        first = await Standby(dsn, "test", POLICY, hub="one").serve()
+        await team(first)
+        await first.submit(message(1), ADA)
+        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
+        await until_waiting(dsn)
+        await asyncio.to_thread(cut_off, dsn)
+        second = await standby
+        assert isinstance(await second.submit(message(2), ADA), Receipt)
+        late = await first.submit(message(3), ADA)
+        assert isinstance(late, Problem)
+        assert late.retryable
+        assert "another hub has taken over" in await first.stopped()
+        refused = await first.submit(message(4), ADA)
+        assert isinstance(refused, Problem)
+        assert refused.code == "E_HUB_002"
+        assert isinstance(await second.submit(message(5), ADA), Receipt)
+        ids = {entry.message_id for entry in second.exchange.state.messages.values()}
+        assert {"msg_1_x", "msg_2_x", "msg_5_x"} == ids
+        await first.close()
+        await second.close()
+
+    run(test())
+
+
+def test_an_owner_that_lost_its_connection_and_nobody_else_goes_on(dsn: str) -> None:
+    async def test() -> None:
+        host = await Standby(dsn, "test", POLICY, hub="one").serve()
+        await team(host)
+        await asyncio.to_thread(cut_off, dsn)
+        assert isinstance(await host.submit(message(1), ADA), Problem)
+        while not isinstance(await host.submit(message(1), ADA), Receipt):
+            await asyncio.sleep(0.001)
+        await host.close()
+
+    run(test())
+
+
+def test_two_hubs_that_fight_over_a_project_never_both_commit(dsn: str) -> None:
+    async def test() -> None:
+        hosts = [await Standby(dsn, "test", POLICY, hub="0").serve()]
+        await team(hosts[0])
+        confirmed: set[str] = set()
+
+        async def send(host: Host, name: int) -> None:
+            for number in range(300):
+                reply = await host.submit(message(name * 1000 + number), ADA)
+                if isinstance(reply, Receipt):
+                    confirmed.add(reply.message_id)
+                elif host.condition == "stopped":
+                    return
+                else:
+                    await asyncio.sleep(0.001)
+
+        senders = [asyncio.create_task(send(hosts[0], 1))]
+        for number in range(2, 5):
+            standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub=str(number)).serve())
+            await until_waiting(dsn)
+            await asyncio.to_thread(cut_off, dsn)
+            hosts.append(await standby)
+            senders.append(asyncio.create_task(send(hosts[-1], number)))
+        await asyncio.gather(*senders)
+        for host in hosts:
+            await host.close()
+        journal = PostgresJournal(dsn, "test")
+        epochs = [group.epoch for group in journal.read(0)]
+        assert epochs == sorted(epochs)
+        replayed = Exchange(SeededIds(0))
+        replayed.replay(event for _, event in tail(journal, 0))
+        assert_same(hosts[-1].exchange.state, replayed.state)
+        assert confirmed <= {entry.message_id for entry in replayed.state.messages.values()}
+        assert len(confirmed) >= 300
+        journal.close()
+
+    run(test())
+
+
+def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"]
+    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    async def test() -> None:
+        out = victim.stdout
+        assert out is not None
+        lines = [out.readline() for _ in range(200)]
+        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
+        await until_waiting(dsn)
+        victim.send_signal(signal.SIGKILL)
+        lines += out.readlines()
+        host = await standby
+        sent = {line.split()[1] for line in lines if line.startswith("sent")}
+        assert sent
+        tables = await asyncio.to_thread(PostgresJournal.tables, host._journal)  # type: ignore[arg-type]
+        await host.close()
+        missing = [name for name in sent if not tables.signals(name)]
+        tables.close()
+        assert not missing
+
+    try:
+        run(test())
+    finally:
+        victim.kill()
+        victim.communicate()
+
+
+def test_a_wait_can_be_given_up(dsn: str) -> None:
+    async def test() -> None:
+        host = await Standby(dsn, "test", POLICY, hub="one").serve()
+        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
+        await until_waiting(dsn)
+        standby.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await standby
+        await host.close()
+
+    run(test())
+
+
+def test_many_projects_are_spread_over_many_hubs(dsn: str) -> None:
+    async def test() -> None:
+        hosts = []
+        for number in range(6):
+            standby = Standby(dsn, f"project{number}", POLICY, hub=f"hub{number % 2}", address=f"host{number % 2}:80")
+            hosts.append(await standby.serve())
+            await team(hosts[-1])
+            await hosts[-1].submit(message(number), ADA)
+        served = {owner.project: owner.address for owner in owners(dsn)}
+        assert served == {f"project{number}": f"host{number % 2}:80" for number in range(6)}
+        for number, host in enumerate(hosts):
+            assert [entry.message_id for entry in host.exchange.state.messages.values()] == [f"msg_{number}_x"]
+            await host.close()
+
+    run(test())
+
+
+def test_commits_are_announced_to_other_hubs(dsn: str) -> None:
+    async def test() -> None:
+        host = await Standby(dsn, "test", POLICY, hub="one").serve()
+        listener = Announcements(dsn)
+        await team(host)
+        heard: list[tuple[str, int]] = []
+        while ("test", 3) not in heard:
+            heard += await asyncio.to_thread(listener.wait, 5.0)
+        listener.close()
+        await host.close()
+
+    run(test())
+
+
+def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JournalUnavailable, match="connection_lost"):
+        PostgresJournal(f"host={tmp_path} dbname=nothing")
