@@ -86,7 +86,7 @@ class Server:
             "shared_buffers": "256MB" if self._fsync else "32MB",
         }
         arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603
             [str(self._bin / "postgres"), "-D", str(self.data), *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -166,7 +166,7 @@ class Server:
         return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": [], "cwd": str(self.folder)}
 
     def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603
             [str(self._bin / program), *arguments], capture_output=True, text=True, check=False, **self._as_user()
         )
         if done.returncode:

@@ -33,16 +33,13 @@ async def start(path: Path, vfs: str) -> tuple[Host, SqliteJournal]:
     return host, journal
 
 
-@pytest.mark.parametrize("file", ["journal.db-wal", "journal.db", "tables.db-wal"])
+WRITES = [("write", BAD_DISK, 5), ("write", NO_SPACE, 12), ("write", 100, 9), ("write", 0, 20)]
+SYNCS = [("sync", BAD_DISK, 3)]
+FAULTS = {"journal.db-wal": WRITES + SYNCS, "journal.db": WRITES + SYNCS, "tables.db-wal": WRITES}
+
+
 @pytest.mark.parametrize(
-    ("what", "error", "after"),
-    [
-        ("write", BAD_DISK, 5),
-        ("write", NO_SPACE, 12),
-        ("write", 100, 9),
-        ("write", 0, 20),
-        ("sync", BAD_DISK, 3),
-    ],
+    ("file", "what", "error", "after"), [(file, *fault) for file, faults in FAULTS.items() for fault in faults]
 )
 def test_a_fault_loses_nothing_that_was_confirmed(
     tmp_path: Path, file: str, what: str, error: Callable[[], Exception] | int, after: int

@@ -36,7 +36,7 @@ retention: {settled_max: 200, acknowledged_max: 200, batch: 50}
 delivery: {window_default: 64, receipt_timeout_s: {push: 600, piggyback: 600, daemon: 600}}
 storage:
   projection_interval_s: 0.02
-  projection_messages_max: 100
+  projection_events_max: 100
   checkpoint_bytes: 65536
   segment_age_s: 0.01
   journal_s: 0.2

@@ -38,7 +38,7 @@ class Witness:
         """Start a hub, let it work for a random while, and kill it without warning."""
         self._runs += 1
         command = [sys.executable, "-m", "tests.acceptance.victim", self._store, self._where]
-        victim = subprocess.Popen(
+        victim = subprocess.Popen(  # noqa: S603
             [*command, str(self._segments), str(self._runs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:

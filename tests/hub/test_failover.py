@@ -159,7 +159,7 @@ def test_two_hubs_that_fight_over_a_project_never_both_commit(dsn: str) -> None:
 
 def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.acceptance.victim", "postgres", dsn, str(tmp_path / "segments"), "1"]
-    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
 
     async def test() -> None:
         out = victim.stdout

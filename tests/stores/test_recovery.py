@@ -104,8 +104,8 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
     project(exchange, tables)
     before = [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)]
     batch = batch_of(lived_on(exchange, journal).capture())
-    messages = next(rows for table, rows in batch.rows if table is MESSAGES)
-    messages.append((*messages[-1][:-1], None))
+    messages = [row for table, rows in batch.rows if table is MESSAGES for row in rows]
+    batch.rows[:] = [(MESSAGES, [*messages, (*messages[-1][:-1], None)])]
     with pytest.raises(Exception, match=r"NOT NULL|null value"):
         tables.write(batch)
     assert [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)] == before
@@ -114,9 +114,9 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
     tables.close()
 
 
-def lived_on(exchange: ObservedExchange, journal: Journal) -> ObservedExchange:
+def lived_on(exchange: ObservedExchange, journal: Journal, later: int = 0) -> ObservedExchange:
     team, log = Team(6), EventLog(journal)
-    team.now = exchange.at
+    team.now = exchange.at + later
     for events in team.play(exchange, 100):
         log.append(events)
     return exchange
@@ -155,8 +155,9 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
         if type(event).__name__ == "MessageAccepted":
             accepted.add(seq)
     batch = batch_of(exchange.capture())
-    rows = next(rows for table, rows in batch.rows if table is MESSAGES)
+    rows = [row for table, rows in batch.rows if table is MESSAGES for row in rows]
     assert [row[0] for row in rows] == sorted(accepted)
+    batch.rows[:] = [(table, rows if table is MESSAGES else others) for table, others in batch.rows]
     tables.write(batch)
     assert [row[0] for row in tables.rows(MESSAGES, order="seq")] == sorted(accepted)
     tables.close()

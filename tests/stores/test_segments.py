@@ -88,8 +88,7 @@ def test_a_segment_is_cut_when_it_is_old_or_large_and_not_before(
 
 def test_a_day_begins_a_new_segment(journal: Journal, tables: Tables, tmp_path: Path) -> None:
     exchange = lived(journal, tables, 24, 200, 0.0)
-    exchange.at += 86_400_000_000
-    lived_on(exchange, journal)
+    lived_on(exchange, journal, later=86_400_000_000)
     cut_all(Exporter(journal, tables, tmp_path), storage())
     days = {path.name: len(list(path.iterdir())) for path in tmp_path.glob("project=test/date=*")}
     assert sorted(days) == ["date=2025-06-15", "date=2025-06-16"]

@@ -379,8 +379,8 @@ class Storage(_Concern, frozen=True):
     recovery_backoff_s: Seconds
     #: The tables follow the journal at least this often, seconds.
     projection_interval_s: Seconds
-    #: Changed messages after which they follow sooner.
-    projection_messages_max: Count
+    #: Events after which they follow sooner.
+    projection_events_max: Count
     #: Bytes that the recorded life of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.

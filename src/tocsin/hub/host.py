@@ -36,7 +36,7 @@ from tocsin.core.commands import (
     SessionReady,
     Tick,
 )
-from tocsin.core.errors import CATALOGUE, Problem
+from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.keeper import Keeper
@@ -119,7 +119,10 @@ class Host:
         host._keeper.start(policy.storage)
         host._serve()
         if not host._exchange.state.has_policy:
-            await host.submit(AdoptPolicy(document_of(policy), "first policy"), SYSTEM)
+            adopted = await host.submit(AdoptPolicy(document_of(policy), "first policy"), SYSTEM)
+            if isinstance(adopted, Problem):
+                await host.close()
+                raise error_for(adopted)
         host._detach_lost_sessions()
         return host
 
@@ -352,7 +355,7 @@ class Host:
     def _is_projection_due(self) -> bool:
         if not self._keeper.idle or not self._exchange.state.has_policy:
             return False
-        if self._projection_due or self._exchange.touched >= self.storage.projection_messages_max:
+        if self._projection_due or self._exchange.uncaptured >= self.storage.projection_events_max:
             self._projection_due = False
             return True
         return False

@@ -21,6 +21,14 @@ __all__ = ["Keeper"]
 
 _log = logging.getLogger(__name__)
 
+#: A pause that is long enough for a thread that waits for the interpreter to get it.
+_BREATH_S = 0.0002
+
+
+def _breathe() -> None:
+    """Let the threads that decide and commit have the interpreter."""
+    time.sleep(_BREATH_S)
+
 
 class Keeper:
     """Writes captures to the tables, and does the housekeeping in between."""
@@ -36,6 +44,7 @@ class Keeper:
         self._closing = False
         self._failures = 0
         self._announced = 0
+        self._seen_seq = 0
         self._next_prune = 0.0
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
@@ -104,7 +113,7 @@ class Keeper:
 
     def _write(self, capture: Capture) -> None:
         self._journal.harden()
-        self._tables.write(batch_of(capture))
+        self._tables.write(batch_of(capture, _breathe))
         self.projected_seq = capture.seq
         with self._wake:
             self._capture = None
@@ -115,8 +124,7 @@ class Keeper:
             self._announced = self.committed_seq
             self._journal.announce(self._announced)
         if storage.search:
-            while self._capture is None and not self._closing and self._tables.index(storage.search_batch):
-                pass
+            self._index(storage)
         if self._exporter is not None:
             while self._capture is None and not self._closing and self._exporter.step(storage):
                 pass
@@ -124,12 +132,20 @@ class Keeper:
             self._next_prune = time.monotonic() + storage.prune_interval_s
             self._prune(storage)
 
+    def _index(self, storage: Storage) -> None:
+        """Index a little now and then while commits go on, and all the rest as soon as they pause."""
+        seen = self._seen_seq
+        self._seen_seq = self.committed_seq
+        while self._tables.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
+            pass
+
     def _prune(self, storage: Storage) -> None:
         now = time.time()
         before = int((now - storage.history_s) * 1_000_000)
         while self._capture is None and self._tables.prune(before, storage.prune_batch) == storage.prune_batch:
             pass
         upto = self.projected_seq
+        self._tables.harden()
         if self._exporter is not None and storage.segments:
             upto = min(upto, self._tables.exported_seq())
         before = int((now - storage.journal_s) * 1_000_000)

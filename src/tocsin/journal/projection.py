@@ -3,13 +3,15 @@
 This is plain arithmetic on copies and runs in whichever thread writes the tables.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from tocsin.core.message import NEVER, State, signal_id
+from tocsin.core import events as ev
+from tocsin.core.message import NEVER, Message, State, signal_id
 from tocsin.core.snapshot import AgentRow, SessionRow
-from tocsin.journal.changes import Capture, CapturedMessage
+from tocsin.journal.changes import MESSAGE_EVENTS, Capture
 from tocsin.journal.records import life_line
 from tocsin.journal.tables import (
     AGENTS,
@@ -20,16 +22,23 @@ from tocsin.journal.tables import (
     THREADS,
     Batch,
     Standing,
+    Table,
 )
 
 __all__ = ["batch_of"]
 
 _PACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
+#: Rows between two breaths.
+_BREATH = 64
 
 
-def batch_of(capture: Capture) -> Batch:
-    """Turn a capture into rows."""
+def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Batch:
+    """Turn a capture into rows, to be read once; `breathe` is called now and then while they are made.
+
+    The thread that writes tables holds the interpreter for as long as it is let, and the threads that decide and commit
+    would wait for it: so it pauses between a few rows and the next.
+    """
     settled, acknowledged = capture.lines
     standing = Standing(
         seq=capture.seq,
@@ -41,29 +50,13 @@ def batch_of(capture: Capture) -> Batch:
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
     )
-    rows: list[tuple[Any, list[tuple[Any, ...]]]] = [
-        (POLICIES, [(p.version, seq, p.at, p.by, p.reason, p.policy) for seq, p in capture.policies]),
+    news = _news_of(capture, breathe)
+    rows: list[tuple[Table, Iterable[tuple[Any, ...]]]] = [
+        (POLICIES, [(p.version, seq, p.at, p.by, p.reason, p.policy) for seq, p in news.policies]),
         (AGENTS, [_agent(row, seq, retired_at) for row, seq, retired_at in capture.agents]),
         (SESSIONS, [_session(row, seq, closed_at) for row, seq, closed_at in capture.sessions]),
-        (
-            BROADCASTS,
-            [
-                (
-                    seq,
-                    event.broadcast,
-                    event.sender,
-                    event.message_type,
-                    event.receiver_type,
-                    _JSON.encode(event.failed).decode(),
-                    event.accepted,
-                    event.at,
-                    event.payload,
-                    event.metadata,
-                )
-                for seq, event in capture.broadcasts
-            ],
-        ),
-        (MESSAGES, [_message(captured) for captured in capture.messages]),
+        (BROADCASTS, [_broadcast(seq, event) for seq, event in news.broadcasts]),
+        (MESSAGES, _messages(capture, news, breathe)),
         (
             THREADS,
             [
@@ -75,10 +68,72 @@ def batch_of(capture: Capture) -> Batch:
     return Batch(
         standing=standing,
         rows=rows,
-        forgotten=capture.forgotten,
+        forgotten=sorted(capture.forgotten),
         lines=capture.lines,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
+    )
+
+
+class _News:
+    """What the events of a capture say of each message."""
+
+    def __init__(self) -> None:
+        self.accepted: dict[int, ev.MessageAccepted] = {}
+        self.lives: dict[int, list[bytes]] = {}
+        self.offered: dict[int, int] = {}
+        self.died: dict[int, int] = {}
+        self.broadcasts: list[tuple[int, ev.BroadcastAccepted]] = []
+        #: Event of the broadcast that a message is a copy of.
+        self.broadcast_of: dict[int, int] = {}
+        self.policies: list[tuple[int, ev.PolicyAdopted]] = []
+
+
+def _news_of(capture: Capture, breathe: Callable[[], None]) -> _News:
+    news = _News()
+    latest: dict[str, int] = {}
+    for seq, event in enumerate(capture.events, capture.first_seq):
+        if not seq % _BREATH:
+            breathe()
+        if isinstance(event, ev.MessageAccepted):
+            news.accepted[seq] = event
+            news.lives[seq] = [life_line(seq, event)]
+            if event.broadcast is not None:
+                news.broadcast_of[seq] = latest[event.broadcast]
+        elif type(event) in MESSAGE_EVENTS:
+            number: int = event.message  # type: ignore[union-attr]
+            news.lives.setdefault(number, []).append(life_line(seq, event))
+            if isinstance(event, ev.MessageOffered):
+                news.offered[number] = seq
+            elif isinstance(event, ev.MessageDied):
+                news.died[number] = seq
+        elif isinstance(event, ev.BroadcastAccepted):
+            latest[event.broadcast] = seq
+            news.broadcasts.append((seq, event))
+        elif isinstance(event, ev.PolicyAdopted):
+            news.policies.append((seq, event))
+    return news
+
+
+def _messages(capture: Capture, news: _News, breathe: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
+    for number, message in enumerate(capture.messages):
+        if not number % _BREATH:
+            breathe()
+        yield _message(message, news, capture)
+
+
+def _broadcast(seq: int, event: ev.BroadcastAccepted) -> tuple[Any, ...]:
+    return (
+        seq,
+        event.broadcast,
+        event.sender,
+        event.message_type,
+        event.receiver_type,
+        _JSON.encode(event.failed).decode(),
+        event.accepted,
+        event.at,
+        event.payload,
+        event.metadata,
     )
 
 
@@ -117,13 +172,14 @@ def _session(row: SessionRow, opened_seq: int, closed_at: int) -> tuple[Any, ...
     )
 
 
-def _message(captured: CapturedMessage) -> tuple[Any, ...]:
-    message, accepted, failure = captured.message, captured.accepted, captured.failure
+def _message(message: Message, news: _News, capture: Capture) -> tuple[Any, ...]:
+    number = message.seq
+    accepted, failure = news.accepted.get(number), capture.failures.get(number)
     content: tuple[bytes | None, bytes | None] = (None, None)
     if accepted is not None and accepted.broadcast is None:
         content = (accepted.payload, accepted.metadata)
     return (
-        message.seq,
+        number,
         signal_id(message),
         message.message_id,
         message.sender,
@@ -144,7 +200,7 @@ def _message(captured: CapturedMessage) -> tuple[Any, ...]:
         *content,
         message.correlation_id,
         message.broadcast_id,
-        captured.broadcast_seq,
+        news.broadcast_of.get(number),
         message.recipient_state.value,
         message.publish_path.value,
         message.resolved_session,
@@ -162,7 +218,7 @@ def _message(captured: CapturedMessage) -> tuple[Any, ...]:
         message.expired_at or None,
         message.recalled_at or None,
         message.dead_at or None,
-        _ended_at(captured),
+        _ended_at(message),
         message.session,
         message.digest,
         *(
@@ -170,16 +226,15 @@ def _message(captured: CapturedMessage) -> tuple[Any, ...]:
             if failure is None
             else (failure.count, failure.first_at, failure.last_at, failure.reason, failure.code)
         ),
-        captured.offered_seq,
-        captured.dead_seq,
-        captured.remembered,
-        b"\n".join([life_line(seq, event) for seq, event in captured.life]),
+        news.offered.get(number),
+        news.died.get(number),
+        number not in capture.forgotten,
+        b"\n".join(news.lives[number]),
     )
 
 
-def _ended_at(captured: CapturedMessage) -> int | None:
+def _ended_at(message: Message) -> int | None:
     """Return when nothing more was awaited of a message."""
-    message = captured.message
     if message.state in (State.QUEUED, State.OFFERED):
         return None
     stamps = (

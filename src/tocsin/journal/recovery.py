@@ -37,9 +37,8 @@ def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
         )
     with _no_collections():
         snapshot, memory = snapshot_of(tables)
-        exchange = ObservedExchange(ids, restore(snapshot), memory)
+        exchange = ObservedExchange(ids, restore(snapshot), memory, standing.at)
         del snapshot
-        exchange.at = standing.at
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
     return exchange
@@ -60,7 +59,7 @@ def _no_collections() -> Iterator[None]:
 def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
     """Read the state out of the tables, with the numbers that only they keep."""
     standing = tables.standing()
-    memory = Memory({}, {}, {}, standing.settled_head, standing.acknowledged_head)
+    memory = Memory({}, {}, standing.settled_head, standing.acknowledged_head)
     policy: Any = None
     for row in tables.rows(POLICIES, order="version DESC"):
         policy = msgspec.json.decode(row[5])
@@ -74,7 +73,7 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
         agents=[_agent(row, memory) for row in tables.rows(AGENTS, "retired_at IS NULL", "registered_seq")],
         sessions=[_session(row, flights, memory) for row in tables.rows(SESSIONS, "closed_at IS NULL", "opened_seq")],
         messages=messages,
-        broadcasts=[_broadcast(row, copies[seq], memory) for seq, row in broadcasts.items() if copies[seq]],
+        broadcasts=[_broadcast(row, copies[seq]) for seq, row in broadcasts.items() if copies[seq]],
         threads=[Thread(*row[:6]) for row in tables.rows(THREADS, order="touched_seq")],
         failures=failures,
         dead=dead,
@@ -198,8 +197,7 @@ def _session(row: tuple[Any, ...], flights: dict[str, list[int]], memory: Memory
     return SessionRow(row[0], row[2], row[3], row[4], row[5], row[7], flights.get(row[0], []), bool(row[8]))
 
 
-def _broadcast(row: tuple[Any, ...], copies: list[tuple[str, int]], memory: Memory) -> BroadcastRow:
-    memory.broadcasts[row[1]] = row[0]
+def _broadcast(row: tuple[Any, ...], copies: list[tuple[str, int]]) -> BroadcastRow:
     return BroadcastRow(
         broadcast=row[1],
         sender=row[2],

@@ -234,8 +234,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Everything that changed between two projections, to be written in one transaction."""
 
     standing: Standing
-    #: Rows by table, each in the order of its columns.
-    rows: list[tuple[Table, list[tuple[Any, ...]]]]
+    #: Rows by table, each in the order of its columns; they can be read once.
+    rows: list[tuple[Table, Iterable[tuple[Any, ...]]]]
     #: Messages that the state no longer holds; their rows stay as history.
     forgotten: list[int]
     lines: list[Line]
@@ -266,6 +266,9 @@ class Tables(Protocol):
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
+
+    def harden(self) -> None:
+        """Make sure that no power cut undoes what has been written; until then one may, batch by whole batch."""
 
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""

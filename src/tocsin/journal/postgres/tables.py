@@ -49,7 +49,7 @@ class PostgresTables:
         """Write a batch in one transaction."""
         with self._transaction():
             for table, rows in batch.rows:
-                if rows:
+                if rows:  # an empty list; the rows of messages are made as they are read
                     self._upsert(table, rows, batch.life_bytes_max)
             if batch.forgotten:
                 self._run(
@@ -62,7 +62,7 @@ class PostgresTables:
             self._drop_threads(batch.oldest_thread)
             self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
 
-    def _upsert(self, table: Table, rows: list[tuple[Any, ...]], life_bytes_max: int) -> None:
+    def _upsert(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
         create, copy = _staging(table)
         self._run(create)
         texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
@@ -96,6 +96,9 @@ class PostgresTables:
             self._run("DELETE FROM tocsin.threads WHERE project = %s", self._project)
         else:
             self._run(history.DROP_THREADS, self._project, self._project, oldest)
+
+    def harden(self) -> None:
+        """Do nothing: whoever prunes the journal commits behind these tables in the same log."""
 
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""

@@ -30,7 +30,9 @@ class SqliteTables:
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._path = path
-        self._connection = connect(path, "FULL", vfs)
+        # A power cut may take the last batches away, whole: the journal still has them, because it is pruned only up to
+        # what has been hardened. Syncing each batch would hold up the journal's own syncs on the same disk.
+        self._connection = connect(path, "NORMAL", vfs)
         try:
             migrate(self._connection, "tables")
         except BaseException:
@@ -47,8 +49,7 @@ class SqliteTables:
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
-                if rows:
-                    run(_upsert(table, batch.life_bytes_max), rows)
+                run(_upsert(table, batch.life_bytes_max), rows)
             run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
             for line in batch.lines:
                 self._write_line(line)
@@ -162,6 +163,11 @@ class SqliteTables:
         """Let go of the connection."""
         with contextlib.suppress(apsw.Error):
             self._connection.close()
+
+    def harden(self) -> None:
+        """Make sure that no power cut undoes what has been written."""
+        with translated(JournalUnavailable, _NAME):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _checkpoint(self) -> None:
         wal = self._path.with_name(self._path.name + "-wal")
