@@ -8,7 +8,7 @@ UV := UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test run simulate soak bench-core bench-frames docs lock clean
+.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames docs lock clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ soak: $(STAMP) ## The same tests at full length
 
 bench-core: $(STAMP) ## What one decision costs: rates, percentiles, memory, garbage collector
 	@$(BIN)/python -m bench.core
+
+bench-journal: $(STAMP) ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
+	@$(BIN)/python -m bench.journal
 
 bench-frames: $(STAMP) ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
 	@$(BIN)/python -m bench.frames

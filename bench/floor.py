@@ -1,0 +1,94 @@
+"""The floor: a bare append-only file with one `fdatasync` per group, in the place of a journal.
+
+It can be written and nothing else: no reading, no tables, no owner. What a real journal costs is measured against it.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tocsin.journal.base import FLUSHED, Commit, Group
+from tocsin.journal.tables import Batch, Standing, Table
+
+
+class FloorJournal:
+    """Takes groups and gives nothing back."""
+
+    project = "floor"
+    epoch = 1
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._last_seq = 0
+        self._commit = Commit(FLUSHED, 1)
+
+    def append(self, group: Group) -> Commit:
+        os.write(self._descriptor, group.events)
+        os.fdatasync(self._descriptor)
+        self._last_seq = group.last_seq
+        return self._commit
+
+    def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
+        return iter(())
+
+    def last_seq(self) -> int:
+        return self._last_seq
+
+    def last_at(self) -> int:
+        return 0
+
+    def pruned_seq(self) -> int:
+        return 0
+
+    def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
+        return 0
+
+    def harden(self) -> None:
+        pass
+
+    def probe(self) -> Commit:
+        return self._commit
+
+    def announce(self, seq: int) -> None:
+        pass
+
+    def recover(self) -> None:
+        pass
+
+    def tables(self) -> Any:
+        return _NoTables()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _NoTables:
+    """Knows nothing and forgets everything."""
+
+    def standing(self) -> Standing:
+        return Standing()
+
+    def write(self, batch: Batch) -> None:
+        pass
+
+    def harden(self) -> None:
+        pass
+
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+        return iter(())
+
+    def line(self, name: str) -> list[tuple[int, int]]:
+        return []
+
+    def index(self, limit: int) -> int:
+        return 0
+
+    def prune(self, before_at: int, limit: int) -> int:
+        return 0
+
+    def exported_seq(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
