@@ -29,7 +29,7 @@ from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
 from tocsin.hub.host import Host
-from tocsin.hub.sources import RandomIds
+from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.log import EventLog

@@ -25,8 +25,8 @@ from tocsin.core.commands import (
 )
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
+from tocsin.hub.clock import Clock
 from tocsin.hub.host import Condition, Host
-from tocsin.hub.sources import Clock
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
 from tocsin.journal.log import tail
 from tocsin.policies import parse_policy

@@ -392,7 +392,11 @@ class World:
             raise self.failure(Violation(f"the first {length} batches do not rebuild the state of then"))
 
     def restore(self) -> None:
-        """Go on from a snapshot of the present."""
+        """Go on from a snapshot of the present, or from a recovery point just written."""
+        if self.store is not self.journal:
+            self.project()
+            self.rebuild()
+            return
         data = msgspec.msgpack.encode(take(self.exchange.state))
         state = restore(msgspec.msgpack.decode(data, type=Snapshot))
         self.replace(Exchange(SeededIds(self.rng.randrange(2**32)), state), "a snapshot")

@@ -39,9 +39,10 @@ from tocsin.core.commands import (
 from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import Policy, Storage, document_of
+from tocsin.hub.clock import Clock
 from tocsin.hub.keeper import Keeper
-from tocsin.hub.sources import Clock, RandomIds
 from tocsin.hub.worker import Worker
+from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal, group_of
 from tocsin.journal.changes import Capture, ObservedExchange
 from tocsin.journal.errors import CommitFailed, JournalError, JournalUnavailable, OwnershipLost

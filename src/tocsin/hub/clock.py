@@ -1,9 +1,8 @@
-"""Where time and new ids come from in a real hub: the two things that the core is never allowed to fetch itself."""
+"""Where time comes from in a real hub: the core is never allowed to fetch it itself."""
 
-import secrets
 import time
 
-__all__ = ["Clock", "RandomIds"]
+__all__ = ["Clock"]
 
 
 class Clock:
@@ -20,11 +19,3 @@ class Clock:
     def advance(self, not_before: int) -> None:
         """Make sure that time is not before an event that has happened."""
         self._last = max(self._last, not_before)
-
-
-class RandomIds:
-    """Ids that nobody can guess."""
-
-    def fresh(self, prefix: str, now: int) -> str:
-        """Return an id that was never used, `{prefix}_{timestamp}_{random}`."""
-        return f"{prefix}_{now // 1000}_{secrets.token_hex(8)}"
