@@ -1,3 +1,19 @@
 """Tocsin: a message bus for teams of AI agents."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocsin.hub.embedded import Tocsin
+
+__all__ = ["Tocsin"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch the embedded bus when it is asked for, so that importing a part does not load the whole."""
+    if name == "Tocsin":
+        from tocsin.hub.embedded import Tocsin
+
+        return Tocsin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
