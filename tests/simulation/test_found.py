@@ -2,15 +2,15 @@
 
 import msgspec
 
+from tests.core.letters import letter
 from tests.simulation.ids import SeededIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.contracts import DeliveryClass
 from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import Message, PublishPath, RecipientState, State
+from tocsin.core.message import Message, State
 from tocsin.core.policy import document_of
 from tocsin.core.snapshot import take
 from tocsin.policies import default_policy, parse_policy
@@ -77,7 +77,7 @@ def test_a_redriven_message_leaves_its_overdue_place() -> None:
     decay = default_policy().decay
     messages: dict[int, Message] = {}
     mailbox = Mailbox(messages)
-    redriven, overdue = _message(1), _message(2)
+    redriven, overdue = letter(seq=1, level=3), letter(seq=2, level=3)
     for message in (redriven, overdue):
         messages[message.seq] = message
         message.overdue = True
@@ -122,32 +122,3 @@ def test_an_ack_that_cannot_be_is_refused_before_it_is_accepted() -> None:
     assert isinstance(outcome.reply, Problem)
     assert outcome.reply.code == "E_STATE_002"
     assert [type(event).__name__ for event in outcome.events] == ["SendRefused"]
-
-
-def _message(seq: int) -> Message:
-    return Message(
-        seq=seq,
-        message_id=f"msg_{seq}_x",
-        sender="boss",
-        recipient="doer",
-        type="StatusUpdate",
-        priority=3,
-        level=3,
-        requested=3,
-        importance=5,
-        decay_rate=0.0,
-        delivery_class=DeliveryClass.ASYNC,
-        ack_required=False,
-        state=State.QUEUED,
-        created_at=0,
-        enqueued_at=0,
-        expires_at=_SECOND,
-        sent_at=0,
-        payload=b"{}",
-        metadata=b"{}",
-        correlation_id=None,
-        broadcast_id=None,
-        recipient_state=RecipientState.OFFLINE,
-        publish_path=PublishPath.QUEUED,
-        resolved_session=None,
-    )
