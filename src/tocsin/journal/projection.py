@@ -30,7 +30,7 @@ __all__ = ["batch_of"]
 _PACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
 #: Rows between two breaths.
-_BREATH = 64
+_BREATH = 16
 
 
 def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Batch:
