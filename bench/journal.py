@@ -239,7 +239,7 @@ def report(rounds: int, seconds: float, million: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--million", type=int, default=MILLION)
     parser.add_argument("--fill", type=Path)

@@ -1,6 +1,8 @@
 """The host: durable, then spoken; and what happens when it cannot be made durable."""
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from tests.stores.test_recovery import assert_same
 from tests.workload import SeededIds, envelope
 from tocsin.core import events as ev
 from tocsin.core.commands import (
+    SYSTEM,
+    AdoptPolicy,
     Caller,
     Delivery,
     Drain,
@@ -25,10 +29,12 @@ from tocsin.core.commands import (
 )
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
+from tocsin.core.policy import document_of
 from tocsin.hub.clock import Clock
 from tocsin.hub.host import Condition, Host
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
-from tocsin.journal.log import tail
+from tocsin.journal.log import EventLog, tail
+from tocsin.journal.recovery import reopen
 from tocsin.policies import parse_policy
 
 QUICK = """
@@ -324,6 +330,32 @@ def test_closing_finishes_what_has_begun_and_brings_the_tables_up_to_date(tmp_pa
     run(test())
 
 
+def test_no_capture_is_taken_while_another_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to replace the one that was being written, and the tables lost what it held."""
+
+    async def test() -> None:
+        policy = QUICK.replace("projection_interval_s: 0.02", "projection_interval_s: 600, projection_events_max: 1")
+        async with hosted(tmp_path, policy) as (host, journal):
+            await host.submit(message(0), ADA)
+            await asyncio.to_thread(host._keeper.settle)
+            writing = threading.Event()
+            monkeypatch.setattr(journal, "harden", writing.wait)
+            journal.gate.clear()
+            first = host.submit(message(1), ADA)
+            await asyncio.sleep(0.01)
+            second = host.submit(message(2), ADA)
+            journal.gate.set()
+            await asyncio.gather(first, second)
+            writing.set()
+        journal = MeddledJournal(tmp_path / "project")
+        tables = journal.tables()
+        assert_same(reopen(journal, tables, SeededIds(0)).state, replayed(journal).state)
+        tables.close()
+        journal.close()
+
+    run(test())
+
+
 def test_a_restarted_host_knows_everything_but_the_connections(tmp_path: Path) -> None:
     async def test() -> None:
         async with hosted(tmp_path) as (host, _):
@@ -352,6 +384,20 @@ def test_tables_that_cannot_follow_stop_the_host_in_the_end(tmp_path: Path, monk
             await host.submit(message(1), ADA)
             assert "no space for tables" in await host.stopped()
             assert host.condition is Condition.STOPPED
+
+    run(test())
+
+
+def test_a_host_does_not_go_back_before_what_has_happened(tmp_path: Path) -> None:
+    async def test() -> None:
+        journal = MeddledJournal(tmp_path / "project")
+        exchange, future = Exchange(SeededIds(1)), time.time_ns() // 1000 + 3_600_000_000
+        events = exchange.handle(AdoptPolicy(document_of(parse_policy(QUICK)), "first"), SYSTEM, future).events
+        EventLog(journal).append(events)
+        host = await Host.start(journal, parse_policy(QUICK))
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), ADA)
+        assert [event.at >= future for group in journal.groups for event in group] == [True, True]
+        await host.close()
 
     run(test())
 

@@ -16,7 +16,7 @@ from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import tail
 from tocsin.journal.segments import Exporter, read_segment
-from tocsin.journal.tables import Tables
+from tocsin.journal.tables import Segment, Tables
 from tocsin.policies import default_policy
 
 LATER = START * 2
@@ -127,6 +127,34 @@ def test_a_crash_before_the_name_leaves_nothing_and_after_it_a_segment_that_is_a
     assert not list(tmp_path.glob("**/.cutting-*"))
     tables.close()
     journal.close()
+
+
+def test_segments_that_the_tables_forgot_are_adopted_even_where_the_journal_has_been_pruned(
+    journal: Journal, tables: Tables, tmp_path: Path
+) -> None:
+    exchange = lived(journal, tables, 28, 300, 0.0)
+    cut_all(Exporter(journal, tables, tmp_path), storage(segment_bytes_max=10_000))
+    before = tables.segments(0, 1000)
+    assert len(before) > 2
+    while journal.prune(exchange.state.seq, 1 << 60, 50):
+        pass
+
+    class Forgetful:
+        """Tables from before the first segment, as a power cut may leave them."""
+
+        def __init__(self) -> None:
+            self.adopted: list[Segment] = []
+
+        def exported_seq(self) -> int:
+            return 0
+
+        def record_segment(self, segment: Segment) -> None:
+            self.adopted.append(segment)
+
+    forgetful = Forgetful()
+    cut_all(Exporter(journal, forgetful, tmp_path), storage())  # type: ignore[arg-type]
+    ranges = [(segment.first_seq, segment.last_seq, segment.path) for segment in forgetful.adopted]
+    assert ranges == [(segment.first_seq, segment.last_seq, segment.path) for segment in before]
 
 
 def test_two_who_cut_at_the_same_time_make_one_segment(

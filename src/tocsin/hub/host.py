@@ -87,7 +87,7 @@ class Host:
         self._first_policy = policy
         self._keeper = Keeper(journal, segments, self._keeper_gave_up)
         self._ids = RandomIds()
-        self._clock = Clock(journal.last_at())
+        self._clock = Clock()
         self._exchange: ObservedExchange
         self._group = _OpenGroup(0)
         self._waiting: deque[Waiting] = deque()
@@ -286,10 +286,10 @@ class Host:
             return
         self._worth = commit
         self._keeper.committed_seq = group.first_seq + len(group.events) - 1
-        self._speak(group)
-        self._flush()
         if group.capture is not None:
             self._keeper.hand(group.capture, self.storage)
+        self._speak(group)
+        self._flush()
 
     def _speak(self, group: _OpenGroup) -> None:
         """Let replies and pushes go: what they depend on is durable."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tocsin.core.errors import InvariantViolation
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture
@@ -65,6 +66,8 @@ class Keeper:
     def hand(self, capture: Capture, storage: Storage) -> None:
         """Give a capture whose events are all committed."""
         with self._wake:
+            if self._capture is not None:
+                raise InvariantViolation("a capture was handed over while another was being written")
             self._capture, self._storage = capture, storage
             self._wake.notify()
 
