@@ -73,6 +73,16 @@ def stored(dsn: str) -> set[str]:
     return set(exchange.state.ids)
 
 
+def behind(dsn: str) -> int:
+    """Count the events that the tables lack."""
+    journal = PostgresJournal(dsn, "test", wait_s=30)
+    tables = journal.tables()
+    events = journal.last_seq() - tables.standing().seq
+    tables.close()
+    journal.close()
+    return events
+
+
 def test_a_restarted_server_is_survived() -> None:
     server = Server()
 
@@ -87,6 +97,7 @@ def test_a_restarted_server_is_survived() -> None:
         await load.end()
         await host.close()
         assert load.confirmed.keys() <= await asyncio.to_thread(stored, server.dsn)
+        assert await asyncio.to_thread(behind, server.dsn) == 0
 
     try:
         server.create()

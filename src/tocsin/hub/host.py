@@ -369,7 +369,8 @@ class Host:
             await asyncio.to_thread(self._keeper.settle)
 
     def _keeper_gave_up(self, error: JournalError) -> None:
-        self._loop.call_soon_threadsafe(self._stop_serving, f"the tables cannot follow the journal: {error}")
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop_serving, error)
 
     # Failing
 
@@ -439,9 +440,9 @@ class Host:
             self._stop_code = "E_HUB_002"
         self._stop(str(error))
 
-    def _stop_serving(self, reason: str) -> None:
+    def _stop_serving(self, error: JournalError) -> None:
         if self.condition is not Condition.STOPPED:
-            self._stop(reason)
+            self._step_down(error)
 
     def _stop(self, reason: str) -> None:
         if not self._stopped.is_set():

@@ -14,7 +14,7 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture
-from tocsin.journal.errors import JournalError
+from tocsin.journal.errors import JournalError, OwnershipLost
 from tocsin.journal.projection import batch_of
 from tocsin.journal.segments import Exporter
 
@@ -36,6 +36,7 @@ class Keeper:
 
     def __init__(self, journal: Journal, segments: Path | None, gave_up: Callable[[JournalError], None]) -> None:
         self._journal = journal
+        self._segments = segments
         self._tables = tables = journal.tables()
         self._exporter = None if segments is None else Exporter(journal, tables, segments)
         self._gave_up = gave_up
@@ -102,6 +103,8 @@ class Keeper:
                     self._wake.wait(storage.notify_interval_s if not self._failures else storage.recovery_backoff_s)
                 capture, closing = self._capture, self._closing
             try:
+                if self._failures:
+                    self._reconnect()
                 if capture is not None:
                     self._write(capture)
                 elif closing:
@@ -111,7 +114,7 @@ class Keeper:
                 self._failures = 0
             except JournalError as error:
                 self._failed(error, storage)
-                if closing:
+                if closing or isinstance(error, OwnershipLost):
                     return
 
     def _write(self, capture: Capture) -> None:
@@ -121,6 +124,12 @@ class Keeper:
         with self._wake:
             self._capture = None
             self._wake.notify_all()
+
+    def _reconnect(self) -> None:
+        """Start over on new connections: the old ones may be what is wrong."""
+        self._tables.close()
+        self._tables = self._journal.tables()
+        self._exporter = None if self._segments is None else Exporter(self._journal, self._tables, self._segments)
 
     def _housekeep(self, storage: Storage) -> None:
         if self.committed_seq > self._announced:
@@ -160,5 +169,5 @@ class Keeper:
         with self._wake:
             self._failures += 1
             self._wake.notify_all()
-        if self._failures >= storage.recovery_attempts_max:
+        if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
             self._gave_up(error)

@@ -8,6 +8,7 @@ __all__ = [
     "DROP_THREADS",
     "INDEX",
     "LATEST",
+    "OWNED",
     "PRUNABLE",
     "PRUNE",
     "PRUNE_BROADCASTS",
@@ -65,6 +66,7 @@ INSERT INTO tocsin.signal_search
 SELECT q.project, q.seq, to_tsvector('simple', left(coalesce(q.payload, b.payload), 100000))
 {_FROM} AND q.seq BETWEEN %s AND %s ON CONFLICT DO NOTHING"""
 
+OWNED = "SELECT 1 FROM tocsin.projects WHERE project = %s AND epoch = %s FOR SHARE"
 STAND = """
 INSERT INTO tocsin.standing (project, seq, document, indexed_seq) VALUES (%s, %s, %s, 0)
 ON CONFLICT (project) DO UPDATE SET seq = EXCLUDED.seq, document = EXCLUDED.document"""

@@ -202,7 +202,7 @@ class PostgresJournal:
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
         # The tables follow in the same log, so a crash takes their last batches away only along with what came later.
-        return PostgresTables(connect(self._dsn, f"tables {self.project}", "off"), self.project)
+        return PostgresTables(connect(self._dsn, f"tables {self.project}", "off"), self.project, self.epoch)
 
     def close(self) -> None:
         """Let go of the project."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import DeadLetter, Page, Signal, dead_page_of, page_of
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
@@ -36,9 +36,10 @@ _FETCH = 5000
 class PostgresTables:
     """One project's tables."""
 
-    def __init__(self, connection: Connection, project: str) -> None:
+    def __init__(self, connection: Connection, project: str, epoch: int) -> None:
         self._connection = connection
         self._project = project
+        self._epoch = epoch
 
     def standing(self) -> Standing:
         """Return what the tables are true of."""
@@ -200,7 +201,10 @@ class PostgresTables:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Write as the owner, or not at all: a replaced one would take the tables back to what it last knew."""
         with translated(JournalUnavailable), self._connection.transaction():
+            if not self._all(history.OWNED, self._project, self._epoch):
+                raise OwnershipLost(self._project, self._epoch)
             yield
 
 
