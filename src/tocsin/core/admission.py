@@ -4,6 +4,8 @@ Deciding is apart from spending: `admit` says what a message would cost and at w
 `MessageAccepted` event carries what is left afterwards, and applying it only writes that down.
 """
 
+from itertools import takewhile
+
 import msgspec
 
 from tocsin.core import events as ev
@@ -78,16 +80,17 @@ def _judge(turn: Turn, sender: Agent) -> bool:
     """Find out whether a sender inflates its priorities, and record when that begins or ends."""
     gaming = turn.policy.gaming
     since = turn.now - gaming.window_us
-    recent = [entry & 1 for entry in sender.usage if entry >> 1 > since]
-    high = sum(recent)
-    found = len(recent) >= gaming.messages_min and high > gaming.high_priority_ratio * len(recent)
+    past = list(takewhile(lambda entry: entry >> 1 <= since, sender.usage))
+    recent = len(sender.usage) - len(past)
+    high = sender.usage_high - sum(entry & 1 for entry in past)
+    found = recent >= gaming.messages_min and high > gaming.high_priority_ratio * recent
     if found != sender.gaming:
         kind = ev.GamingDetected if found else ev.GamingCleared
-        turn.emit(kind(turn.now, sender.agent, len(recent), high, gaming.high_priority_ratio, gaming.window_s))
+        turn.emit(kind(turn.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
         if found:
             notify_directors(
                 turn,
-                f"{sender.agent} inflates its priorities: {high} of its last {len(recent)} messages in "
+                f"{sender.agent} inflates its priorities: {high} of its last {recent} messages in "
                 f"{gaming.window_s:g} s were Blocking or above; they count as Info until that ends",
                 code="E_ADMISSION_004",
                 about=sender.agent,
@@ -144,10 +147,12 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
     if state.policy.roles[sender.role].watched and event.rule != "confirmation":
         gaming = state.policy.gaming
         usage = sender.usage
-        usage.append(event.at * 2 + (event.requested >= Priority.BLOCKING))
+        high = event.requested >= Priority.BLOCKING
+        usage.append(event.at * 2 + high)
+        sender.usage_high += high
         since = event.at - gaming.window_us
         while usage and (len(usage) > gaming.samples_max or usage[0] >> 1 <= since):
-            usage.popleft()
+            sender.usage_high -= usage.popleft() & 1
 
 
 def apply_gaming(state: ProjectState, event: ev.GamingDetected | ev.GamingCleared) -> None:

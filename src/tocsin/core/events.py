@@ -105,7 +105,7 @@ class SessionOpened(_Event, frozen=True):
     #: The agent.
     agent: str
     #: `push`, `piggyback` or `daemon`.
-    kind: str
+    session_kind: str
     #: Offers without receipt that it takes at a time.
     window: int
 

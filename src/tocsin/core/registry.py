@@ -246,7 +246,7 @@ def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
 
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
     """Attach."""
-    session = Session(event.session, event.agent, event.kind, event.at, event.at, event.window, {})
+    session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
     state.sessions[event.session] = session
     state.agents[event.agent].sessions[event.session] = session
     arm_session(state, session)

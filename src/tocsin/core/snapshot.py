@@ -207,6 +207,7 @@ def _agent(row: AgentRow, messages: dict[int, Message]) -> Agent:
         blocking_quota=row.blocking_quota,
         quotas_at=row.quotas_at,
         usage=deque(row.usage),
+        usage_high=sum(entry & 1 for entry in row.usage),
         gaming=row.gaming,
     )
 

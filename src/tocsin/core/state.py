@@ -48,6 +48,8 @@ class Agent(msgspec.Struct):
     quotas_at: int
     #: Recent sends as `at * 2 + high`, oldest first.
     usage: deque[int]
+    #: How many of them asked for a high priority: the sum of their lowest bits.
+    usage_high: int = 0
     #: Whether it is taken to inflate its priorities.
     gaming: bool = False
 

@@ -1,7 +1,7 @@
 """Events as named records: what a message's life and the segment files are written in.
 
 A record is one JSON object: `kind`, `project`, `seq` and the event's own field names, as `docs/reference/events.md`
-lists them; the kind of a session, which would hide the kind of the event, is `session_kind`.
+lists them. No event may have a field of one of those three names.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,6 @@ __all__ = ["life_line", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 _DOCUMENTS = frozenset({"payload", "metadata", "policy"})
-#: Fields whose own name says something else in a record.
-_RENAMED = {"kind": "session_kind"}
 #: What a life says of an acceptance; the rest is in the message's columns.
 _ACCEPTANCE = ("at", "version", "rule", "recipient_state", "publish_path", "tokens", "critical_quota", "blocking_quota")
 
@@ -54,7 +52,7 @@ def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[s
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)
         if name not in _DOCUMENTS:
-            record[_RENAMED.get(name, name)] = value
+            record[name] = value
         elif name == "policy" or payloads:
             record[name] = msgspec.Raw(value) if value else None
     return record
