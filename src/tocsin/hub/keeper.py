@@ -48,6 +48,7 @@ class Keeper:
         self._announced = 0
         self._seen_seq = 0
         self._next_prune = 0.0
+        self._next_chores = 0.0
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
         #: Sequence number up to which the tables are true.
@@ -109,8 +110,9 @@ class Keeper:
                     self._write(capture)
                 elif closing:
                     return
-                else:
+                if not closing and (capture is None or time.monotonic() >= self._next_chores):
                     self._housekeep(storage)
+                    self._next_chores = time.monotonic() + storage.notify_interval_s
                 self._failures = 0
             except JournalError as error:
                 self._failed(error, storage)
@@ -132,13 +134,14 @@ class Keeper:
         self._exporter = None if self._segments is None else Exporter(self._journal, self._tables, self._segments)
 
     def _housekeep(self, storage: Storage) -> None:
+        """Do a little of everything, and more of it while no capture waits; captures without end must not starve it."""
         if self.committed_seq > self._announced:
             self._announced = self.committed_seq
             self._journal.announce(self._announced)
         if storage.search:
             self._index(storage)
         if self._exporter is not None:
-            while self._capture is None and not self._closing and self._exporter.step(storage):
+            while self._exporter.step(storage) and self._capture is None and not self._closing:
                 pass
         if time.monotonic() >= self._next_prune:
             self._next_prune = time.monotonic() + storage.prune_interval_s
@@ -154,14 +157,14 @@ class Keeper:
     def _prune(self, storage: Storage) -> None:
         now = time.time()
         before = int((now - storage.history_s) * 1_000_000)
-        while self._capture is None and self._tables.prune(before, storage.prune_batch) == storage.prune_batch:
+        while self._tables.prune(before, storage.prune_batch) == storage.prune_batch and self._capture is None:
             pass
         upto = self.projected_seq
         self._tables.harden()
         if self._exporter is not None and storage.segments:
             upto = min(upto, self._tables.exported_seq())
         before = int((now - storage.journal_s) * 1_000_000)
-        while self._capture is None and self._journal.prune(upto, before, storage.prune_batch) == storage.prune_batch:
+        while self._journal.prune(upto, before, storage.prune_batch) == storage.prune_batch and self._capture is None:
             pass
 
     def _failed(self, error: JournalError, storage: Storage) -> None:
