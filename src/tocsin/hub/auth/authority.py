@@ -1,0 +1,131 @@
+"""The one who says what a token is worth, and who makes, replaces and takes away tokens.
+
+Checking is a lookup in memory and one comparison in constant time; a token that is not there costs the same as one
+that is. Changes are durable before they are spoken or in force.
+"""
+
+import hmac
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from tocsin.core.commands import SYSTEM
+from tocsin.core.errors import refusal
+from tocsin.core.policy import microseconds
+from tocsin.hub.auth.store import GrantStore
+from tocsin.hub.auth.tokens import Grant, Issued, fresh_secret, hash_of, parse_token
+
+__all__ = ["ADMIN", "ROLES", "Authority"]
+
+#: The agent that the first token of a project belongs to.
+ADMIN = "admin"
+ROLES = ("director", "primary", "clone", "human")
+
+_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+_NOBODY = bytes(32)
+
+
+class Authority:
+    """Knows every token of one project."""
+
+    def __init__(self, store: GrantStore, project: str, clock: Callable[[], int], *, tokens_per_agent_max: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._tokens_per_agent_max = tokens_per_agent_max
+        self._grants = {grant.token_id: grant for grant in store.load()}
+        self.project = project
+
+    def authenticate(self, token: str) -> Grant:
+        """Return what a token grants, or refuse."""
+        secret = parse_token(token)
+        grant = None if secret is None else self._grants.get(secret.token_id)
+        fits = hmac.compare_digest(
+            hash_of("" if secret is None else secret.secret), _NOBODY if grant is None else grant.digest
+        )
+        if grant is None or not fits or grant.project != self.project:
+            raise refusal("E_AUTH_001", "this token is not valid here", expected="a token of this project")
+        if grant.revoked_at is not None:
+            raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
+        if not grant.is_live(self._clock()):
+            raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
+        return grant
+
+    def grants(self) -> list[Grant]:
+        """List all tokens, oldest first."""
+        return list(self._grants.values())
+
+    def has_admin(self) -> bool:
+        """Tell whether anyone can administer tokens."""
+        now = self._clock()
+        return any(grant.admin and grant.is_live(now) for grant in self._grants.values())
+
+    def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
+        """Make a token for an agent, which has one role at a time."""
+        if not _AGENT_ID.fullmatch(agent) or agent == SYSTEM.agent:
+            raise refusal(
+                "E_VALIDATION_004",
+                f"{agent[:64]!r} cannot be an agent's id",
+                field="$.agent",
+                found=agent[:64],
+                expected="up to 64 letters, digits, dots, dashes, underscores, and not the bus's own name",
+            )
+        if role not in ROLES:
+            expected = "one of " + ", ".join(ROLES)
+            raise refusal("E_VALIDATION_003", f"{role[:64]!r} is no role", field="$.role", expected=expected)
+        live = self._live(agent)
+        if any(grant.role != role for grant in live):
+            raise refusal("E_STATE_002", f"{agent} has a token as {live[0].role}: revoke it first", field="$.role")
+        if len(live) >= self._tokens_per_agent_max:
+            raise refusal("E_ADMISSION_008", f"{agent} has its {self._tokens_per_agent_max} tokens: revoke one first")
+        issued = self._make(agent, role, admin, lifetime_s)
+        self._keep([issued.grant])
+        return issued
+
+    def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | None = None) -> Issued:
+        """Give an agent a new token in place of all it has; the old ones stay good for `overlap_s`."""
+        old, now = self._must_have(agent), self._clock()
+        issued = self._make(agent, old[0].role, any(grant.admin for grant in old), lifetime_s)
+        self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
+        return issued
+
+    def revoke(self, agent: str) -> list[Grant]:
+        """Take all tokens of an agent away, at once."""
+        now, old = self._clock(), self._must_have(agent)
+        others = [grant for grant in self._grants.values() if grant.agent != agent and grant.is_live(now)]
+        if any(grant.admin for grant in old) and not any(grant.admin for grant in others):
+            raise refusal("E_STATE_002", f"{agent} is the only one who can administer tokens: rotate it instead")
+        revoked = [_ended(grant, now, 0) for grant in old]
+        self._keep(revoked)
+        return revoked
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def _live(self, agent: str) -> list[Grant]:
+        now = self._clock()
+        return [grant for grant in self._grants.values() if grant.agent == agent and grant.is_live(now)]
+
+    def _must_have(self, agent: str) -> list[Grant]:
+        live = self._live(agent)
+        if not live:
+            raise refusal("E_ROUTING_001", f"{agent[:64]} has no token", found=agent[:64])
+        return live
+
+    def _make(self, agent: str, role: str, admin: bool, lifetime_s: float | None) -> Issued:
+        secret, now = fresh_secret(), self._clock()
+        expires_at = None if lifetime_s is None else now + microseconds(lifetime_s)
+        grant = Grant(secret.token_id, self.project, agent, role, admin, hash_of(secret.secret), now, expires_at)
+        return Issued(grant, secret)
+
+    def _keep(self, grants: list[Grant]) -> None:
+        self._store.write(grants)
+        self._grants |= {grant.token_id: grant for grant in grants}
+
+
+def _ended(grant: Grant, now: int, overlap_us: int) -> Grant:
+    if not overlap_us:
+        return msgspec.structs.replace(grant, revoked_at=now)
+    end = now + overlap_us
+    return msgspec.structs.replace(grant, expires_at=end if grant.expires_at is None else min(end, grant.expires_at))

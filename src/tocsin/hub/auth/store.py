@@ -1,0 +1,121 @@
+"""Where grants are kept: a SQLite file beside the journal, or a table in the journal's PostgreSQL.
+
+Grants are few and change rarely, so they are read once, at the start, and written through. The hub that owns the
+project is the only one who writes.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from tocsin.hub.auth.tokens import Grant
+from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.sqlite import connection as sqlite
+
+__all__ = ["GrantStore", "PostgresGrants", "SqliteGrants"]
+
+_COLUMNS = "token_id, project, agent, role, admin, digest, created_at, expires_at, revoked_at"
+_FILE = "tokens.db"
+# The statements are put together from constants of this module.
+# ruff: noqa: S608
+_SQLITE_TABLE = """
+CREATE TABLE IF NOT EXISTS grants (
+  token_id TEXT NOT NULL PRIMARY KEY, project TEXT NOT NULL, agent TEXT NOT NULL, role TEXT NOT NULL,
+  admin INTEGER NOT NULL, digest BLOB NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER
+) STRICT"""
+_POSTGRES_TABLE = """
+CREATE TABLE IF NOT EXISTS tocsin.grants (
+  token_id text NOT NULL PRIMARY KEY, project text NOT NULL, agent text NOT NULL, role text NOT NULL,
+  admin boolean NOT NULL, digest bytea NOT NULL, created_at bigint NOT NULL, expires_at bigint, revoked_at bigint)"""
+_UPSERT = "ON CONFLICT (token_id) DO UPDATE SET expires_at = excluded.expires_at, revoked_at = excluded.revoked_at"
+
+
+class GrantStore(Protocol):
+    """Keeps the grants of one project."""
+
+    def load(self) -> list[Grant]:
+        """Return all grants, oldest first."""
+
+    def write(self, grants: list[Grant]) -> None:
+        """Make new or changed grants durable, all or none."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
+
+class SqliteGrants:
+    """Grants in a file of their own in the project's directory, readable by its owner only."""
+
+    def __init__(self, folder: Path, project: str) -> None:
+        self._project = project
+        path = folder / _FILE
+        folder.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        self._connection = sqlite.connect(path, "FULL")
+        with sqlite.translated(JournalUnavailable, _FILE):
+            self._connection.execute(_SQLITE_TABLE)
+
+    def load(self) -> list[Grant]:
+        """Return all grants, oldest first."""
+        with sqlite.translated(JournalUnavailable, _FILE):
+            rows: list[Any] = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM grants WHERE project = ? ORDER BY created_at, token_id", (self._project,)
+            ).fetchall()
+        return [_grant(row) for row in rows]
+
+    def write(self, grants: list[Grant]) -> None:
+        """Make new or changed grants durable, all or none."""
+        statement = f"INSERT INTO grants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) {_UPSERT}"
+        with sqlite.translated(JournalUnavailable, _FILE), self._connection:
+            self._connection.executemany(statement, [msgspec.structs.astuple(grant) for grant in grants])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+
+class PostgresGrants:
+    """Grants in a table beside the journal."""
+
+    def __init__(self, dsn: str, project: str) -> None:
+        from tocsin.journal.postgres import connection as postgres  # its driver is optional
+
+        self._project = project
+        self._translated = postgres.translated
+        self._connection = postgres.connect(dsn, "tokens")
+        try:
+            postgres.migrate(self._connection)
+            with self._translated(JournalUnavailable):
+                self._connection.execute(_POSTGRES_TABLE)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self) -> list[Grant]:
+        """Return all grants, oldest first."""
+        statement = f"SELECT {_COLUMNS} FROM tocsin.grants WHERE project = %s ORDER BY created_at, token_id"
+        with self._translated(JournalUnavailable):
+            rows = self._connection.execute(statement.encode(), (self._project,)).fetchall()
+        return [_grant(row) for row in rows]
+
+    def write(self, grants: list[Grant]) -> None:
+        """Make new or changed grants durable, all or none."""
+        statement = (
+            f"INSERT INTO tocsin.grants ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) {_UPSERT}".encode()
+        )
+        with self._translated(JournalUnavailable), self._connection.transaction():
+            for grant in grants:
+                self._connection.execute(statement, msgspec.structs.astuple(grant))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+
+def _grant(row: Any) -> Grant:
+    token_id, project, agent, role, admin, digest, *times = row
+    return Grant(token_id, project, agent, role, bool(admin), bytes(digest), *times)
