@@ -1,0 +1,84 @@
+"""How a hub meets the world: where it listens and what it takes from one caller at a time.
+
+What a project is run by is its policy; this is about one process, so it is no part of the history. The defaults are
+the packaged `server.yaml`; a file of the same name in the data directory changes some of them.
+"""
+
+import ipaddress
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from tocsin.core.diagnosis import explain
+from tocsin.core.errors import Problem, error_for, refusal
+
+__all__ = ["ServerConfig", "is_loopback", "load_config"]
+
+Count = Annotated[int, Meta(ge=1, le=10**9)]
+Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
+
+
+class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One process's doors and limits."""
+
+    #: Where it listens; loopback unless said otherwise.
+    address: str
+    #: TCP port; 0 takes any free one.
+    port: Annotated[int, Meta(ge=0, le=65535)]
+    #: Whether what is sent must be signed.
+    require_signatures: bool
+    #: Largest body of a batch, bytes; any other body may be as large as a message.
+    batch_bytes_max: Count
+    #: Requests under way at a time, of all agents.
+    requests_max: Count
+    #: Requests under way at a time, of one agent.
+    requests_per_agent_max: Count
+    #: Time for a caller to send its body, seconds.
+    body_timeout_s: Seconds
+    #: Time for a caller to take its answer, seconds.
+    write_timeout_s: Seconds
+    #: Time that an idle connection is kept, seconds.
+    keep_alive_s: Seconds
+    #: Time for requests under way to finish when the hub shuts down, seconds.
+    shutdown_timeout_s: Seconds
+    #: Rows of one page of history.
+    page_max: Count
+    #: Live tokens of one agent.
+    tokens_per_agent_max: Count
+    #: Time that a reader of history waits for the tables to catch up with the journal, seconds.
+    fresh_timeout_s: Seconds
+    #: Different values of one metric's label; what comes after them counts as `other`.
+    label_values_max: Count
+
+
+def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
+    """Lay a file and what was said on the command line over the defaults."""
+    document = yaml.safe_load(resources.files("tocsin.hub").joinpath("server.yaml").read_text(encoding="utf-8"))
+    if path is not None and path.exists():
+        try:
+            own = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise refusal("E_POLICY_001", f"{path.name} is not YAML: {error}") from None
+        if not isinstance(own, dict | None):
+            raise refusal("E_POLICY_001", f"{path.name} must be a mapping", field="$")
+        document |= own or {}
+    document |= {name: value for name, value in changes.items() if value is not None}
+    try:
+        return msgspec.convert(document, ServerConfig)
+    except msgspec.ValidationError:
+        wrong = explain(ServerConfig, document)
+        raise error_for(Problem("E_POLICY_001", wrong.detail, wrong.field, wrong.found, wrong.expected)) from None
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address can only be reached from this machine."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,159 @@
+"""Metrics: what has happened, counted, in Prometheus's format.
+
+They follow the journal: an event counts once it is durable. The names are those of SPEC-071 §12 C2 and of LIMINAL's
+PriorityMetrics. Labels that senders choose are held to a number of values, so that nobody can fill the memory.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from tocsin.core import events as ev
+from tocsin.core.events import Event
+from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.state import ProjectState
+from tocsin.journal.base import Commit, Group, Journal
+from tocsin.journal.log import events_of
+
+__all__ = ["LATENCY_BUCKETS_S", "MeteredJournal", "Metrics"]
+
+#: From 50 microseconds to an hour.
+LATENCY_BUCKETS_S = (
+    *(50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
+)
+_RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
+
+
+class MeteredJournal:
+    """A journal that tells a follower what has become durable, on the event loop."""
+
+    def __init__(self, inner: Journal, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+        self._follower: Callable[[list[Event]], None] | None = None
+        self.project, self.epoch = inner.project, inner.epoch
+        self.read, self.last_seq, self.last_at = inner.read, inner.last_seq, inner.last_at
+        self.pruned_seq, self.prune, self.harden = inner.pruned_seq, inner.prune, inner.harden
+        self.probe, self.announce, self.recover = inner.probe, inner.announce, inner.recover
+        self.tables, self.close = inner.tables, inner.close
+
+    def follow(self, follower: Callable[[list[Event]], None]) -> None:
+        """Tell a follower from now on."""
+        self._follower = follower
+
+    def append(self, group: Group) -> Commit:
+        """Make a group durable, and tell."""
+        commit = self._inner.append(group)
+        if self._follower is not None:
+            self._loop.call_soon_threadsafe(self._follower, events_of(group))
+        return commit
+
+
+class Metrics:
+    """Counts of one project."""
+
+    def __init__(self, label_values_max: int) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._label_values_max = label_values_max
+        self._seen: dict[str, set[str]] = {}
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(name, what, labels, registry=registry)
+
+        def histogram(name: str, what: str, *labels: str) -> Histogram:
+            return Histogram(name, what, labels, buckets=LATENCY_BUCKETS_S, registry=registry)
+
+        self.signal_expired = counter("signal_expired", "Messages that ended unread.", "signal_type", "reason")
+        self.signal_recalled = counter("signal_recalled", "Recalls by what became of them.", "outcome")
+        self.recipient_state = counter("recipient_state", "Accepted sends by the recipient's state.", "state")
+        self.unknown_recipient = counter(
+            "unknown_recipient_rejection", "Sends to agents that are not there.", "signal_type", "sender"
+        )
+        self.time_to_drain = histogram(
+            "signal_time_to_drain_seconds", "From enqueued to offered.", "signal_type", "path"
+        )
+        self.messages_sent = counter("messages_sent", "Messages accepted.", "priority")
+        self.messages_delivered = counter("messages_delivered", "Messages whose recipient has them.", "priority")
+        self.queue_depth = Gauge("queue_depth", "Messages that wait.", ["priority"], registry=registry)
+        self.delivery_latency = histogram("delivery_latency", "From enqueued to offered, seconds.", "priority")
+        self.priority_boosts = counter("priority_boosts", "Times that waiting raised a message.")
+        self.priority_violations = counter("priority_violations", "Priorities lowered or refused.", "rule")
+        self.rate_limit_hits = counter("rate_limit_hits", "Sends over a rate or quota.", "code")
+        self.gaming_detections = counter("gaming_detections", "Agents found to inflate their priorities.")
+        self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
+        self.requests = counter("http_requests", "Requests by operation and status.", "operation", "status")
+        self.request_seconds = histogram("http_request_seconds", "Time to answer a request.", "operation")
+        #: Events counted so far, by kind.
+        self.totals: dict[str, int] = {}
+
+    def fold(self, events: list[Event], state: ProjectState) -> None:
+        """Count what has happened."""
+        for event in events:
+            kind = type(event).__name__
+            self.totals[kind] = self.totals.get(kind, 0) + 1
+            self._count(event, state)
+
+    def expose(self, state: ProjectState) -> bytes:
+        """Write everything down."""
+        depths = [0] * len(Priority)
+        for agent in state.agents.values():
+            for level, depth in enumerate(agent.mailbox.depths()):
+                depths[level] += depth
+        for level, depth in enumerate(depths):
+            self.queue_depth.labels(liminal_name(Priority(level))).set(depth)
+        return generate_latest(self._registry)
+
+    def _count(self, event: Event, state: ProjectState) -> None:
+        match event:
+            case ev.MessageAccepted():
+                self.messages_sent.labels(liminal_name(Priority(event.priority))).inc()
+                self.recipient_state.labels(event.recipient_state).inc()
+                if event.rule in ("role_cap", "gaming"):
+                    self.priority_violations.labels(event.rule).inc()
+            case ev.MessageOffered():
+                waited_s = event.waited_us / 1_000_000
+                self.delivery_latency.labels(liminal_name(Priority(event.level))).observe(waited_s)
+                path = "push" if event.pushed else "drain"
+                self.time_to_drain.labels(self._type_of(event.message, state), path).observe(waited_s)
+            case ev.MessageDelivered():
+                message = state.messages.get(event.message)
+                if message is not None:
+                    self.messages_delivered.labels(liminal_name(Priority(message.priority))).inc()
+            case ev.MessageExpired():
+                self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
+            case ev.MessageRecalled():
+                self.signal_recalled.labels("recalled").inc()
+            case ev.RecallRefused():
+                self.signal_recalled.labels(event.outcome).inc()
+            case ev.MessageBoosted():
+                self.priority_boosts.inc()
+            case ev.GamingDetected():
+                self.gaming_detections.inc()
+            case ev.MessageDied():
+                self.dead_letters.labels(event.reason).inc()
+            case ev.SendRefused():
+                self._count_refusal(event)
+
+    def _count_refusal(self, event: ev.SendRefused) -> None:
+        if event.code == "E_ROUTING_001":
+            sender = self._bounded("sender", event.sender)
+            self.unknown_recipient.labels(self._bounded("signal_type", event.message_type), sender).inc()
+        elif event.code in _RATE_CODES:
+            self.rate_limit_hits.labels(event.code).inc()
+        elif event.code == "E_ADMISSION_004":
+            self.priority_violations.labels("refused").inc()
+
+    def _type_of(self, seq: int, state: ProjectState) -> str:
+        message = state.messages.get(seq)
+        return "forgotten" if message is None else self._bounded("signal_type", message.type)
+
+    def _bounded(self, label: str, value: str) -> str:
+        seen = self._seen.setdefault(label, set())
+        if value in seen:
+            return value
+        if len(seen) >= self._label_values_max:
+            return "other"
+        seen.add(value)
+        return value

@@ -1,0 +1,108 @@
+"""One project being served: its host, its tokens, its history and its metrics, opened and closed together.
+
+Gateways get this object and nothing else. `closing` is set as soon as the hub is told to stop: whoever holds a
+connection open tells its other end then; the commits are drained after the last of them is gone.
+"""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+from tocsin.core.policy import Policy
+from tocsin.hub.auth.authority import ADMIN, Authority
+from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.config import ServerConfig
+from tocsin.hub.host import Host
+from tocsin.hub.metrics import MeteredJournal, Metrics
+from tocsin.hub.reader import Reader
+from tocsin.hub.sources import Clock
+from tocsin.journal.base import Journal
+from tocsin.journal.sqlite import SqliteJournal
+
+__all__ = ["ADMIN_TOKEN_FILE", "Hub", "is_postgres", "keep_secret"]
+
+ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
+
+
+def is_postgres(store: str) -> bool:
+    """Tell whether a store is a PostgreSQL address."""
+    return store.startswith(("postgresql://", "postgres://"))
+
+
+class Hub:
+    """A project, with everything that its gateways need."""
+
+    def __init__(self, config: ServerConfig, data: Path, host: Host, authority: Authority, reader: Reader) -> None:
+        self.config = config
+        #: Where tokens and segments are.
+        self.data = data
+        self.host = host
+        self.authority = authority
+        self.reader = reader
+        self.metrics = Metrics(config.label_values_max)
+        #: Set when the hub is told to stop.
+        self.closing = asyncio.Event()
+        #: Whether anyone on this machine may say who they are.
+        self.trusting = False
+        #: Where the first admin token was put, if this start made it.
+        self.first_token: Path | None = None
+        self._clock = Clock()
+
+    @classmethod
+    async def open(cls, data: Path, policy: Policy, config: ServerConfig, *, project: str, store: str = "") -> "Hub":
+        """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory."""
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        inner = await asyncio.to_thread(_journal, data, policy, config, project, store)
+        journal = MeteredJournal(inner, asyncio.get_running_loop())
+        host = await Host.start(journal, policy, segments=data / "segments")
+        try:
+            grants = await asyncio.to_thread(_grants, data, project, store)
+            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s)
+        except BaseException:
+            await host.close()
+            raise
+        clock = Clock()
+        authority = Authority(grants, project, clock.now, tokens_per_agent_max=config.tokens_per_agent_max)
+        hub = cls(config, data, host, authority, reader)
+        journal.follow(lambda events: hub.metrics.fold(events, host.exchange.state))
+        hub._ensure_admin()
+        return hub
+
+    def now(self) -> int:
+        """Return the time, microseconds since the epoch."""
+        return self._clock.now()
+
+    async def close(self) -> None:
+        """Drain the commits and let go of the project."""
+        self.closing.set()
+        await self.host.close()
+        await self.reader.close()
+        self.authority.close()
+
+    def _ensure_admin(self) -> None:
+        if not self.authority.has_admin():
+            issued = self.authority.issue(ADMIN, "human", admin=True)
+            self.first_token = keep_secret(self.data / ADMIN_TOKEN_FILE, issued.secret.spell())
+
+
+def keep_secret(path: Path, text: str) -> Path:
+    """Write a secret to a file that only its owner can read, from its first moment on."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+    return path
+
+
+def _journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
+    if not is_postgres(store):
+        return SqliteJournal(data, project, checkpoint_bytes=policy.storage.checkpoint_bytes)
+    from tocsin.journal.postgres import PostgresJournal  # its driver is optional
+
+    address = f"http://{config.address}:{config.port}"
+    return PostgresJournal(store, project, hub=f"{socket.gethostname()} {os.getpid()}", address=address)
+
+
+def _grants(data: Path, project: str, store: str) -> GrantStore:
+    return PostgresGrants(store, project) if is_postgres(store) else SqliteGrants(data, project)
