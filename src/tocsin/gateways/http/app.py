@@ -1,0 +1,64 @@
+"""The ASGI application: the table of operations, wired. Other gateways add their routes beside these."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from tocsin.gateways.http import agents, history, messages, openapi, project
+from tocsin.gateways.http.limits import SlowReaderGuard
+from tocsin.gateways.http.operation import Call, Gateway, Operation
+from tocsin.gateways.http.problems import unhandled
+from tocsin.hub.service import Hub
+
+__all__ = ["OPERATIONS", "build_app"]
+
+
+async def describe(call: Call) -> bytes:
+    """Show this document."""
+    return _DOCUMENT
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *messages.OPERATIONS,
+    *history.OPERATIONS,
+    *agents.OPERATIONS,
+    *project.OPERATIONS,
+    Operation("GET", "/openapi.json", describe, dict, tag="hub"),
+)
+_DOCUMENT = msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin")))
+
+
+def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = ()) -> Starlette:
+    """Make the application of a hub; `beside` are the routes of other gateways on the same port."""
+    gateway = Gateway(hub)
+    routes: list[BaseRoute] = [
+        Route(operation.path, _endpoint(operation, gateway), methods=[operation.method], name=operation.name)
+        for operation in OPERATIONS
+    ]
+    return Starlette(
+        routes=[*routes, *beside],
+        middleware=[Middleware(SlowReaderGuard, timeout_s=hub.config.write_timeout_s)],
+        exception_handlers={HTTPException: _http_problem},
+    )
+
+
+def _endpoint(operation: Operation, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return await operation.serve(gateway, request)
+
+    return endpoint
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    response = unhandled(status, f"{request.method} is nothing that this path answers to")
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update(error.headers)
+    return response

@@ -1,0 +1,90 @@
+"""What one caller may ask of the gateway at a time: bytes, requests under way, and patience."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tocsin.core.errors import refusal
+
+__all__ = ["BodyTimeout", "RequestsUnderWay", "SlowReaderGuard", "read_body"]
+
+
+class BodyTimeout(Exception):
+    """The body did not come in time."""
+
+
+async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
+    """Read a body that is neither too large nor too slow; what is too large is not even read."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > bytes_max:
+        raise _too_large(declared, bytes_max)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > bytes_max:
+                    raise _too_large(f"more than {bytes_max}", bytes_max)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise BodyTimeout from None
+    return b"".join(chunks)
+
+
+def _too_large(found: str, bytes_max: int) -> Exception:
+    return refusal(
+        "E_VALIDATION_005",
+        f"the body has {found} bytes: at most {bytes_max} are taken",
+        found=f"{found} bytes",
+        expected=f"at most {bytes_max} bytes",
+    )
+
+
+class RequestsUnderWay:
+    """Counts requests, of all agents and of each."""
+
+    def __init__(self, in_all_max: int, per_agent_max: int) -> None:
+        self._in_all_max = in_all_max
+        self._per_agent_max = per_agent_max
+        self._by_agent: Counter[str] = Counter()
+
+    @contextmanager
+    def one_of(self, agent: str) -> Iterator[None]:
+        """Count a request while it lasts, or refuse it."""
+        if self._by_agent[agent] >= self._per_agent_max:
+            detail = f"{agent} has {self._per_agent_max} requests under way"
+            raise refusal("E_ADMISSION_008", detail, retry_after_s=1.0)
+        if self._by_agent.total() >= self._in_all_max:
+            raise refusal("E_ADMISSION_008", f"the hub has {self._in_all_max} requests under way", retry_after_s=1.0)
+        self._by_agent[agent] += 1
+        try:
+            yield
+        finally:
+            self._by_agent[agent] -= 1
+            if not self._by_agent[agent]:
+                del self._by_agent[agent]
+
+
+class SlowReaderGuard:
+    """Ends the connection of a caller that does not take its answer."""
+
+    def __init__(self, app: ASGIApp, timeout_s: float) -> None:
+        self._app = app
+        self._timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on, with a limit on each piece of the answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            async with asyncio.timeout(self._timeout_s):
+                await send(message)
+
+        await self._app(scope, receive, guarded)

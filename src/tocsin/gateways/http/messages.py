@@ -1,0 +1,149 @@
+"""Sending, draining and settling messages: each operation is one command."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tocsin.core import commands as cmd
+from tocsin.core.envelope import parse_envelope
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.gateways.http.operation import Call, Operation
+from tocsin.gateways.http.problems import document_of
+from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view
+
+__all__ = ["OPERATIONS"]
+
+
+class DrainBody(msgspec.Struct, frozen=True):
+    """How much to hand out."""
+
+    #: At most this many; absent is as many as the policy allows.
+    limit: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ReceiptsBody(msgspec.Struct, frozen=True):
+    """What has arrived."""
+
+    message_ids: list[str]
+
+
+class AckBody(msgspec.Struct, frozen=True):
+    """An acknowledgement."""
+
+    #: `received`, `queued` or `processed`.
+    status: str = "received"
+    notes: str = ""
+
+
+class NackBody(msgspec.Struct, frozen=True):
+    """A rejection."""
+
+    reason: str
+    code: str = ""
+    #: Whether another attempt may help.
+    can_retry: bool = False
+    suggested_fix: str = ""
+
+
+def _send_view(reply: cmd.Reply) -> SendView:
+    match reply:
+        case cmd.Receipt():
+            return SendView(receipt=receipt_view(reply))
+        case cmd.BroadcastReceipt():
+            failed = {agent: document_of(problem) for agent, problem in reply.failed.items()}
+            return SendView(receipts=[receipt_view(receipt) for receipt in reply.receipts], failed=failed)
+        case cmd.Registered():
+            return SendView(registered={"agent": reply.agent, "version": reply.version})
+        case cmd.Acknowledged() | cmd.Rejected():
+            return SendView(settled={"signal_id": reply.signal_id, "state": reply.state})
+        case Problem():
+            return SendView(problem=document_of(reply))
+    return SendView()
+
+
+async def send(call: Call) -> SendView:
+    """Send one envelope."""
+    limit = call.hub.host.exchange.state.policy.limits.message_bytes_max
+    view = _send_view(await call.submit(cmd.Send(parse_envelope(call.raw, limit))))
+    if view.failed:
+        call.status = 207
+    return view
+
+
+async def send_batch(call: Call) -> list[SendView]:
+    """Send several envelopes in one commit; each has its own answer, in order."""
+    limits = call.hub.host.exchange.state.policy.limits
+    try:
+        items = msgspec.json.decode(call.raw, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusal("E_PROTOCOL_002", f"a batch is a JSON array of envelopes: {error}") from None
+    if len(items) > limits.batch_max:
+        raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} envelopes at a time", retryable=False)
+
+    async def one(item: msgspec.Raw) -> SendView:
+        try:
+            envelope = parse_envelope(bytes(item), limits.message_bytes_max)
+        except TocsinError as error:
+            return _send_view(error.problem)
+        return _send_view(await call.hub.host.submit(cmd.Send(envelope), call.caller))
+
+    return await asyncio.gather(*[one(item) for item in items])
+
+
+async def drain(call: Call) -> DrainView:
+    """Take what waits, most urgent first; the next call is its receipt."""
+    piggyback, caller = call.gateway.piggyback, call.caller
+    reply = await piggyback.drain(caller, call.body.limit)
+    if isinstance(reply, Problem):
+        raise error_for(reply)
+    if not isinstance(reply, cmd.Drained):
+        return DrainView([], {})
+    drained = reply
+    call.afterwards = lambda: piggyback.handed_out(caller, drained)
+    return drain_view(drained)
+
+
+async def confirm(call: Call) -> cmd.Reply:
+    """Confirm receipt."""
+    return await call.submit(cmd.Confirm(tuple(call.body.message_ids)))
+
+
+async def acknowledge(call: Call) -> cmd.Reply:
+    """Acknowledge a message."""
+    return await call.submit(cmd.Acknowledge(call.path["message_id"], call.body.status, call.body.notes))
+
+
+async def reject(call: Call) -> cmd.Reply:
+    """Reject a message, for now or for good."""
+    body = call.body
+    return await call.submit(
+        cmd.Reject(call.path["message_id"], body.reason, body.code, body.can_retry, body.suggested_fix)
+    )
+
+
+async def mark_processed(call: Call) -> cmd.Reply:
+    """Say that a message has been dealt with."""
+    return await call.submit(cmd.MarkProcessed(call.path["message_id"]))
+
+
+async def recall(call: Call) -> cmd.Reply:
+    """Take back what nobody has been offered yet; only its sender can."""
+    return await call.submit(cmd.Recall(call.path["message_id"]))
+
+
+_ONE = "/v1/messages/{message_id}"
+
+OPERATIONS = (
+    Operation("POST", "/v1/messages", send, SendView, body="Envelope", envelope=True, tag="messages", also=(207,)),
+    Operation(
+        "POST", "/v1/messages/batch", send_batch, list[SendView], body="Envelopes", envelope=True, tag="messages"
+    ),
+    Operation("POST", "/v1/inbox/drain", drain, DrainView, body=DrainBody, tag="inbox"),
+    Operation("POST", "/v1/inbox/receipts", confirm, cmd.Confirmed, body=ReceiptsBody, tag="inbox"),
+    Operation("POST", _ONE + "/ack", acknowledge, cmd.Acknowledged, body=AckBody, tag="messages"),
+    Operation("POST", _ONE + "/nack", reject, cmd.Rejected, body=NackBody, tag="messages"),
+    Operation("POST", _ONE + "/processed", mark_processed, cmd.Done, tag="messages"),
+    Operation("POST", _ONE + "/recall", recall, cmd.RecallResult, tag="messages"),
+)

@@ -1,0 +1,215 @@
+"""One operation of the gateway, and the way of every request through it: who, how much, what, then the answer."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tocsin.core.commands import SYSTEM, Caller, Command, Reply, Tick
+from tocsin.core.diagnosis import explain
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.gateways.http.identity import identify
+from tocsin.gateways.http.limits import BodyTimeout, RequestsUnderWay, read_body
+from tocsin.gateways.http.problems import problem_response, unhandled
+from tocsin.gateways.piggyback import Piggyback
+from tocsin.hub.auth.signatures import check_signature
+from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.service import Hub
+
+__all__ = ["Access", "Call", "Gateway", "Operation"]
+
+_log = logging.getLogger("tocsin.http")
+_SIGNATURE = "tocsin-signature"
+
+
+class Access(StrEnum):
+    """Who may call an operation."""
+
+    OPEN = "open"
+    AGENT = "agent"
+    ADMIN = "admin"
+
+
+class Gateway:
+    """What the requests of one hub share."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.piggyback = Piggyback(hub.host)
+        config = hub.config
+        self.under_way = RequestsUnderWay(config.requests_max, config.requests_per_agent_max)
+
+
+class Call:
+    """One request, understood."""
+
+    def __init__(self, gateway: Gateway, request: Request, grant: Grant | None) -> None:
+        self.gateway = gateway
+        self.hub = gateway.hub
+        self.path: dict[str, str] = request.path_params
+        self._grant = grant
+        #: The body as it came, and as the operation wants it.
+        self.raw = b""
+        self.body: Any = None
+        self.query: Any = None
+        #: HTTP status of the answer.
+        self.status = 200
+        #: What to do once the answer has left.
+        self.afterwards: Callable[[], None] | None = None
+
+    @property
+    def grant(self) -> Grant:
+        """Return what the caller's token grants."""
+        if self._grant is None:
+            raise refusal("E_AUTH_001", "this needs a token")
+        return self._grant
+
+    @property
+    def caller(self) -> Caller:
+        """Return who asks."""
+        return Caller(self.grant.agent, self.grant.role)
+
+    @property
+    def directs(self) -> bool:
+        """Tell whether the caller may see what is not its own."""
+        role = self.hub.host.exchange.state.policy.roles.get(self.grant.role)
+        return role is not None and role.directs
+
+    async def submit(self, command: Command) -> Reply:
+        """Let the exchange decide; a refusal is raised."""
+        reply = await self.hub.host.submit(command, self.caller)
+        if isinstance(reply, Problem):
+            raise error_for(reply)
+        return reply
+
+    async def durable(self) -> None:
+        """Wait until all that the live state knows now is durable; refuse where it will never be."""
+        reply = await self.hub.host.submit(Tick(), SYSTEM)
+        if isinstance(reply, Problem):
+            raise error_for(reply)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """A row of the table that routes, checks and documents."""
+
+    method: str
+    path: str
+    handler: Handler
+    #: What it answers with; `bytes` is text of the given media type.
+    reply: Any
+    #: What its body must be; nothing where it takes none.
+    body: Any = None
+    #: What its query may be.
+    query: Any = None
+    access: Access = Access.AGENT
+    #: Whether its body is an envelope, or several: it may be signed, and is parsed by the handler.
+    envelope: bool = False
+    media: str = "application/json"
+    tag: str = ""
+    #: Further statuses that it answers with.
+    also: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        """Return what it does, in a sentence."""
+        return (self.handler.__doc__ or "").strip().splitlines()[0]
+
+    async def serve(self, gateway: Gateway, request: Request) -> Response:
+        """Answer one request, and leave a line in the log: never a token, a query or a body."""
+        started = time.perf_counter()
+        grant: Grant | None = None
+        try:
+            if self.access is not Access.OPEN:
+                grant = identify(gateway.hub, request)
+            response = await self._answer(gateway, request, grant)
+        except TocsinError as error:
+            response = problem_response(error.problem)
+        except BodyTimeout:
+            response = unhandled(408, "the body did not come in time")
+        except Exception:
+            _log.exception("%s failed", self.name)
+            response = unhandled(500, "the hub failed to answer; its log says why")
+        took_s = time.perf_counter() - started
+        metrics = gateway.hub.metrics
+        metrics.requests.labels(self.name, str(response.status_code)).inc()
+        metrics.request_seconds.labels(self.name).observe(took_s)
+        fields = {
+            "operation": self.name,
+            "status": response.status_code,
+            "agent": None if grant is None else grant.agent,
+            "took_ms": round(took_s * 1000, 3),
+        }
+        level = logging.DEBUG if self.access is Access.OPEN else logging.INFO
+        _log.log(level, "%s %s", request.method, self.path, extra={"fields": fields})
+        return response
+
+    async def _answer(self, gateway: Gateway, request: Request, grant: Grant | None) -> Response:
+        if grant is None:
+            return await self._run(Call(gateway, request, None), request)
+        if self.access is Access.ADMIN and not grant.admin:
+            raise refusal("E_AUTH_003", f"{grant.agent} may not administer tokens: an admin token may")
+        if gateway.hub.closing.is_set():
+            raise refusal("E_HUB_003", "the hub is shutting down")
+        with gateway.under_way.one_of(grant.agent):
+            call = Call(gateway, request, grant)
+            receipt = gateway.piggyback.next_call(call.caller)
+            response = await self._run(call, request)
+            if receipt is not None:
+                await receipt
+            return response
+
+    async def _run(self, call: Call, request: Request) -> Response:
+        if self.query is not None:
+            call.query = _converted(self.query, dict(request.query_params), strict=False)
+        if self.body is not None:
+            await self._take_body(call, request)
+        answer = await self.handler(call)
+        content = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        after = None if call.afterwards is None else BackgroundTask(_in_background, call.afterwards)
+        return Response(content, call.status, media_type=self.media, background=after)
+
+    async def _take_body(self, call: Call, request: Request) -> None:
+        config, limits = call.hub.config, call.hub.host.exchange.state.policy.limits
+        bytes_max = config.batch_bytes_max if self.envelope and self.name == "send_batch" else limits.message_bytes_max
+        call.raw = await read_body(request, bytes_max, config.body_timeout_s)
+        if self.envelope:
+            signature = request.headers.get(_SIGNATURE)
+            check_signature(call.grant, call.raw, signature, required=config.require_signatures)
+        else:
+            call.body = decoded(self.body, call.raw)
+
+
+async def _in_background(after: Callable[[], None]) -> None:
+    after()
+
+
+def decoded(shape: Any, raw: bytes) -> Any:
+    """Decode a body, or say what is wrong with it; no body is an empty object."""
+    try:
+        value = msgspec.json.decode(raw or b"{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise refusal("E_PROTOCOL_002", f"the body is not JSON: {error}") from None
+    return _converted(shape, value, strict=True)
+
+
+def _converted(shape: Any, value: Any, *, strict: bool) -> Any:
+    try:
+        return msgspec.convert(value, shape, strict=strict)
+    except msgspec.ValidationError as error:
+        if strict:
+            raise error_for(explain(shape, value)) from None
+        raise refusal("E_VALIDATION_004", f"the query is not possible: {error}") from None

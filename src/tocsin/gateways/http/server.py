@@ -1,0 +1,86 @@
+"""A hub on a socket: listening, being told to stop, and stopping in order.
+
+Told to stop, it sets `Hub.closing`, so that open connections can be told; takes no new ones; lets the requests under
+way finish; then drains the commits and lets go of the project.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from tocsin.hub.host import Condition
+from tocsin.hub.service import Hub
+
+__all__ = ["PortTaken", "listen", "serve"]
+
+_log = logging.getLogger("tocsin.hub")
+
+
+class PortTaken(Exception):
+    """Somebody else listens there."""
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Take a port, or say that it is taken."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise PortTaken(f"cannot listen on {address} port {port}: {error.strerror}") from None
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to whoever runs it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
+    """Serve until told to stop, and return why it ended where nobody told it to."""
+    config = hub.config
+    server = _Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=int(config.keep_alive_s) or 1,
+            timeout_graceful_shutdown=int(config.shutdown_timeout_s) or 1,
+        )
+    )
+
+    def stop() -> None:
+        hub.closing.set()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    ended = asyncio.ensure_future(hub.host.stopped())
+    ended.add_done_callback(lambda _: stop())
+    _log.info("serving", extra={"fields": {"project": hub.host.project, "port": listener.getsockname()[1]}})
+    started()
+    try:
+        await server.serve(sockets=[listener])
+        reason = hub.host.reason if hub.host.condition is Condition.STOPPED else ""
+    finally:
+        ended.cancel()
+        await hub.close()
+    _log.info("stopped", extra={"fields": {"project": hub.host.project, "reason": reason}})
+    return reason

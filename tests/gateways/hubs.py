@@ -1,0 +1,89 @@
+"""A whole hub inside a test: the real application over the real journal, without a socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+
+from tocsin.gateways.http.app import build_app
+from tocsin.hub.config import load_config
+from tocsin.hub.service import Hub
+from tocsin.policies import parse_policy
+
+QUICK = "storage: {projection_interval_s: 0.02}"
+
+
+class Team:
+    """A hub and the ways to call it."""
+
+    def __init__(self, hub: Hub, client: httpx2.AsyncClient) -> None:
+        self.hub = hub
+        self.client = client
+        self.tokens: dict[str, str] = {}
+
+    def join(self, agent: str, role: str = "primary", *, admin: bool = False) -> str:
+        issued = self.hub.authority.issue(agent, role, admin=admin)
+        self.tokens[agent] = issued.secret.spell()
+        return self.tokens[agent]
+
+    async def register(self, agent: str, role: str = "primary", kind: str = "Manager") -> None:
+        self.join(agent, role)
+        assert (await self.put(agent, "/v1/me", {"type": kind})).status_code == 200
+
+    async def call(self, method: str, agent: str | None, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        headers = dict(more.pop("headers", {}))
+        if agent is not None:
+            headers["Authorization"] = f"Bearer {self.tokens[agent]}"
+        content = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        return await self.client.request(method, path, content=content, headers=headers, **more)
+
+    async def get(self, agent: str | None, path: str, **more: Any) -> httpx2.Response:
+        return await self.call("GET", agent, path, **more)
+
+    async def post(self, agent: str | None, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        return await self.call("POST", agent, path, body, **more)
+
+    async def put(self, agent: str | None, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        return await self.call("PUT", agent, path, body, **more)
+
+
+def envelope(number: int, sender: str = "ada", receiver: str = "bob", **changes: Any) -> dict[str, Any]:
+    return {
+        "version": "1.1.0",
+        "messageId": f"msg_{number}_x",
+        "timestamp": "2025-11-12T10:30:45.000Z",
+        "sender": {"agentId": sender, "type": "Manager"},
+        "receiver": {"agentId": receiver, "type": "*"},
+        "messageType": "StatusUpdate",
+        "priority": "Info",
+        "payload": {"text": f"number {number}"},
+    } | changes
+
+
+@asynccontextmanager
+async def team_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[Team]:
+    hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
+    transport = httpx2.ASGITransport(app=build_app(hub))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        try:
+            yield Team(hub, client)
+        finally:
+            await hub.close()
+
+
+def with_team(path: Path, test: Callable[[Team], Awaitable[None]], **config: Any) -> None:
+    """Run a test with ada, bob and a director registered."""
+
+    async def run() -> None:
+        async with team_at(path, **config) as team:
+            await team.register("ada")
+            await team.register("bob", kind="Implementation")
+            await team.register("boss", "director")
+            team.join("root", "human", admin=True)
+            await test(team)
+
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -1,0 +1,178 @@
+"""What holds for every operation: tokens, limits, problems, and a description that is true."""
+
+import asyncio
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from tests.gateways.hubs import Team, envelope, with_team
+from tocsin.gateways.http.app import OPERATIONS, build_app
+from tocsin.gateways.http.operation import Access
+from tocsin.hub.logs import JsonFormatter
+
+
+def address(path: str) -> str:
+    return re.sub(r"\{\w+\}", "x", path)
+
+
+def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for operation in OPERATIONS:
+            answer = await team.call(operation.method, None, address(operation.path))
+            if operation.access is Access.OPEN:
+                assert answer.status_code == 200
+            else:
+                assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001"), operation.name
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+
+    with_team(tmp_path, test)
+
+
+def test_administration_needs_an_admin_token(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for operation in OPERATIONS:
+            if operation.access is Access.ADMIN:
+                answer = await team.call(operation.method, "boss", address(operation.path), {})
+                assert (answer.status_code, answer.json()["code"]) == (403, "E_AUTH_003"), operation.name
+
+    with_team(tmp_path, test)
+
+
+def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        described = (await team.get("ada", "/openapi.json")).json()
+        there = {(path, method.upper()) for path, methods in described["paths"].items() for method in methods}
+        routes = [route for route in build_app(team.hub).routes if isinstance(route, Route)]
+        served = {(route.path, method) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+        assert there == served
+        text = json.dumps(described)
+        for name in re.findall(r"#/components/schemas/(\w+)", text):
+            assert name in described["components"]["schemas"]
+
+    with_team(tmp_path, test)
+
+
+def test_what_http_gets_wrong_is_a_problem_too(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        nowhere = await team.get("ada", "/v1/nothing")
+        assert (nowhere.status_code, nowhere.json()["error_code"]) == (404, "no_such_operation")
+        wrong = await team.call("DELETE", "ada", "/v1/status")
+        assert (wrong.status_code, wrong.json()["error_code"]) == (405, "method_not_allowed")
+        assert (await team.get("ada", "/v1/search?limit=many")).status_code == 422
+
+    with_team(tmp_path, test)
+
+
+def test_a_body_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        large = await team.post("ada", "/v1/messages", b" " * (1 << 20) + b"x")
+        assert (large.status_code, large.json()["error_code"]) == (413, "too_large")
+
+        async def chunks() -> Any:
+            for _ in range(20):
+                yield b" " * 100_000
+
+        headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
+        streamed = await team.client.post("/v1/messages", content=chunks(), headers=headers)
+        assert streamed.status_code == 413
+
+    with_team(tmp_path, test)
+
+
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        async def slow() -> Any:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
+        answer = await team.client.post("/v1/messages", content=slow(), headers=headers)
+        assert (answer.status_code, answer.json()["error_code"]) == (408, "body_timeout")
+
+    with_team(tmp_path, test, body_timeout_s=0.05)
+
+
+def test_one_agent_has_a_number_of_requests_under_way(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def held() -> Any:
+            begun.set()
+            await release.wait()
+            yield json.dumps(envelope(1)).encode()
+
+        headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
+        first = asyncio.ensure_future(team.client.post("/v1/messages", content=held(), headers=headers))
+        await begun.wait()
+        answer = await team.get("ada", "/v1/me")
+        assert answer.status_code == 429
+        assert answer.json()["error_code"] == "limit_reached"
+        assert answer.headers["retry-after"] == "1"
+        assert (await team.get("bob", "/v1/me")).status_code == 200
+        release.set()
+        assert (await first).status_code == 200
+
+    with_team(tmp_path, test, requests_per_agent_max=1)
+
+
+def test_no_token_and_no_payload_is_ever_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1, payload={"text": "swordfish"}))
+        await team.get("ada", "/v1/search?q=swordfish")
+        await team.post("ada", "/v1/messages", b'{"swordfish": ')
+        issued = await team.post("root", "/v1/admin/tokens", {"agent": "eve"})
+        team.tokens["eve"] = issued.json()["token"]
+        await team.get("eve", "/v1/me")
+        logged = "\n".join(JsonFormatter().format(record) for record in caplog.records if "httpx" not in record.name)
+        assert '"operation":"send"' in logged
+        assert '"agent":"eve"' in logged
+        assert "swordfish" not in logged
+        assert not [token for token in team.tokens.values() if token.split("_", 2)[2] in logged]
+
+    caplog.set_level(logging.DEBUG)
+    with_team(tmp_path, test)
+
+
+def test_a_bug_is_a_problem_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: Team) -> None:
+        def broken(state: object) -> bytes:
+            raise RuntimeError("oh")
+
+        team.hub.metrics.expose = broken  # type: ignore[method-assign]
+        answer = await team.get("ada", "/metrics")
+        assert (answer.status_code, answer.json()["error_code"]) == (500, "internal_error")
+        assert "oh" not in answer.text
+        assert "metrics failed" in caplog.text
+
+    with_team(tmp_path, test)
+
+
+def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        team.hub.closing.set()
+        answer = await team.get("ada", "/v1/me")
+        assert (answer.status_code, answer.json()["error_code"]) == (503, "shutting_down")
+        assert (await team.get(None, "/health")).status_code == 200
+        assert (await team.get(None, "/ready")).status_code == 503
+
+    with_team(tmp_path, test)
+
+
+def test_a_trusting_hub_takes_callers_at_their_word_but_not_browsers(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        team.hub.trusting = True
+        me = (await team.get(None, "/v1/me", headers={"Tocsin-Agent": "eve"})).json()
+        assert (me["agent"], me["role"], me["admin"]) == ("eve", "primary", False)
+        assert (await team.get(None, "/v1/me", headers={"Tocsin-Agent": "admin"})).json()["admin"]
+        assert (await team.get(None, "/v1/me")).status_code == 401
+        rebound = await team.get(None, "/v1/me", headers={"Tocsin-Agent": "eve", "Host": "evil.example"})
+        assert rebound.status_code == 401
+        forged = await team.get(None, "/v1/me", headers={"Authorization": "Bearer no", "Tocsin-Agent": "eve"})
+        assert forged.status_code == 401
+
+    with_team(tmp_path, test)

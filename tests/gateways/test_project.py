@@ -1,0 +1,130 @@
+"""Agents, tokens, history, policy, dead letters and metrics over HTTP, in process."""
+
+from pathlib import Path
+
+from tests.gateways.hubs import Team, envelope, with_team
+
+
+def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        issued = await team.post("root", "/v1/admin/tokens", {"agent": "eve", "role": "clone", "type": "Manager"})
+        team.tokens["eve"] = issued.json()["token"]
+        me = (await team.get("eve", "/v1/me")).json()
+        assert (me["agent"], me["role"], me["registered"]["type"]) == ("eve", "clone", "Manager")
+        old = team.tokens["eve"]
+        team.tokens["eve"] = (await team.post("root", "/v1/admin/tokens/eve/rotate", {})).json()["token"]
+        assert (await team.get("eve", "/v1/me")).status_code == 200
+        team.tokens["old"] = old
+        assert (await team.get("old", "/v1/me")).json()["error_code"] == "token_revoked"
+        listed = await team.get("root", "/v1/admin/tokens")
+        assert team.tokens["eve"] not in listed.text
+        assert sum(grant["agent"] == "eve" for grant in listed.json()) == 2
+        await team.post("root", "/v1/admin/tokens/eve/revoke")
+        assert (await team.get("eve", "/v1/me")).json()["error_code"] == "token_revoked"
+        assert (await team.post("root", "/v1/admin/tokens/nobody/revoke")).status_code == 404
+
+    with_team(tmp_path, test)
+
+
+def test_history_shows_an_agent_its_own_and_a_director_everything(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.register("eve")
+        opening = {"correlationId": "thread_1", "messageType": "CUSTOM_NOTE"}
+        await team.post("ada", "/v1/messages", envelope(1, payload={"text": "the swordfish"}, **opening))
+        for path in ("/v1/threads/thread_1", "/v1/search?q=swordfish"):
+            for agent, count in (("ada", 1), ("bob", 1), ("boss", 1), ("eve", 0)):
+                found = await team.get(agent, path)
+                while path.startswith("/v1/search") and count and not found.json()["items"]:
+                    found = await team.get(agent, path)
+                assert len(found.json()["items"]) == count, (agent, path)
+        assert (await team.get("eve", "/v1/messages/msg_1_x")).status_code == 404
+        assert [item["signal_id"] for item in (await team.get("bob", "/v1/inbox")).json()["items"]] == ["msg_1_x"]
+
+    with_team(tmp_path, test)
+
+
+def test_a_dead_letter_is_listed_with_its_life_and_redriven(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1))
+        await team.post("bob", "/v1/inbox/drain")
+        await team.post("bob", "/v1/messages/msg_1_x/nack", {"reason": "no", "can_retry": False})
+        letters = (await team.get("boss", "/v1/dead-letters")).json()["items"]
+        assert [(letter["message"]["signal_id"], letter["reason"]) for letter in letters] == [("msg_1_x", "rejected")]
+        assert letters[0]["life"][-1]["kind"] == "MessageDied"
+        redriven = (await team.post("boss", "/v1/dead-letters/redrive", {"signal_ids": ["msg_1_x", "msg_2_x"]})).json()
+        assert redriven["redriven"] == ["msg_1_x"]
+        assert redriven["refused"]["msg_2_x"]["error_code"] == "message_not_found"
+        assert (await team.get("boss", "/v1/dead-letters")).json()["items"] == []
+
+    with_team(tmp_path, test)
+
+
+def test_a_policy_is_checked_shown_and_changed_by_a_director(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        wrong = (await team.post("ada", "/v1/policy/check", {"policy": {"aging": {"treshold_s": 5}}})).json()
+        assert not wrong["valid"]
+        assert "threshold_s" in wrong["problem"]["detail"]
+        assert (await team.post("ada", "/v1/policy/check", {"policy": {"aging": {"threshold_s": 1e-3}}})).json()[
+            "valid"
+        ]
+        change = {"policy": {"aging": {"threshold_s": 5}}, "reason": "faster"}
+        assert (await team.put("ada", "/v1/policy", change)).json()["error_code"] == "not_permitted"
+        assert (await team.put("boss", "/v1/policy", change)).json() == {"version": 2}
+        shown = (await team.get("ada", "/v1/policy")).json()
+        assert (shown["version"], shown["policy"]["aging"]["threshold_s"]) == (2, 5)
+
+    with_team(tmp_path, test)
+
+
+def test_an_agent_leaves_and_a_director_may_remove_another(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        assert (await team.call("DELETE", "ada", "/v1/agents/bob")).status_code == 403
+        assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
+        assert (await team.get("ada", "/v1/agents/bob")).json()["error_code"] == "unknown_recipient"
+        assert [agent["agent"] for agent in (await team.get("ada", "/v1/agents")).json()] == ["ada", "boss"]
+
+    with_team(tmp_path, test)
+
+
+def test_metrics_have_the_names_of_the_documents(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
+        await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
+        await team.post("ada", "/v1/messages", envelope(3))
+        await team.post("ada", "/v1/messages/msg_3_x/recall")
+        await team.post("bob", "/v1/inbox/drain")
+        await team.get("bob", "/v1/me")
+        text = (await team.get("ada", "/metrics")).text
+        for line in (
+            'messages_sent_total{priority="Critical"} 1.0',
+            'messages_delivered_total{priority="Critical"} 1.0',
+            'queue_depth{priority="Info"} 0.0',
+            'delivery_latency_bucket{le="5e-05",priority="Critical"}',
+            'signal_recalled_total{outcome="recalled"} 1.0',
+            'recipient_state_total{state="not_available_offline"} 2.0',
+            'unknown_recipient_rejection_total{sender="ada",signal_type="StatusUpdate"} 1.0',
+            'http_requests_total{operation="send",status="200"} 2.0',
+        ):
+            assert line in text, line
+        for name in (
+            "priority_boosts",
+            "gaming_detections",
+            "rate_limit_hits",
+            "priority_violations",
+            "signal_expired",
+        ):
+            assert name in text
+        status = (await team.get("ada", "/v1/status")).json()
+        assert (status["agents"], status["events"]["MessageRecalled"]) == (3, 1)
+
+    with_team(tmp_path, test)
+
+
+def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for number in range(4):
+            await team.post("ada", "/v1/messages", envelope(number, receiver="nobody", messageType=f"CUSTOM_{number}"))
+        text = (await team.get("ada", "/metrics")).text
+        assert 'unknown_recipient_rejection_total{sender="ada",signal_type="other"} 2.0' in text
+
+    with_team(tmp_path, test, label_values_max=2)
