@@ -1,0 +1,5 @@
+"""`python -m tocsin` is the command line."""
+
+from tocsin.cli import main
+
+main()

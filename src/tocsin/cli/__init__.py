@@ -1,0 +1,16 @@
+"""The command line: a hub to start, and a hub to ask. What it knows of a hub, it asks over HTTP."""
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line, or say what it needs."""
+    try:
+        from tocsin.cli.commands import app
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tocsin"):
+            raise
+        sys.exit(f"the command line needs {error.name}: pip install 'tocsin[server]'")
+    app()

@@ -1,0 +1,356 @@
+"""The commands. Each asks a hub one thing and shows the answer; `--json` shows it as it came."""
+
+import secrets
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.live import Live
+from rich.table import Table
+
+from tocsin.cli.explain import explained
+from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.remote import Exit, Refused, Remote, Unreachable, token_from
+from tocsin.core.errors import TocsinError
+from tocsin.policies import load_policy
+
+__all__ = ["app"]
+
+app = typer.Typer(help="A message bus for teams of AI agents.", no_args_is_help=True, pretty_exceptions_enable=False)
+agents = typer.Typer(help="Agents and their tokens.", no_args_is_help=True)
+dlq = typer.Typer(help="Dead letters.", no_args_is_help=True)
+policy = typer.Typer(help="The policy.", no_args_is_help=True)
+app.add_typer(agents, name="agents")
+app.add_typer(dlq, name="dlq")
+app.add_typer(policy, name="policy")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]
+Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project.")]
+Store = Annotated[str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.")]
+HERE = Path(".tocsin")
+
+
+class _Asking:
+    """Where to ask, and as whom; filled in before a command runs."""
+
+    url = "http://127.0.0.1:7077"
+    data = HERE
+    agent: str | None = None
+
+    def remote(self) -> Remote:
+        """Return the hub."""
+        return Remote(self.url, token_from(self.data, self.agent))
+
+
+_asking = _Asking()
+
+
+@app.callback()
+def _options(
+    url: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="Where the hub is.")] = _Asking.url,
+    data: Data = HERE,
+    agent: Annotated[str | None, typer.Option("--as", help="Act as an agent whose token is in the data.")] = None,
+) -> None:
+    _asking.url, _asking.data, _asking.agent = url, data, agent
+
+
+@app.command()
+def init(data: Data = HERE, project: Project = "default", store: Store = "", as_json: Json = False) -> None:
+    """Make a project's directory, its policy file and its admin token."""
+    from tocsin.cli.serving import initialise
+
+    made = initialise(data, project, store)
+    if as_json:
+        show_json({"data": str(data), "admin_token_file": None if made is None else str(made)})
+    else:
+        console.print(f"project {project} in {data}", soft_wrap=True)
+        if made is not None:
+            console.print(f"admin token: {made}", soft_wrap=True)
+
+
+@app.command()
+def serve(
+    data: Data = HERE,
+    project: Project = "default",
+    store: Store = "",
+    address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
+    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.")] = None,
+    insecure_loopback: Annotated[bool, typer.Option(help="Believe any caller on this machine.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve a project until told to stop."""
+    from tocsin.cli.serving import run_hub
+
+    run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, address=address, port=port)
+
+
+@agents.command("add")
+def agents_add(
+    agent: str,
+    role: Annotated[str, typer.Option(help="director, primary, clone or human.")] = "primary",
+    kind: Annotated[str, typer.Option("--type", help="What it is for routing.")] = "AdHoc",
+    lifetime_s: Annotated[float | None, typer.Option(help="Seconds until the token ends.")] = None,
+    save: Annotated[bool, typer.Option(help="Keep the token in the data directory, for --as.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a token for an agent, and register it."""
+    body = {"agent": agent, "role": role, "type": kind, "lifetime_s": lifetime_s}
+    with refusals_told(as_json):
+        _show_token(agent, _asking.remote().post("v1", "admin", "tokens", body=body), save, as_json)
+
+
+@agents.command("list")
+def agents_list(as_json: Json = False) -> None:
+    """List the agents and whether they are there."""
+    with refusals_told(as_json):
+        found = _asking.remote().get("v1", "agents")
+    if as_json:
+        show_json(found)
+    else:
+        rows = [row | {"waiting": sum(row["waiting"].values())} for row in found]
+        table(rows, "agent", "role", "type", "presence", "waiting", "version")
+
+
+@agents.command("rotate")
+def agents_rotate(
+    agent: str,
+    overlap_s: Annotated[float, typer.Option(help="Seconds for which the old token stays good.")] = 0.0,
+    save: Annotated[bool, typer.Option(help="Keep the token in the data directory, for --as.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Give an agent a new token in place of all it has."""
+    with refusals_told(as_json):
+        answer = _asking.remote().post("v1", "admin", "tokens", agent, "rotate", body={"overlap_s": overlap_s})
+    _show_token(agent, answer, save, as_json)
+
+
+@agents.command("revoke")
+def agents_revoke(agent: str, as_json: Json = False) -> None:
+    """Take all tokens of an agent away."""
+    with refusals_told(as_json):
+        gone = _asking.remote().post("v1", "admin", "tokens", agent, "revoke")
+    if as_json:
+        show_json(gone)
+    else:
+        console.print(f"{len(gone)} tokens of {agent} revoked")
+
+
+def _show_token(agent: str, answer: dict[str, Any], save: bool, as_json: bool) -> None:
+    if save:
+        from tocsin.hub.service import keep_secret
+
+        path = keep_secret(_asking.data / "tokens" / f"{agent}.token", answer.pop("token"))
+        answer["token_file"] = str(path)
+    if as_json:
+        show_json(answer)
+    elif save:
+        console.print(f"token of {agent}: {answer['token_file']}", soft_wrap=True)
+    else:
+        console.print(answer["token"], soft_wrap=True)
+
+
+@app.command()
+def send(
+    receiver: Annotated[str, typer.Argument(help="An agent, or * for all.")],
+    text: Annotated[str, typer.Argument(help="What to say: payload.text.")],
+    message_type: Annotated[str, typer.Option("--type", help="The message type.")] = "StatusUpdate",
+    priority: Annotated[str | None, typer.Option(help="Info, Coordinate, Blocking, Critical, …")] = None,
+    ttl_s: Annotated[float | None, typer.Option(help="Seconds to live.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Send a message."""
+    now = datetime.now(UTC)
+    with refusals_told(as_json):
+        remote = _asking.remote()
+        me = remote.get("v1", "me")
+        kind = (me["registered"] or {"type": "AdHoc"})["type"]
+        if me["registered"] is None:
+            remote.call("PUT", ("v1", "me"), {}, {})
+        envelope: dict[str, Any] = {
+            "version": "1.1.0",
+            "messageId": f"msg_{now:%Y%m%d}_{now:%H%M%S}_{secrets.token_hex(6)}",
+            "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "sender": {"agentId": me["agent"], "type": kind},
+            "receiver": {"agentId": receiver, "type": "*"},
+            "messageType": message_type,
+            "payload": {"text": text},
+        }
+        envelope |= {} if priority is None else {"priority": priority}
+        envelope |= {} if ttl_s is None else {"metadata": {"ttl": ttl_s}}
+        answer = remote.post("v1", "messages", body=envelope)
+    if as_json:
+        show_json(answer)
+    else:
+        rows = answer.get("receipts") or [answer["receipt"]]
+        table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
+
+
+@app.command()
+def inbox(
+    take: Annotated[bool, typer.Option(help="Take the messages instead of looking at them.")] = False,
+    limit: Annotated[int, typer.Option(help="At most this many.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Show what waits for an agent; `--take` drains it."""
+    with refusals_told(as_json):
+        if take:
+            answer = _asking.remote().post("v1", "inbox", "drain", body={"limit": limit})
+        else:
+            answer = _asking.remote().get("v1", "inbox", limit=limit)
+    if as_json:
+        show_json(answer)
+    elif take:
+        rows = [
+            {"signal_id": item["signal_id"], "from": item["envelope"]["sender"]["agentId"]}
+            | {"type": item["envelope"]["messageType"], "payload": item["envelope"]["payload"]}
+            for item in answer["deliveries"]
+        ]
+        table(rows, "signal_id", "from", "type", "payload")
+    else:
+        table(answer["items"], "signal_id", "sender", "message_type", "level", "state", "expires_at", "publish_path")
+
+
+@app.command()
+def recall(message_id: str, as_json: Json = False) -> None:
+    """Take a message back that nobody has been offered yet."""
+    with refusals_told(as_json):
+        answer = _asking.remote().post("v1", "messages", message_id, "recall")
+    if as_json:
+        show_json(answer)
+    else:
+        console.print(answer["outcome"])
+    if answer["outcome"] != "recalled":
+        raise typer.Exit(Exit.NOT_FOUND if answer["outcome"] == "not_found" else Exit.REFUSED)
+
+
+@app.command()
+def trace(message_id: str, as_json: Json = False) -> None:
+    """Tell a message's whole life, and why each thing happened."""
+    with refusals_told(as_json):
+        copies = _asking.remote().get("v1", "messages", message_id, "life")
+    if as_json:
+        show_json(copies)
+        return
+    for copy in copies:
+        for line in explained(copy):
+            console.print(line, soft_wrap=True, markup=False)
+
+
+@app.command()
+def top(
+    once: Annotated[bool, typer.Option(help="Show it once and end.")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Watch the project: what waits, who is there, what happens."""
+    with refusals_told(as_json):
+        remote = _asking.remote()
+        if as_json:
+            show_json({"status": remote.get("v1", "status"), "agents": remote.get("v1", "agents")})
+        elif once:
+            console.print(_screen(remote))
+        else:
+            with Live(_screen(remote), console=console, auto_refresh=False) as live:
+                while True:
+                    time.sleep(interval_s)
+                    live.update(_screen(remote), refresh=True)
+
+
+def _screen(remote: Remote) -> Table:
+    status, team = remote.get("v1", "status"), remote.get("v1", "agents")
+    waiting = "  ".join(f"{name} {count}" for name, count in reversed(status["waiting"].items()))
+    grid = Table(title=f"{status['project']}: {status['condition']}, event {status['seq']}, waiting {waiting}")
+    for column in ("agent", "role", "presence", "waiting", "sessions"):
+        grid.add_column(column)
+    for row in sorted(team, key=lambda row: -sum(row["waiting"].values())):
+        sessions = ", ".join(f"{count} {kind}" for kind, count in row["sessions"].items())
+        grid.add_row(row["agent"], row["role"], row["presence"], str(sum(row["waiting"].values())), sessions)
+    return grid
+
+
+@dlq.command("list")
+def dlq_list(limit: int = 50, as_json: Json = False) -> None:
+    """List the dead letters."""
+    with refusals_told(as_json):
+        answer = _asking.remote().get("v1", "dead-letters", limit=limit)
+    if as_json:
+        show_json(answer)
+    else:
+        rows = [item["message"] | item for item in answer["items"]]
+        table(rows, "signal_id", "sender", "recipient", "message_type", "reason", "code", "failures", "last_failed_at")
+
+
+@dlq.command("show")
+def dlq_show(signal_id: str, as_json: Json = False) -> None:
+    """Tell how a message died."""
+    trace(signal_id, as_json)
+
+
+@dlq.command("redrive")
+def dlq_redrive(signal_ids: list[str], as_json: Json = False) -> None:
+    """Queue dead letters again."""
+    with refusals_told(as_json):
+        answer = _asking.remote().post("v1", "dead-letters", "redrive", body={"signal_ids": signal_ids})
+    if as_json:
+        show_json(answer)
+    else:
+        for signal in answer["redriven"]:
+            console.print(f"{signal} is queued again")
+        for signal, problem in answer["refused"].items():
+            console.print(f"{signal}: {problem['detail']}", markup=False)
+    if answer["refused"]:
+        raise typer.Exit(Exit.REFUSED)
+
+
+@policy.command("show")
+def policy_show(as_json: Json = False) -> None:
+    """Show the policy in force."""
+    with refusals_told(as_json):
+        answer = _asking.remote().get("v1", "policy")
+    if as_json:
+        show_json(answer)
+    else:
+        console.print(
+            f"# version {answer['version']}\n{yaml.safe_dump(answer['policy'], sort_keys=False)}", markup=False
+        )
+
+
+@policy.command("check")
+def policy_check(file: Path, as_json: Json = False) -> None:
+    """Say whether a policy file could be adopted; needs no hub."""
+    try:
+        load_policy(file)
+    except (TocsinError, OSError) as error:
+        if as_json:
+            show_json({"valid": False, "detail": str(error)})
+        raise fail(str(error), Exit.REFUSED) from None
+    if as_json:
+        show_json({"valid": True})
+    else:
+        console.print(f"{file} is valid", soft_wrap=True)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check that a hub answers, serves its project and knows the token."""
+    remote, checks = _asking.remote(), list[dict[str, Any]]()
+    for name, path in (("the hub answers", "health"), ("the project is served", "ready"), ("the token is good", "me")):
+        try:
+            answer = remote.get("v1", path) if path == "me" else remote.get(path)
+            good = path == "me" or answer["condition"] == "serving"
+            what = (
+                f"{answer['agent']}, {answer['role']}" if path == "me" else f"{answer['condition']} {answer['reason']}"
+            )
+            checks.append({"check": name, "good": good, "detail": what.strip()})
+        except (Unreachable, Refused) as error:
+            checks.append({"check": name, "good": False, "detail": str(error)})
+    if as_json:
+        show_json(checks)
+    else:
+        table(checks, "check", "good", "detail")
+    if not all(check["good"] for check in checks):
+        raise typer.Exit(Exit.FAILED)

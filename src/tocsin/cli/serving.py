@@ -1,0 +1,104 @@
+"""`tocsin serve` and `tocsin init`: a hub of one's own."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tocsin.cli.output import console, fail
+from tocsin.cli.remote import Exit
+from tocsin.core.errors import TocsinError
+from tocsin.gateways.http.app import build_app
+from tocsin.gateways.http.server import PortTaken, listen, serve
+from tocsin.hub.config import ServerConfig, is_loopback, load_config
+from tocsin.hub.logs import log_to_stderr
+from tocsin.hub.service import Hub
+from tocsin.journal.errors import JournalError, ProjectBusy
+from tocsin.policies import default_policy, load_policy
+
+__all__ = ["initialise", "run_hub"]
+
+_POLICY = """\
+# The policy of this project: name only what differs from the defaults. `tocsin policy check` finds what is wrong.
+# aging: {threshold_s: 60}
+"""
+_SERVER = """\
+# How this hub meets the world: name only what differs from the defaults.
+# port: 7077
+"""
+
+
+def _loop() -> Any:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _open(data: Path, config: ServerConfig, project: str, store: str) -> Hub:
+    policy = load_policy(data / "tocsin.yaml") if (data / "tocsin.yaml").exists() else default_policy()
+    return await Hub.open(data, policy, config, project=project, store=store)
+
+
+def initialise(data: Path, project: str, store: str) -> Path | None:
+    """Make a project's directory with its files; return where the admin token is, if it was made now."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, text in (("tocsin.yaml", _POLICY), ("server.yaml", _SERVER)):
+        if not (data / name).exists():
+            (data / name).write_text(text, encoding="utf-8")
+
+    async def once() -> Path | None:
+        hub = await _open(data, load_config(data / "server.yaml"), project, store)
+        await hub.close()
+        return hub.first_token
+
+    with _troubles_told():
+        return asyncio.run(once())
+
+
+def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: str, **changes: Any) -> None:
+    """Serve a project until told to stop."""
+    log_to_stderr(log_level)
+
+    async def run() -> str:
+        config = load_config(data / "server.yaml", **changes)
+        if trusting and not is_loopback(config.address):
+            raise fail(f"--insecure-loopback serves loopback only, not {config.address}", Exit.USAGE)
+        listener = listen(config.address, config.port)
+        try:
+            hub = await _open(data, config, project, store)
+        except BaseException:
+            listener.close()
+            raise
+        hub.trusting = trusting
+
+        def started() -> None:
+            address, port = listener.getsockname()[:2]
+            console.print(f"serving project {project} at http://{address}:{port}", soft_wrap=True)
+            if hub.first_token is not None:
+                console.print(f"admin token: {hub.first_token}", soft_wrap=True)
+            if trusting:
+                console.print("INSECURE: anyone on this machine may say who they are")
+
+        return await serve(hub, build_app(hub), listener, started)
+
+    with _troubles_told(), asyncio.Runner(loop_factory=_loop()) as runner:
+        reason = runner.run(run())
+    if reason:
+        raise fail(f"the hub stopped: {reason}", Exit.FAILED)
+
+
+class _troubles_told:  # noqa: N801
+    """Turn what keeps a hub from starting into a message and an exit code."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Say what was in the way."""
+        if isinstance(error, PortTaken):
+            raise fail(f"{error}. Another hub? Choose one with --port.", Exit.PORT_TAKEN) from None
+        if isinstance(error, ProjectBusy):
+            raise fail(f"{error}. Stop it, or serve another project or --data.", Exit.PROJECT_OWNED) from None
+        if isinstance(error, JournalError | TocsinError):
+            raise fail(f"the hub cannot start: {error}", Exit.FAILED) from None

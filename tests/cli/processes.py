@@ -1,0 +1,64 @@
+"""Real hubs in processes of their own, and the command line run against them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+COMMAND = [sys.executable, "-W", "error", "-m", "tocsin"]
+
+
+class RunningHub:
+    """`tocsin serve` on a free port."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self.data = data
+        self.log = data.parent / f"{data.name}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(  # noqa: S603
+                [*COMMAND, "serve", "--data", str(data), "--port", "0", *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=data.parent,
+            )
+        self.said: list[str] = []
+        self.url = ""
+
+    def __enter__(self) -> "RunningHub":
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("serving"), line + self.log.read_text()
+        self.said.append(line)
+        self.url = line.split()[-1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> int:
+        """Tell it to stop, and return its exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        out, _ = self.process.communicate(timeout=30)
+        self.said += out.splitlines() if out else []
+        return self.process.returncode
+
+    def run(self, *arguments: str, agent: str | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run the command line against it."""
+        options = ["--url", self.url, "--data", str(self.data), *(["--as", agent] if agent else [])]
+        return run(*options, *arguments, cwd=self.data.parent)
+
+    def json(self, *arguments: str, agent: str | None = None) -> Any:
+        done = self.run(*arguments, "--json", agent=agent)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+def run(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
+    return subprocess.run(  # noqa: S603
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=30, cwd=cwd, env=environment
+    )

@@ -1,0 +1,76 @@
+"""The command line against a real hub."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import RunningHub, run
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    with RunningHub(tmp_path_factory.mktemp("cli") / "data") as hub:
+        for agent in ("ada", "bob"):
+            hub.json("agents", "add", agent, "--save")
+        yield hub
+
+
+def test_a_message_is_sent_seen_taken_and_traced(hub: RunningHub) -> None:
+    signal = hub.json("send", "bob", "hello", "--priority", "Critical", agent="ada")["receipt"]["signal_id"]
+    assert [item["signal_id"] for item in hub.json("inbox", agent="bob")["items"]] == [signal]
+    taken = hub.json("inbox", "--take", agent="bob")["deliveries"]
+    assert [item["envelope"]["payload"] for item in taken] == [{"text": "hello"}]
+    assert hub.json("inbox", agent="bob")["items"] == []
+    told = hub.run("trace", signal, agent="ada").stdout
+    assert "accepted (as_requested)" in told
+    assert "the recipient has it (receipt)" in told
+
+
+def test_a_recall_says_what_became_of_it(hub: RunningHub) -> None:
+    signal = hub.json("send", "bob", "never mind", agent="ada")["receipt"]["signal_id"]
+    assert hub.json("recall", signal, agent="ada")["outcome"] == "recalled"
+    assert hub.run("recall", "msg_1_none", agent="ada").returncode == 4
+
+
+def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> None:
+    unknown = hub.run("send", "nobody", "hello", agent="ada")
+    assert (unknown.returncode, "unknown_recipient" in unknown.stderr) == (4, True)
+    assert hub.run("agents", "add", "eve", agent="ada").returncode == 5
+    assert hub.run("send", "bob", "now", "--type", "Blocker", "--priority", "LOUD", agent="ada").returncode == 3
+    assert hub.run("inbox", agent="stranger").returncode == 5
+    assert run("--url", "http://127.0.0.1:1", "agents", "list", cwd=tmp_path).returncode == 7
+    assert run("--url", "http://127.0.0.1:1", "doctor", cwd=tmp_path).returncode == 1
+    assert run("nonsense", cwd=tmp_path).returncode == 2
+
+
+def test_agents_are_listed_rotated_and_revoked(hub: RunningHub) -> None:
+    hub.json("agents", "add", "eve", "--role", "clone", "--save")
+    assert {"ada", "bob", "eve"} <= {row["agent"] for row in hub.json("agents", "list")}
+    old = (hub.data / "tokens" / "eve.token").read_text()
+    hub.json("agents", "rotate", "eve", "--save")
+    assert (hub.data / "tokens" / "eve.token").read_text() != old
+    assert hub.run("inbox", agent="eve").returncode == 0
+    hub.json("agents", "revoke", "eve")
+    assert hub.run("inbox", agent="eve").returncode == 5
+
+
+def test_dead_letters_are_listed_and_redriven(hub: RunningHub) -> None:
+    assert hub.json("dlq", "list")["items"] == []
+    assert hub.run("dlq", "redrive", "msg_1_none").returncode == 3
+    assert hub.run("dlq", "show", "msg_1_none").returncode == 4
+
+
+def test_a_policy_is_shown_and_a_file_checked(hub: RunningHub, tmp_path: Path) -> None:
+    assert hub.json("policy", "show")["version"] == 1
+    file = tmp_path / "tocsin.yaml"
+    file.write_text("aging: {treshold_s: 1}")
+    wrong = run("policy", "check", str(file), cwd=tmp_path)
+    assert (wrong.returncode, "threshold_s" in wrong.stderr) == (3, True)
+    file.write_text("aging: {threshold_s: 1}")
+    assert run("policy", "check", str(file), cwd=tmp_path).returncode == 0
+
+
+def test_top_shows_the_project(hub: RunningHub) -> None:
+    assert hub.json("top")["status"]["condition"] == "serving"
+    assert "bob" in hub.run("top", "--once").stdout

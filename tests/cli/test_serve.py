@@ -1,0 +1,97 @@
+"""`tocsin serve` as a process: starting, being in the way of another, and stopping in order."""
+
+import json
+import re
+import socket
+import stat
+import threading
+from pathlib import Path
+
+from tests.cli.processes import RunningHub, run
+
+
+def test_the_first_start_leaves_an_admin_token_that_only_its_owner_reads(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with RunningHub(data) as hub:
+        assert hub.json("doctor")[2]["good"]
+    file = data / "admin.token"
+    token = file.read_text().strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert f"admin token: {file}" in hub.said
+    assert re.fullmatch(r"tcs_[0-9a-f]{16}_\S{43}", token)
+    secret = token.split("_", 2)[2]
+    assert secret not in "".join(hub.said) + hub.log.read_text()
+    with RunningHub(data) as again:
+        assert again.json("doctor")[2]["good"]
+    assert not any("admin token" in line for line in again.said)
+
+
+def test_told_to_stop_it_answers_what_is_under_way_and_keeps_everything(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with RunningHub(data) as hub:
+        for agent in ("ada", "bob"):
+            hub.json("agents", "add", agent, "--save")
+        codes: list[int] = []
+        sent: list[str] = []
+
+        def keep_sending() -> None:
+            while not codes:
+                done = hub.run("send", "bob", "hello", "--json", agent="ada")
+                if done.returncode:
+                    codes.append(done.returncode)
+                else:
+                    sent.append(json.loads(done.stdout)["receipt"]["signal_id"])
+                    first.set()
+
+        first = threading.Event()
+        sender = threading.Thread(target=keep_sending)
+        sender.start()
+        first.wait(30)
+        assert hub.stop() == 0
+        sender.join(30)
+        assert codes[0] in (6, 7)
+    log = [json.loads(line) for line in hub.log.read_text().splitlines()]
+    assert log[-1]["message"] == "stopped"
+    with RunningHub(data) as again:
+        waiting = {item["signal_id"] for item in again.json("inbox", agent="bob")["items"]}
+    assert waiting == set(sent)
+
+
+def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = run("serve", "--data", str(tmp_path / "data"), "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 8
+    assert f"port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_owned_project_is_said_so(tmp_path: Path) -> None:
+    with RunningHub(tmp_path / "data") as hub:
+        done = run("serve", "--data", str(hub.data), "--port", "0", cwd=tmp_path)
+    assert done.returncode == 9
+    assert "open in another hub" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_tokens_it_serves_loopback_only(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = run("serve", "--data", str(data), "--address", "0.0.0.0", "--insecure-loopback", cwd=tmp_path)  # noqa: S104
+    assert (done.returncode, data.exists()) == (2, False)
+    with RunningHub(data, "--insecure-loopback") as hub:
+        (data / "admin.token").unlink()
+        assert hub.json("doctor")[2]["good"]
+    assert any("INSECURE" in line for line in hub.said)
+
+
+def test_init_makes_what_serve_needs(tmp_path: Path) -> None:
+    done = run("init", "--data", "here", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout) == {"data": "here", "admin_token_file": "here/admin.token"}
+    assert {"tocsin.yaml", "server.yaml", "admin.token"} <= {file.name for file in (tmp_path / "here").iterdir()}
+    (tmp_path / "here" / "server.yaml").write_text("prot: 1")
+    wrong = run("serve", "--data", "here", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert "port" in wrong.stderr
