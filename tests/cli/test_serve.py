@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from tests.cli.processes import RunningHub, run
+from tests.postgres import Server
 
 
 def test_the_first_start_leaves_an_admin_token_that_only_its_owner_reads(tmp_path: Path) -> None:
@@ -95,3 +96,15 @@ def test_init_makes_what_serve_needs(tmp_path: Path) -> None:
     wrong = run("serve", "--data", "here", cwd=tmp_path)
     assert wrong.returncode == 1
     assert "port" in wrong.stderr
+
+
+def test_a_project_in_postgresql_outlives_its_hub_and_has_one_at_a_time(tmp_path: Path, postgres: Server) -> None:
+    postgres.database("served")
+    store = f"postgresql://tocsin@/served?host={postgres.folder}"
+    with RunningHub(tmp_path / "one", "--store", store) as hub:
+        hub.json("agents", "add", "ada", "--save")
+        signal = hub.json("send", "ada", "to myself", agent="ada")["receipt"]["signal_id"]
+        busy = run("serve", "--data", "two", "--store", store, "--port", "0", cwd=tmp_path)
+        assert (busy.returncode, "open in another hub" in busy.stderr) == (9, True)
+    with RunningHub(tmp_path / "one", "--store", store) as again:
+        assert [item["signal_id"] for item in again.json("inbox", agent="ada")["items"]] == [signal]

@@ -1,6 +1,6 @@
 """Agents: oneself, the others and their presence, and the tokens that an administrator gives out."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -70,7 +70,7 @@ class TokenBody(msgspec.Struct, frozen=True):
     """A token to be made."""
 
     agent: str
-    role: str = "primary"
+    role: Literal["director", "primary", "clone", "human"] = "primary"
     #: Registers the agent as this type at once; null leaves that to the agent.
     type: str | None = "AdHoc"
     #: Whether it may administer tokens.

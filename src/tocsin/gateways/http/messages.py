@@ -1,7 +1,7 @@
 """Sending, draining and settling messages: each operation is one command."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -32,8 +32,7 @@ class ReceiptsBody(msgspec.Struct, frozen=True):
 class AckBody(msgspec.Struct, frozen=True):
     """An acknowledgement."""
 
-    #: `received`, `queued` or `processed`.
-    status: str = "received"
+    status: Literal["received", "queued", "processed"] = "received"
     notes: str = ""
 
 

@@ -89,7 +89,13 @@ def _entry(operation: Operation, by_shape: dict[int, Any], components: dict[str,
         entry["parameters"] = parameters
     body = _body(operation)
     if body is not None:
-        entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": by_shape[id(body)]}}}
+        content = {"application/json": {"schema": by_shape[id(body)]}}
+        entry["requestBody"] = {"required": operation.envelope or _asks_for_something(body), "content": content}
     if operation.access is Access.OPEN:
         entry["security"] = []
     return entry
+
+
+def _asks_for_something(body: Any) -> bool:
+    """Tell whether a body has to be there: one of defaults alone may be left out."""
+    return any(field.required for field in msgspec.structs.fields(body))
