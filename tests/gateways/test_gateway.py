@@ -73,13 +73,16 @@ def test_a_body_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
         large = await team.post("ada", "/v1/messages", b" " * (1 << 20) + b"x")
         assert (large.status_code, large.json()["error_code"]) == (413, "too_large")
 
+        taken: list[int] = []
+
         async def chunks() -> Any:
             for _ in range(20):
+                taken.append(1)
                 yield b" " * 100_000
 
         headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
         streamed = await team.client.post("/v1/messages", content=chunks(), headers=headers)
-        assert streamed.status_code == 413
+        assert (streamed.status_code, len(taken)) == (413, 11)
 
     with_team(tmp_path, test)
 
