@@ -80,7 +80,11 @@ def test_a_token_of_another_project_is_refused(tmp_path: Path, time: Time) -> No
     folder = tmp_path / "shared"
     ours = Authority(SqliteGrants(folder, "team"), "team", time, tokens_per_agent_max=3)
     theirs = Authority(SqliteGrants(folder, "other"), "other", time, tokens_per_agent_max=3)
-    assert refused(theirs, ours.issue("ada", "primary").secret.spell()) == "E_AUTH_001"
+    token = ours.issue("ada", "primary").secret.spell()
+    assert refused(theirs, token) == "E_AUTH_001"
+    mistaken = Authority(SqliteGrants(folder, "team"), "other", time, tokens_per_agent_max=3)
+    assert refused(mistaken, token) == "E_AUTH_001"
+    mistaken.close()
     ours.close()
     theirs.close()
 
