@@ -34,8 +34,8 @@ check: $(STAMP) ## Lint and types: the quick part of make test
 test: check ## Lint, types and all tests, as CI runs them
 	@$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
 
-run: $(STAMP) ## Start the main job: for now one simulated team on the real exchange, told step by step
-	@$(BIN)/python -m tests.simulation --tell --seeds 1 --steps 200
+run: $(STAMP) ## Start a hub on loopback, with its data in .tocsin
+	@$(BIN)/tocsin serve
 
 simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))

@@ -21,6 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "frames": set(),
     "pipeline": {"core", "policies"},
     "dashboard": set(),
+    "__main__": {"cli"},
 }
 #: The parts of the core that the client may know: what an envelope is, and what can go wrong.
 CLIENT_MAY_KNOW = {"envelope", "errors", "commands", "priority", "contracts", "message", "diagnosis"}
