@@ -167,6 +167,8 @@ class Operation(msgspec.Struct, frozen=True):
         with gateway.under_way.one_of(grant.agent):
             call = Call(gateway, request, grant)
             receipt = gateway.piggyback.next_call(call.caller)
+            if receipt is not None and self.method == "GET":
+                await receipt  # the answer to a question knows of it; a command shares its commit
             response = await self._run(call, request)
             if receipt is not None:
                 await receipt
