@@ -12,11 +12,11 @@ from pathlib import Path
 from tocsin.core.policy import Policy
 from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import MeteredJournal, Metrics
 from tocsin.hub.reader import Reader
-from tocsin.hub.sources import Clock
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
 
