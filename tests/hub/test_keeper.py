@@ -1,0 +1,46 @@
+"""The keeper comes to its chores although captures never end."""
+
+import asyncio
+from pathlib import Path
+
+from tests.acceptance.victim import POLICY
+from tests.hub.test_host import run
+from tests.workload import envelope
+from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
+from tocsin.hub.host import Host
+from tocsin.journal.sqlite import SqliteJournal
+from tocsin.policies import parse_policy
+
+#: How long a machine that is busy with other things may take.
+_PATIENCE_S = 50
+
+
+def test_segments_and_pruning_go_on_under_load(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = SqliteJournal(tmp_path / "project", "test", checkpoint_bytes=1 << 16)
+        host = await Host.start(journal, parse_policy(POLICY), segments=tmp_path / "segments")
+        ada = Caller("ada", "primary")
+        for caller in (ada, Caller("bob", "primary")):
+            await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
+
+        async def load() -> None:
+            """Keep a capture waiting at all times."""
+            number = 0
+            while True:
+                number += 1
+                message = envelope(
+                    f"msg_1_{number}", "ada", "bob", "TaskAssigned", 1_750_000_000_000_000, {"n": number}
+                )
+                assert isinstance(await host.submit(Send(message), ada), Receipt)
+
+        loads = [asyncio.create_task(load())]
+        async with asyncio.timeout(_PATIENCE_S):
+            while not await asyncio.to_thread(journal.pruned_seq):
+                assert not loads[0].done() or loads[0].result()
+                await asyncio.sleep(0)
+        loads[0].cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
+        await host.close()
+        assert list((tmp_path / "segments").glob("project=test/date=*/*.ndjson.zst"))
+
+    run(scenario())
