@@ -122,3 +122,16 @@ def test_an_ack_that_cannot_be_is_refused_before_it_is_accepted() -> None:
     assert isinstance(outcome.reply, Problem)
     assert outcome.reply.code == "E_STATE_002"
     assert [type(event).__name__ for event in outcome.events] == ["SendRefused"]
+
+
+def test_a_sign_of_life_counts_only_from_a_caller_that_may_give_it() -> None:
+    """A token whose role had changed was refused, and yet its heartbeat was recorded."""
+    story = _Story()
+    session = story.attach()
+    story.now += 10 * _SECOND
+    demoted = Caller("doer", "clone")
+    for command in (cmd.Heartbeat(session), cmd.Drain(session, 1), cmd.CloseSession(session)):
+        outcome = story.exchange.handle(command, demoted, story.now)
+        assert isinstance(outcome.reply, Problem)
+        assert outcome.reply.code == "E_AUTH_007"
+        assert outcome.events == []
