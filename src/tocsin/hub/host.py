@@ -213,8 +213,6 @@ class Host:
                 agent = state.agents[session.agent]
                 self.submit(CloseSession(session.session), Caller(agent.agent, agent.role))
 
-    # Deciding
-
     def _is_full(self) -> bool:
         return len(self._group.events) >= self.storage.group_events_max
 
@@ -250,8 +248,6 @@ class Host:
         for event in events:
             if type(event) is ev.SessionClosed:
                 sinks.pop(event.session, None)
-
-    # Committing
 
     def _flush(self) -> None:
         """Commit the open group; the next one gathers meanwhile."""
@@ -309,8 +305,6 @@ class Host:
         while waiting and not self._is_full() and self.condition is not Condition.RECOVERING:
             self._decide(*waiting.popleft())
 
-    # Timers
-
     def _schedule_tick(self) -> None:
         due = self._exchange.next_due()
         if due is None or (self._timer is not None and self._timer_due <= due):
@@ -335,8 +329,6 @@ class Host:
             if handle is not None:
                 handle.cancel()
         self._timer = self._projection = None
-
-    # The tables
 
     def _schedule_projection(self) -> None:
         if self._projection is not None:
@@ -371,8 +363,6 @@ class Host:
     def _keeper_gave_up(self, error: JournalError) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_serving, error)
-
-    # Failing
 
     def _fail(self, error: Exception | None) -> None:
         """Tell everyone who waits to try again, and rebuild; or stop, where there is nothing to go on with."""
