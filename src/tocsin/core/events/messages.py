@@ -1,29 +1,13 @@
-"""Everything that can happen, in the past tense: the journal's content and the contract with the pipeline.
-
-An event carries all that is needed to rebuild the state and to explain the decision. `at` is microseconds since the
-epoch. A message is named by `message`, the sequence number of its acceptance. Events are arrays on disk: a field may
-be added at the end, with a default; none is ever removed, renamed or moved. `docs/reference/events.md` is generated
-from this module.
-"""
-
-from typing import TypeAlias
-
-import msgspec
+"""What happens to messages, from the refusal at the door to the dead letters."""
 
 from tocsin.core.contracts import DeliveryClass
+from tocsin.core.events.base import EventBase
 from tocsin.core.message import PublishPath, RecipientState
 
 __all__ = [
-    "EVENT_TYPES",
-    "AgentRegistered",
-    "AgentRetired",
     "BroadcastAccepted",
     "DeadLetterPurged",
     "DeadLetterRedriven",
-    "DecayRateChanged",
-    "Event",
-    "GamingCleared",
-    "GamingDetected",
     "MessageAccepted",
     "MessageAcknowledged",
     "MessageBoosted",
@@ -36,112 +20,12 @@ __all__ = [
     "MessageRecalled",
     "MessageRejected",
     "MessageRequeued",
-    "MessagesForgotten",
-    "PolicyAdopted",
     "RecallRefused",
     "SendRefused",
-    "SessionClosed",
-    "SessionHeartbeat",
-    "SessionOpened",
-    "SessionWentStale",
-    "decode_events",
-    "encode_events",
 ]
 
 
-class _Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
-    """Base of all events; the first array item on disk is the class name."""
-
-    #: When it happened, microseconds since the epoch.
-    at: int
-
-
-class PolicyAdopted(_Event, frozen=True):
-    """The project is run by this policy from now on; the first event of every journal."""
-
-    #: Who adopted it.
-    by: str
-    #: Counts the policies of the project, from 1.
-    version: int
-    #: Why.
-    reason: str
-    #: The whole policy as a JSON document.
-    policy: bytes
-
-
-class AgentRegistered(_Event, frozen=True):
-    """An agent joined the project, or came back with other abilities."""
-
-    #: The agent.
-    agent: str
-    #: What it is for routing.
-    agent_type: str
-    #: What it may do, as its token says.
-    role: str
-    #: Negotiated protocol version: the highest in common.
-    version: str
-    #: Versions that it offered.
-    supported: tuple[str, ...]
-    #: Message types that it takes; empty is any.
-    capabilities: tuple[str, ...]
-
-
-class AgentRetired(_Event, frozen=True):
-    """An agent left the project for good."""
-
-    #: The agent.
-    agent: str
-    #: Who did it.
-    by: str
-    #: Why.
-    reason: str
-
-
-class SessionOpened(_Event, frozen=True):
-    """An agent attached."""
-
-    #: The session.
-    session: str
-    #: The agent.
-    agent: str
-    #: `push`, `piggyback` or `daemon`.
-    session_kind: str
-    #: Offers without receipt that it takes at a time.
-    window: int
-
-
-class SessionHeartbeat(_Event, frozen=True):
-    """A session showed that it lives; beats closer together than the policy's interval are one."""
-
-    #: The session.
-    session: str
-
-
-class SessionWentStale(_Event, frozen=True):
-    """A session has not shown itself for too long."""
-
-    #: The session.
-    session: str
-    #: The agent.
-    agent: str
-    #: Its last heartbeat.
-    heartbeat_at: int
-    #: The threshold that it crossed, seconds.
-    threshold_s: float
-
-
-class SessionClosed(_Event, frozen=True):
-    """A session ended; offers that it did not confirm have been requeued before."""
-
-    #: The session.
-    session: str
-    #: The agent.
-    agent: str
-    #: `closed` by the agent, `lapsed` without heartbeat, or `retired` with its agent.
-    reason: str
-
-
-class SendRefused(_Event, frozen=True):
+class SendRefused(EventBase, frozen=True):
     """A well-formed message was not accepted; nothing of it is kept."""
 
     #: Its messageId.
@@ -162,7 +46,7 @@ class SendRefused(_Event, frozen=True):
     retry_after_s: float | None = None
 
 
-class BroadcastAccepted(_Event, frozen=True):
+class BroadcastAccepted(EventBase, frozen=True):
     """A message to several recipients was accepted; one `MessageAccepted` for each follows."""
 
     #: The messageId, which is the broadcast's id too.
@@ -183,7 +67,7 @@ class BroadcastAccepted(_Event, frozen=True):
     metadata: bytes
 
 
-class MessageAccepted(_Event, frozen=True):
+class MessageAccepted(EventBase, frozen=True):
     """A message for one recipient is durable and queued. Its sequence number is the message's identity."""
 
     #: Its messageId.
@@ -239,7 +123,7 @@ class MessageAccepted(_Event, frozen=True):
     blocking_quota: float | None
 
 
-class MessageOffered(_Event, frozen=True):
+class MessageOffered(EventBase, frozen=True):
     """A message was put on its way to its recipient."""
 
     #: The message.
@@ -256,7 +140,7 @@ class MessageOffered(_Event, frozen=True):
     pushed: bool
 
 
-class MessageDelivered(_Event, frozen=True):
+class MessageDelivered(EventBase, frozen=True):
     """The recipient has it."""
 
     #: The message.
@@ -265,7 +149,7 @@ class MessageDelivered(_Event, frozen=True):
     how: str
 
 
-class MessageAcknowledged(_Event, frozen=True):
+class MessageAcknowledged(EventBase, frozen=True):
     """The recipient acknowledged it."""
 
     #: The message.
@@ -278,7 +162,7 @@ class MessageAcknowledged(_Event, frozen=True):
     notes: str = ""
 
 
-class MessageRejected(_Event, frozen=True):
+class MessageRejected(EventBase, frozen=True):
     """The recipient rejected it; what becomes of it is the next event."""
 
     #: The message.
@@ -293,7 +177,7 @@ class MessageRejected(_Event, frozen=True):
     suggested_fix: str = ""
 
 
-class MessageRequeued(_Event, frozen=True):
+class MessageRequeued(EventBase, frozen=True):
     """A message went back to the queue."""
 
     #: The message.
@@ -310,14 +194,14 @@ class MessageRequeued(_Event, frozen=True):
     threshold_s: float
 
 
-class MessageReady(_Event, frozen=True):
+class MessageReady(EventBase, frozen=True):
     """A retry's backoff is over."""
 
     #: The message.
     message: int
 
 
-class MessageProcessed(_Event, frozen=True):
+class MessageProcessed(EventBase, frozen=True):
     """Its recipient is done with it."""
 
     #: The message.
@@ -328,7 +212,7 @@ class MessageProcessed(_Event, frozen=True):
     latency_us: int
 
 
-class MessageExpired(_Event, frozen=True):
+class MessageExpired(EventBase, frozen=True):
     """A message ended unread."""
 
     #: The message.
@@ -343,7 +227,7 @@ class MessageExpired(_Event, frozen=True):
     threshold: float
 
 
-class MessageRecalled(_Event, frozen=True):
+class MessageRecalled(EventBase, frozen=True):
     """Its sender took it back before it was offered."""
 
     #: The message.
@@ -352,7 +236,7 @@ class MessageRecalled(_Event, frozen=True):
     by: str
 
 
-class RecallRefused(_Event, frozen=True):
+class RecallRefused(EventBase, frozen=True):
     """A recall came too late, or named nothing of the caller's."""
 
     #: Its messageId.
@@ -363,7 +247,7 @@ class RecallRefused(_Event, frozen=True):
     outcome: str
 
 
-class MessageBoosted(_Event, frozen=True):
+class MessageBoosted(EventBase, frozen=True):
     """Waiting raised a message."""
 
     #: The message.
@@ -384,7 +268,7 @@ class MessageBoosted(_Event, frozen=True):
     boosts: int
 
 
-class MessageDied(_Event, frozen=True):
+class MessageDied(EventBase, frozen=True):
     """A message went to the dead letters."""
 
     #: The message.
@@ -399,7 +283,7 @@ class MessageDied(_Event, frozen=True):
     detail: str
 
 
-class DeadLetterRedriven(_Event, frozen=True):
+class DeadLetterRedriven(EventBase, frozen=True):
     """A dead letter was queued again, with a fresh TTL and retries."""
 
     #: The message.
@@ -412,115 +296,10 @@ class DeadLetterRedriven(_Event, frozen=True):
     recipient_state: RecipientState
 
 
-class DeadLetterPurged(_Event, frozen=True):
+class DeadLetterPurged(EventBase, frozen=True):
     """A dead letter was dropped for good."""
 
     #: The message.
     message: int
     #: `age` or `limit`.
     reason: str
-
-
-class MessagesForgotten(_Event, frozen=True):
-    """The live state no longer remembers the oldest of what has ended; the journal does."""
-
-    #: How many ended messages.
-    settled: int
-    #: How many acknowledged messages that were never processed.
-    acknowledged: int
-    #: How many idle threads.
-    threads: int
-
-
-class GamingDetected(_Event, frozen=True):
-    """An agent was found to inflate its priorities; its messages count as Info from now on."""
-
-    #: The agent.
-    agent: str
-    #: Messages in the window.
-    messages: int
-    #: Of those, at Blocking or above.
-    high: int
-    #: The share allowed.
-    threshold: float
-    #: How far back was looked, seconds.
-    window_s: float
-
-
-class GamingCleared(_Event, frozen=True):
-    """An agent no longer inflates its priorities."""
-
-    #: The agent.
-    agent: str
-    #: Messages in the window.
-    messages: int
-    #: Of those, at Blocking or above.
-    high: int
-    #: The share allowed.
-    threshold: float
-    #: How far back was looked, seconds.
-    window_s: float
-
-
-class DecayRateChanged(_Event, frozen=True):
-    """The queue manager changed the decay rate of new messages."""
-
-    #: Rate before.
-    old_rate: float
-    #: Rate after.
-    new_rate: float
-    #: Average processing latency that it saw, seconds.
-    average_s: float
-    #: How many latencies that is the average of.
-    samples: int
-    #: The threshold that was crossed, seconds.
-    threshold_s: float
-    #: `latency_high`, `latency_low` or `idle`.
-    rule: str
-
-
-Event: TypeAlias = (
-    PolicyAdopted
-    | AgentRegistered
-    | AgentRetired
-    | SessionOpened
-    | SessionHeartbeat
-    | SessionWentStale
-    | SessionClosed
-    | SendRefused
-    | BroadcastAccepted
-    | MessageAccepted
-    | MessageOffered
-    | MessageDelivered
-    | MessageAcknowledged
-    | MessageRejected
-    | MessageRequeued
-    | MessageReady
-    | MessageProcessed
-    | MessageExpired
-    | MessageRecalled
-    | RecallRefused
-    | MessageBoosted
-    | MessageDied
-    | DeadLetterRedriven
-    | DeadLetterPurged
-    | MessagesForgotten
-    | GamingDetected
-    | GamingCleared
-    | DecayRateChanged
-)
-
-EVENT_TYPES: tuple[type[_Event], ...] = tuple(_Event.__subclasses__())
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[Event])
-
-
-def encode_events(events: list[Event]) -> bytes:
-    """Encode a batch for the journal."""
-    return _ENCODER.encode(events)
-
-
-def decode_events(data: bytes) -> list[Event]:
-    """Decode a batch of the journal."""
-    return _DECODER.decode(data)

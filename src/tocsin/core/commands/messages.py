@@ -1,136 +1,55 @@
-"""What the exchange can be asked, and what it answers.
-
-Commands are verbs. Who asks is never part of a command: that is the `Caller`, which a gateway makes out of a token.
-"""
-
-from typing import Any, TypeAlias
+"""Sending, taking and settling messages, and what comes back."""
 
 import msgspec
 
+from tocsin.core.commands.base import CommandBase
 from tocsin.core.contracts import DeliveryClass
 from tocsin.core.envelope import Envelope
 from tocsin.core.errors import Problem
 from tocsin.core.message import Message, PublishPath, RecipientState
 
 __all__ = [
-    "SYSTEM",
     "Acknowledge",
     "Acknowledged",
-    "AdoptPolicy",
-    "Adopted",
     "BroadcastReceipt",
-    "Caller",
-    "CloseSession",
-    "Command",
     "Confirm",
     "Confirmed",
     "Delivery",
-    "Done",
     "Drain",
     "Drained",
-    "Heartbeat",
     "MarkProcessed",
-    "OpenSession",
     "Recall",
     "RecallResult",
     "Receipt",
     "Redrive",
     "Redriven",
-    "RegisterAgent",
-    "Registered",
     "Reject",
     "Rejected",
-    "Reply",
-    "RetireAgent",
     "Send",
-    "SessionReady",
-    "Tick",
-    "Ticked",
+    "receipt_of",
 ]
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """Who asks, as the token says."""
-
-    agent: str
-    #: `director`, `primary`, `clone`, `human`, or `system` for the bus itself.
-    role: str
-
-
-#: The bus itself: its timers, its first policy, its notices.
-SYSTEM = Caller("tocsin", "system")
-
-
-class _Command(msgspec.Struct, frozen=True):
-    """Base of all commands."""
-
-
-class AdoptPolicy(_Command, frozen=True):
-    """Run the project by this policy from now on."""
-
-    #: A whole policy document.
-    policy: Any
-    reason: str
-
-
-class RegisterAgent(_Command, frozen=True):
-    """Join the project, or come back with other abilities."""
-
-    agent_type: str
-    #: Protocol versions that the agent speaks.
-    supported: tuple[str, ...]
-    #: Message types that it takes; empty is any.
-    capabilities: tuple[str, ...] = ()
-
-
-class RetireAgent(_Command, frozen=True):
-    """Remove an agent for good; what waits for it becomes dead letters."""
-
-    agent: str
-    reason: str = ""
-
-
-class OpenSession(_Command, frozen=True):
-    """Attach."""
-
-    #: `push`, `piggyback` or `daemon`.
-    kind: str
-    #: Offers without receipt to take at a time; the policy's default where it is not said.
-    window: int | None = None
-
-
-class Heartbeat(_Command, frozen=True):
-    """Show that a session lives."""
-
-    session: str
-
-
-class CloseSession(_Command, frozen=True):
-    """Detach; what was offered and not confirmed goes back to the queue."""
-
-    session: str
-
-
-class Send(_Command, frozen=True):
+class Send(CommandBase, frozen=True):
     """Send an envelope."""
 
     envelope: Envelope
 
 
-class Drain(_Command, frozen=True):
+class Drain(CommandBase, frozen=True):
     """Take what waits, most urgent first; confirms what the session was offered before."""
 
     session: str
     limit: int
 
 
-class Confirm(_Command, frozen=True):
+class Confirm(CommandBase, frozen=True):
     """Confirm receipt."""
 
     message_ids: tuple[str, ...]
 
 
-class Acknowledge(_Command, frozen=True):
+class Acknowledge(CommandBase, frozen=True):
     """Acknowledge a message."""
 
     message_id: str
@@ -139,7 +58,7 @@ class Acknowledge(_Command, frozen=True):
     notes: str = ""
 
 
-class Reject(_Command, frozen=True):
+class Reject(CommandBase, frozen=True):
     """Reject a message, for now or for good."""
 
     message_id: str
@@ -149,27 +68,23 @@ class Reject(_Command, frozen=True):
     suggested_fix: str = ""
 
 
-class MarkProcessed(_Command, frozen=True):
+class MarkProcessed(CommandBase, frozen=True):
     """Say that a message has been dealt with."""
 
     message_id: str
 
 
-class Recall(_Command, frozen=True):
+class Recall(CommandBase, frozen=True):
     """Take back what nobody has been offered yet: a messageId, or one copy's signal id."""
 
     message_id: str
 
 
-class Redrive(_Command, frozen=True):
+class Redrive(CommandBase, frozen=True):
     """Queue dead letters again."""
 
     #: Signal ids.
     signal_ids: tuple[str, ...]
-
-
-class Tick(_Command, frozen=True):
-    """Let what is due happen."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -222,21 +137,6 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: bytes
 
 
-class Registered(msgspec.Struct, frozen=True):
-    """The agent is registered."""
-
-    agent: str
-    #: Protocol version that this agent is spoken to in.
-    version: str
-
-
-class SessionReady(msgspec.Struct, frozen=True):
-    """The session is open."""
-
-    session: str
-    window: int
-
-
 class Drained(msgspec.Struct, frozen=True):
     """What was taken, and how much still waits by priority."""
 
@@ -284,60 +184,6 @@ class Redriven(msgspec.Struct, frozen=True):
 
     redriven: tuple[str, ...]
     refused: dict[str, Problem]
-
-
-class Adopted(msgspec.Struct, frozen=True):
-    """The policy is in force."""
-
-    version: int
-
-
-class Ticked(msgspec.Struct, frozen=True):
-    """What was due has happened."""
-
-    fired: int
-    #: When the next thing is due.
-    next_due: int | None
-
-
-class Done(msgspec.Struct, frozen=True):
-    """It is done, and there is nothing to add."""
-
-
-Command: TypeAlias = (
-    AdoptPolicy
-    | RegisterAgent
-    | RetireAgent
-    | OpenSession
-    | Heartbeat
-    | CloseSession
-    | Send
-    | Drain
-    | Confirm
-    | Acknowledge
-    | Reject
-    | MarkProcessed
-    | Recall
-    | Redrive
-    | Tick
-)
-
-Reply: TypeAlias = (
-    Receipt
-    | BroadcastReceipt
-    | Registered
-    | SessionReady
-    | Drained
-    | Confirmed
-    | Acknowledged
-    | Rejected
-    | RecallResult
-    | Redriven
-    | Adopted
-    | Ticked
-    | Done
-    | Problem
-)
 
 
 def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:

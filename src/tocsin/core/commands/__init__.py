@@ -1,0 +1,112 @@
+"""What the exchange can be asked, and what it answers.
+
+Commands are verbs. Who asks is never part of a command: that is the `Caller`, which a gateway makes out of a token.
+One module per subject; this one gathers them.
+"""
+
+from typing import TypeAlias
+
+from tocsin.core.commands.agents import (
+    CloseSession,
+    Heartbeat,
+    OpenSession,
+    RegisterAgent,
+    Registered,
+    RetireAgent,
+    SessionReady,
+)
+from tocsin.core.commands.base import SYSTEM, Caller
+from tocsin.core.commands.messages import (
+    Acknowledge,
+    Acknowledged,
+    BroadcastReceipt,
+    Confirm,
+    Confirmed,
+    Delivery,
+    Drain,
+    Drained,
+    MarkProcessed,
+    Recall,
+    RecallResult,
+    Receipt,
+    Redrive,
+    Redriven,
+    Reject,
+    Rejected,
+    Send,
+    receipt_of,
+)
+from tocsin.core.commands.project import Adopted, AdoptPolicy, Done, Tick, Ticked
+from tocsin.core.errors import Problem
+
+__all__ = [
+    "SYSTEM",
+    "Acknowledge",
+    "Acknowledged",
+    "AdoptPolicy",
+    "Adopted",
+    "BroadcastReceipt",
+    "Caller",
+    "CloseSession",
+    "Command",
+    "Confirm",
+    "Confirmed",
+    "Delivery",
+    "Done",
+    "Drain",
+    "Drained",
+    "Heartbeat",
+    "MarkProcessed",
+    "OpenSession",
+    "Recall",
+    "RecallResult",
+    "Receipt",
+    "Redrive",
+    "Redriven",
+    "RegisterAgent",
+    "Registered",
+    "Reject",
+    "Rejected",
+    "Reply",
+    "RetireAgent",
+    "Send",
+    "SessionReady",
+    "Tick",
+    "Ticked",
+    "receipt_of",
+]
+
+Command: TypeAlias = (
+    AdoptPolicy
+    | RegisterAgent
+    | RetireAgent
+    | OpenSession
+    | Heartbeat
+    | CloseSession
+    | Send
+    | Drain
+    | Confirm
+    | Acknowledge
+    | Reject
+    | MarkProcessed
+    | Recall
+    | Redrive
+    | Tick
+)
+
+Reply: TypeAlias = (
+    Receipt
+    | BroadcastReceipt
+    | Registered
+    | SessionReady
+    | Drained
+    | Confirmed
+    | Acknowledged
+    | Rejected
+    | RecallResult
+    | Redriven
+    | Adopted
+    | Ticked
+    | Done
+    | Problem
+)

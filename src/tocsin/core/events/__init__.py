@@ -1,0 +1,128 @@
+"""Everything that can happen, in the past tense: the journal's content and the contract with the pipeline.
+
+An event carries all that is needed to rebuild the state and to explain the decision. `at` is microseconds since the
+epoch. A message is named by `message`, the sequence number of its acceptance. Events are arrays on disk: a field may
+be added at the end, with a default; none is ever removed, renamed or moved. One module per subject; this one
+gathers them. `docs/reference/events.md` is generated from them.
+"""
+
+from typing import TypeAlias, get_args
+
+import msgspec
+
+from tocsin.core.events.agents import (
+    AgentRegistered,
+    AgentRetired,
+    GamingCleared,
+    GamingDetected,
+    SessionClosed,
+    SessionHeartbeat,
+    SessionOpened,
+    SessionWentStale,
+)
+from tocsin.core.events.base import EventBase
+from tocsin.core.events.messages import (
+    BroadcastAccepted,
+    DeadLetterPurged,
+    DeadLetterRedriven,
+    MessageAccepted,
+    MessageAcknowledged,
+    MessageBoosted,
+    MessageDelivered,
+    MessageDied,
+    MessageExpired,
+    MessageOffered,
+    MessageProcessed,
+    MessageReady,
+    MessageRecalled,
+    MessageRejected,
+    MessageRequeued,
+    RecallRefused,
+    SendRefused,
+)
+from tocsin.core.events.project import (
+    DecayRateChanged,
+    MessagesForgotten,
+    PolicyAdopted,
+)
+
+__all__ = [
+    "EVENT_TYPES",
+    "AgentRegistered",
+    "AgentRetired",
+    "BroadcastAccepted",
+    "DeadLetterPurged",
+    "DeadLetterRedriven",
+    "DecayRateChanged",
+    "Event",
+    "GamingCleared",
+    "GamingDetected",
+    "MessageAccepted",
+    "MessageAcknowledged",
+    "MessageBoosted",
+    "MessageDelivered",
+    "MessageDied",
+    "MessageExpired",
+    "MessageOffered",
+    "MessageProcessed",
+    "MessageReady",
+    "MessageRecalled",
+    "MessageRejected",
+    "MessageRequeued",
+    "MessagesForgotten",
+    "PolicyAdopted",
+    "RecallRefused",
+    "SendRefused",
+    "SessionClosed",
+    "SessionHeartbeat",
+    "SessionOpened",
+    "SessionWentStale",
+    "decode_events",
+    "encode_events",
+]
+
+Event: TypeAlias = (
+    PolicyAdopted
+    | AgentRegistered
+    | AgentRetired
+    | SessionOpened
+    | SessionHeartbeat
+    | SessionWentStale
+    | SessionClosed
+    | SendRefused
+    | BroadcastAccepted
+    | MessageAccepted
+    | MessageOffered
+    | MessageDelivered
+    | MessageAcknowledged
+    | MessageRejected
+    | MessageRequeued
+    | MessageReady
+    | MessageProcessed
+    | MessageExpired
+    | MessageRecalled
+    | RecallRefused
+    | MessageBoosted
+    | MessageDied
+    | DeadLetterRedriven
+    | DeadLetterPurged
+    | MessagesForgotten
+    | GamingDetected
+    | GamingCleared
+    | DecayRateChanged
+)
+
+EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[Event])
+
+
+def encode_events(events: list[Event]) -> bytes:
+    """Encode a batch for the journal."""
+    return _ENCODER.encode(events)
+
+
+def decode_events(data: bytes) -> list[Event]:
+    """Decode a batch of the journal."""
+    return _DECODER.decode(data)
