@@ -295,6 +295,77 @@ def test_a_sink_that_fails_hurts_nobody_else(tmp_path: Path, caplog: pytest.LogC
     assert "pushing msg_1_x failed" in caplog.text
 
 
+def test_a_follower_is_told_of_every_group_after_it_is_durable_and_spoken(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            told: list[tuple[int, list[ev.Event]]] = []
+
+            def follow(first_seq: int, events: list[ev.Event]) -> None:
+                told.append((first_seq, events))
+                assert journal.last_seq() == first_seq + len(events) - 1
+
+            stop = host.follow(follow)
+            before = journal.last_seq()
+            sent = host.submit(message(1), ADA)
+            assert not told
+            await sent
+            await host.durable()
+            assert [type(event) for _, events in told for event in events] == [ev.MessageAccepted]
+            assert told[0][0] == before + 1
+            stop()
+            stop()
+            await host.submit(message(2), ADA)
+            assert len(told) == 1
+
+    run(story())
+
+
+def test_a_follower_that_fails_hurts_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with hosted(tmp_path) as (host, _):
+            told: list[int] = []
+
+            def fail(first_seq: int, events: list[ev.Event]) -> None:
+                raise ValueError("I cannot")
+
+            host.follow(fail)
+            host.follow(lambda first_seq, _: told.append(first_seq))
+            assert isinstance(await host.submit(message(1), ADA), Receipt)
+            await host.durable()
+            assert len(told) == 1
+            assert host.condition is Condition.SERVING
+
+    run(story())
+    assert "a follower of project" in caplog.text
+
+
+def test_a_follower_hears_nothing_of_a_commit_that_failed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            told: list[list[ev.Event]] = []
+            host.follow(lambda _, events: told.append(events))
+            journal.append_errors.append(FULL_DISK)
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            assert not told
+
+    run(story())
+
+
+def test_durable_waits_for_the_commits_under_way_and_tells_where_they_fail(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            before = journal.last_seq()
+            sent = host.submit(message(1), ADA)
+            assert not isinstance(await host.durable(), Problem)
+            assert sent.done()
+            assert journal.last_seq() > before
+            journal.append_errors.append(FULL_DISK)
+            sent = host.submit(message(2), ADA)
+            assert isinstance(await host.durable(), Problem)
+
+    run(story())
+
+
 def test_timers_fire_by_themselves(tmp_path: Path) -> None:
     async def test() -> None:
         async with hosted(tmp_path) as (host, journal):

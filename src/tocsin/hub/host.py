@@ -28,6 +28,7 @@ from tocsin.core.commands import (
     CloseSession,
     Command,
     Delivery,
+    Done,
     Drain,
     Heartbeat,
     OpenSession,
@@ -48,11 +49,13 @@ from tocsin.journal.changes import Capture, ObservedExchange
 from tocsin.journal.errors import CommitFailed, JournalError, JournalUnavailable, OwnershipLost
 from tocsin.journal.recovery import reopen
 
-__all__ = ["Condition", "Host", "Sink"]
+__all__ = ["Condition", "Follower", "Host", "Sink"]
 
 _log = logging.getLogger(__name__)
 
 Sink = Callable[[Delivery], None]
+#: Takes the first sequence number of a group, and its events.
+Follower = Callable[[int, list[Event]], None]
 Waiting = tuple[Command, Caller, "asyncio.Future[Reply]", Sink | None]
 
 
@@ -95,6 +98,7 @@ class Host:
         self._flush_due = False
         self._worth = Commit("none", 0)
         self._sinks: dict[str, Sink] = {}
+        self._followers: list[Follower] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._projection: asyncio.TimerHandle | None = None
@@ -156,6 +160,24 @@ class Host:
         else:
             self._decide(command, caller, future, sink)
         return future
+
+    def durable(self) -> "asyncio.Future[Reply]":
+        """Wait until all that has been decided is durable; the reply is a problem where it never will be."""
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        if self.condition is not Condition.SERVING:
+            future.set_result(self._unavailable())
+        else:
+            self._await_commit(future, Done())
+        return future
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tell a follower of every group once it is durable and spoken; what is returned ends that.
+
+        It is called on the event loop and must be quick: whoever has more to do takes notes. What was committed before
+        is in the journal, and so is what a gap in the numbers leaves out: a commit whose answer was lost.
+        """
+        self._followers.append(follower)
+        return lambda: self._followers.remove(follower) if follower in self._followers else None
 
     def detach(self, session: str) -> None:
         """Forget where a session's pushes go; closing the session is a command."""
@@ -235,7 +257,10 @@ class Host:
             future.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
             self._fail(CommitFailed("refused", f"a decision failed: {error}"))
             return
-        group.replies.append((future, reply))
+        self._await_commit(future, reply)
+
+    def _await_commit(self, future: "asyncio.Future[Reply]", reply: Reply) -> None:
+        self._group.replies.append((future, reply))
         if self._committing is None and not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
@@ -285,7 +310,16 @@ class Host:
         if group.capture is not None:
             self._keeper.hand(group.capture, self.storage)
         self._speak(group)
+        self._tell(group)
         self._flush()
+
+    def _tell(self, group: _OpenGroup) -> None:
+        for follower in list(self._followers):
+            try:
+                follower(group.first_seq, group.events)
+            except Exception:
+                # Nobody who looks on may disturb the ones who speak.
+                _log.exception("a follower of project %s failed", self.project)
 
     def _speak(self, group: _OpenGroup) -> None:
         """Let replies and pushes go: what they depend on is durable."""

@@ -4,19 +4,14 @@ They follow the journal: an event counts once it is durable. The names are those
 PriorityMetrics. Labels that senders choose are held to a number of values, so that nobody can fill the memory.
 """
 
-import asyncio
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
-from tocsin.journal.base import Commit, Group, Journal
-from tocsin.journal.log import events_of
 
-__all__ = ["LATENCY_BUCKETS_S", "MeteredJournal", "Metrics"]
+__all__ = ["LATENCY_BUCKETS_S", "Metrics"]
 
 #: From 50 microseconds to an hour.
 LATENCY_BUCKETS_S = (
@@ -24,31 +19,6 @@ LATENCY_BUCKETS_S = (
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
 )
 _RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
-
-
-class MeteredJournal:
-    """A journal that tells a follower what has become durable, on the event loop."""
-
-    def __init__(self, inner: Journal, loop: asyncio.AbstractEventLoop) -> None:
-        self._inner = inner
-        self._loop = loop
-        self._follower: Callable[[list[Event]], None] | None = None
-        self.project, self.epoch = inner.project, inner.epoch
-        self.read, self.last_seq, self.last_at = inner.read, inner.last_seq, inner.last_at
-        self.pruned_seq, self.prune, self.harden = inner.pruned_seq, inner.prune, inner.harden
-        self.probe, self.announce, self.recover = inner.probe, inner.announce, inner.recover
-        self.tables, self.close = inner.tables, inner.close
-
-    def follow(self, follower: Callable[[list[Event]], None]) -> None:
-        """Tell a follower from now on."""
-        self._follower = follower
-
-    def append(self, group: Group) -> Commit:
-        """Make a group durable, and tell."""
-        commit = self._inner.append(group)
-        if self._follower is not None:
-            self._loop.call_soon_threadsafe(self._follower, events_of(group))
-        return commit
 
 
 class Metrics:

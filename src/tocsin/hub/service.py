@@ -15,7 +15,7 @@ from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.host import Host
-from tocsin.hub.metrics import MeteredJournal, Metrics
+from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
@@ -53,8 +53,7 @@ class Hub:
     async def open(cls, data: Path, policy: Policy, config: ServerConfig, *, project: str, store: str = "") -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory."""
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        inner = await asyncio.to_thread(_journal, data, policy, config, project, store)
-        journal = MeteredJournal(inner, asyncio.get_running_loop())
+        journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
             grants = await asyncio.to_thread(_grants, data, project, store)
@@ -65,7 +64,7 @@ class Hub:
         clock = Clock()
         authority = Authority(grants, project, clock.now, tokens_per_agent_max=config.tokens_per_agent_max)
         hub = cls(config, data, host, authority, reader)
-        journal.follow(lambda events: hub.metrics.fold(events, host.exchange.state))
+        host.follow(lambda _, events: hub.metrics.fold(events, host.exchange.state))
         hub._ensure_admin()
         return hub
 

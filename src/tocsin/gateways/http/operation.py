@@ -11,7 +11,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tocsin.core.commands import SYSTEM, Caller, Command, Reply, Tick
+from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.diagnosis import explain
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.gateways.http.identity import identify
@@ -90,7 +90,7 @@ class Call:
 
     async def durable(self) -> None:
         """Wait until all that the live state knows now is durable; refuse where it will never be."""
-        reply = await self.hub.host.submit(Tick(), SYSTEM)
+        reply = await self.hub.host.durable()
         if isinstance(reply, Problem):
             raise error_for(reply)
 
