@@ -5,6 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psycopg
@@ -118,6 +119,38 @@ def test_an_owner_that_lost_its_connection_and_nobody_else_goes_on(dsn: str) -> 
         await host.close()
 
     run(test())
+
+
+def test_a_connection_that_another_thread_waits_on_is_let_go_of_and_not_waited_for(dsn: str) -> None:
+    journal = PostgresJournal(dsn, "test")
+    journal.recover()  # from now on the next connection gets the number of the reader's socket
+    asked: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            journal.last_at()
+        except Exception as error:
+            asked.append(error)
+
+    with psycopg.connect(dsn) as blocker:
+        blocker.execute("LOCK TABLE tocsin.journal IN ACCESS EXCLUSIVE MODE")
+        reader = threading.Thread(target=ask, daemon=True)
+        reader.start()
+        with psycopg.connect(dsn, autocommit=True) as onlooker:
+            while (
+                onlooker.execute("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'relation'").fetchone()
+                is None
+            ):
+                pass
+        recovery = threading.Thread(target=journal.recover, daemon=True)
+        recovery.start()
+        reader.join(30)
+        assert [type(error) for error in asked] == [JournalUnavailable]
+        blocker.rollback()
+    recovery.join(30)
+    assert not recovery.is_alive()
+    assert journal.last_at() == 0
+    journal.close()
 
 
 def test_two_hubs_that_fight_over_a_project_never_both_commit(dsn: str) -> None:

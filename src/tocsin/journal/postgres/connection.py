@@ -1,7 +1,9 @@
 """Connections to PostgreSQL: which version, which settings, and what its exceptions mean to a journal."""
 
+import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -10,7 +12,7 @@ from psycopg import errors, sql
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
 from tocsin.journal.migrations import migrations, pending
 
-__all__ = ["Connection", "connect", "migrate", "translated"]
+__all__ = ["Connection", "connect", "hang_up", "migrate", "translated"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -33,6 +35,15 @@ def connect(dsn: str, purpose: str, synchronous_commit: str = "remote_apply") ->
             connection.close()
             raise
         return connection
+
+
+def hang_up(connection: Connection) -> None:
+    """End whatever another thread awaits of a connection.
+
+    Closing it under that thread would free its socket's number for the next connection, on which it would wait forever.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def migrate(connection: Connection, upto: int | None = None) -> int:

@@ -23,7 +23,7 @@ from tocsin.journal.errors import (
     OwnershipLost,
     ProjectBusy,
 )
-from tocsin.journal.postgres.connection import Connection, connect, migrate, translated
+from tocsin.journal.postgres.connection import Connection, connect, hang_up, migrate, translated
 from tocsin.journal.postgres.copies import commit_of
 from tocsin.journal.postgres.tables import PostgresTables
 from tocsin.journal.tables import Tables
@@ -186,8 +186,10 @@ class PostgresJournal:
     def recover(self) -> None:
         """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
         self._writer.close()
-        self._reader.close()
-        self._reader = self._connect("reader")
+        hang_up(self._reader)
+        with self._reading:
+            self._reader.close()
+            self._reader = self._connect("reader")
         self._check_epoch()
         self._writer = self._connect("writer")
         self._writer.add_notice_handler(self._notice)
