@@ -53,6 +53,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fresh_timeout_s: Seconds
     #: Different values of one metric's label; what comes after them counts as `other`.
     label_values_max: Count
+    #: Messages that telemetry remembers at a time, to hang later spans on; beyond that the oldest is forgotten.
+    telemetry_messages_max: Count
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

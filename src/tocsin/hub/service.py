@@ -17,6 +17,7 @@ from tocsin.hub.config import ServerConfig
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
+from tocsin.hub.telemetry import Telemetry, configured
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
 
@@ -48,6 +49,7 @@ class Hub:
         #: Where the first admin token was put, if this start made it.
         self.first_token: Path | None = None
         self._clock = Clock()
+        self._telemetry: Telemetry | None = None
 
     @classmethod
     async def open(cls, data: Path, policy: Policy, config: ServerConfig, *, project: str, store: str = "") -> "Hub":
@@ -65,6 +67,7 @@ class Hub:
         authority = Authority(grants, project, clock.now, tokens_per_agent_max=config.tokens_per_agent_max)
         hub = cls(config, data, host, authority, reader)
         host.follow(lambda _, events: hub.metrics.fold(events, host.exchange.state))
+        hub._observe(configured(project, messages_max=config.telemetry_messages_max))
         hub._ensure_admin()
         return hub
 
@@ -78,6 +81,13 @@ class Hub:
         await self.host.close()
         await self.reader.close()
         self.authority.close()
+        if self._telemetry is not None:
+            await asyncio.to_thread(self._telemetry.close)
+
+    def _observe(self, telemetry: Telemetry | None) -> None:
+        self._telemetry = telemetry
+        if telemetry is not None:
+            self.host.follow(telemetry.follow)
 
     def _ensure_admin(self) -> None:
         if not self.authority.has_admin():

@@ -12,6 +12,7 @@ from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view
+from tocsin.gateways.traces import carry
 
 __all__ = ["OPERATIONS"]
 
@@ -65,7 +66,8 @@ def _send_view(reply: cmd.Reply) -> SendView:
 async def send(call: Call) -> SendView:
     """Send one envelope."""
     limit = call.hub.host.exchange.state.policy.limits.message_bytes_max
-    view = _send_view(await call.submit(cmd.Send(parse_envelope(call.raw, limit))))
+    envelope = carry(parse_envelope(call.raw, limit), call.headers)
+    view = _send_view(await call.submit(cmd.Send(envelope)))
     if view.failed:
         call.status = 207
     return view
@@ -83,7 +85,7 @@ async def send_batch(call: Call) -> list[SendView]:
 
     async def one(item: msgspec.Raw) -> SendView:
         try:
-            envelope = parse_envelope(bytes(item), limits.message_bytes_max)
+            envelope = carry(parse_envelope(bytes(item), limits.message_bytes_max), call.headers)
         except TocsinError as error:
             return _send_view(error.problem)
         return _send_view(await call.hub.host.submit(cmd.Send(envelope), call.caller))

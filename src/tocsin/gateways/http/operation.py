@@ -53,6 +53,7 @@ class Call:
         self.gateway = gateway
         self.hub = gateway.hub
         self.path: dict[str, str] = request.path_params
+        self.headers = request.headers
         self._grant = grant
         #: The body as it came, and as the operation wants it.
         self.raw = b""

@@ -1,0 +1,272 @@
+"""Telemetry: spans and metrics by OpenTelemetry's messaging conventions, where an exporter is configured.
+
+It follows the journal like the metrics do: a span is about what is durable. A message's spans are children of its send,
+and the send is a child of whatever its sender was doing when the envelope's metadata carries a `traceparent`; that
+travels on to the recipient as it came. OpenTelemetry's own environment variables configure it
+(`OTEL_EXPORTER_OTLP_ENDPOINT` and its like); without them nothing of it is loaded. Exporting happens on threads of its
+own and drops what it cannot get rid of: the bus never waits for it.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.events import Event
+from tocsin.core.priority import Priority, liminal_name
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+__all__ = ["Telemetry", "configured", "is_configured"]
+
+_log = logging.getLogger(__name__)
+
+_SCOPE = "tocsin"
+_ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+_FLUSH_MS = 2000
+
+
+class _Metadata(msgspec.Struct):
+    """What telemetry looks for in an envelope's metadata."""
+
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+class _Open(msgspec.Struct):
+    """A message that more will be heard of."""
+
+    #: Its send, as the parent of what follows.
+    context: Any
+    attributes: dict[str, Any]
+    offered_at: int = 0
+    delivered_at: int = 0
+
+
+class Telemetry:
+    """Tells an OpenTelemetry SDK what becomes of the messages of one project."""
+
+    def __init__(self, tracers: "TracerProvider", meters: "MeterProvider", project: str, *, messages_max: int) -> None:
+        self._providers = (tracers, meters)
+        self._tracer = tracers.get_tracer(_SCOPE)
+        self._project = project
+        self._messages_max = messages_max
+        self._open: dict[int, _Open] = {}
+        self._broadcasts: dict[str, bytes] = {}
+        meter = meters.get_meter(_SCOPE)
+        self._sent = meter.create_counter("messaging.client.sent.messages", "{message}", "Messages sent.")
+        self._consumed = meter.create_counter(
+            "messaging.client.consumed.messages", "{message}", "Messages that reached their recipient."
+        )
+        self._operation = meter.create_histogram(
+            "messaging.client.operation.duration", "s", "From decided to durable, and from offer to receipt."
+        )
+        self._process = meter.create_histogram("messaging.process.duration", "s", "From receipt to processed.")
+
+    def follow(self, first_seq: int, events: list[Event]) -> None:
+        """Tell what a group of events, durable now, means."""
+        now = time.time_ns() // 1000
+        self._broadcasts.clear()
+        for seq, event in enumerate(events, first_seq):
+            self._tell(seq, event, now)
+
+    def close(self) -> None:
+        """Hand over what is not exported yet, as far as that goes quickly."""
+        for provider in self._providers:
+            for step in ("force_flush", "shutdown"):
+                method = getattr(provider, step, None)
+                if method is not None:
+                    try:
+                        method(_FLUSH_MS) if step == "force_flush" else method()
+                    except Exception:
+                        _log.warning("telemetry could not be handed over", exc_info=True)
+
+    def _tell(self, seq: int, event: Event, now: int) -> None:
+        match event:
+            case ev.BroadcastAccepted():
+                self._broadcasts[event.broadcast] = event.metadata
+            case ev.MessageAccepted():
+                self._accepted(seq, event, max(now, event.at))
+            case ev.SendRefused():
+                self._refused(event, max(now, event.at))
+            case ev.MessageOffered():
+                if (message := self._open.get(event.message)) is not None:
+                    message.offered_at = event.at
+            case ev.MessageDelivered():
+                self._delivered(event)
+            case ev.MessageProcessed():
+                self._processed(event)
+            case ev.MessageAcknowledged():
+                self._settled(event.message, event.at, "ack")
+            case ev.MessageRejected():
+                self._settled(event.message, event.at, "nack", event.code or "rejected")
+            case ev.MessageExpired():
+                self._settled(event.message, event.at, "expire", event.reason, last=True)
+            case ev.MessageRecalled():
+                self._settled(event.message, event.at, "recall", last=True)
+            case ev.MessageDied():
+                self._settled(event.message, event.at, "dead_letter", event.code, last=True)
+
+    def _accepted(self, seq: int, event: ev.MessageAccepted, now: int) -> None:
+        metadata = event.metadata or self._broadcasts.get(event.broadcast or "", b"")
+        attributes: dict[str, Any] = {
+            "messaging.system": "tocsin",
+            "messaging.destination.name": event.recipient,
+            "messaging.message.id": event.message_id,
+            "messaging.message.body.size": len(event.payload),
+            "messaging.client.id": event.sender,
+            "tocsin.project": self._project,
+            "tocsin.message.type": event.message_type,
+            "tocsin.message.priority": liminal_name(Priority(event.priority)),
+            "tocsin.publish_path": event.publish_path,
+        }
+        if event.correlation_id is not None:
+            attributes["messaging.message.conversation_id"] = event.correlation_id
+        context = self._span("send", "send", attributes, _parent(metadata), event.at, now)
+        if len(self._open) >= self._messages_max:
+            # The oldest goes: it is the one least likely to be heard of again.
+            del self._open[next(iter(self._open))]
+        self._open[seq] = _Open(context, attributes)
+        labels = _labels("send", "send", attributes)
+        self._sent.add(1, labels)
+        self._operation.record((now - event.at) / 1_000_000, labels)
+
+    def _refused(self, event: ev.SendRefused, now: int) -> None:
+        attributes: dict[str, Any] = {
+            "messaging.system": "tocsin",
+            "messaging.destination.name": event.recipient,
+            "messaging.message.id": event.message_id,
+            "messaging.client.id": event.sender,
+            "tocsin.project": self._project,
+            "tocsin.message.type": event.message_type,
+            "tocsin.message.priority": liminal_name(Priority(event.requested)),
+        }
+        self._span("send", "send", attributes, None, event.at, now, event.code)
+        self._sent.add(1, _labels("send", "send", attributes, event.code))
+
+    def _delivered(self, event: ev.MessageDelivered) -> None:
+        message = self._open.get(event.message)
+        if message is None:
+            return
+        message.delivered_at = event.at
+        start = message.offered_at or event.at
+        self._span("receive", "receive", message.attributes, message.context, start, event.at)
+        labels = _labels("receive", "receive", message.attributes)
+        self._consumed.add(1, labels)
+        self._operation.record((event.at - start) / 1_000_000, labels)
+
+    def _processed(self, event: ev.MessageProcessed) -> None:
+        message = self._open.pop(event.message, None)
+        if message is None:
+            return
+        start = message.delivered_at or event.at
+        self._span("process", "process", message.attributes, message.context, start, event.at)
+        self._process.record((event.at - start) / 1_000_000, _labels("process", "process", message.attributes))
+
+    def _settled(self, seq: int, at: int, name: str, error: str = "", *, last: bool = False) -> None:
+        message = self._open.pop(seq, None) if last else self._open.get(seq)
+        if message is not None:
+            self._span(name, "settle", message.attributes, message.context, at, at, error)
+
+    def _span(
+        self,
+        name: str,
+        kind: str,
+        attributes: dict[str, Any],
+        parent: "Context | None",
+        start: int,
+        end: int,
+        error: str = "",
+    ) -> "Context":
+        from opentelemetry import trace
+
+        own = {**attributes, "messaging.operation.name": name, "messaging.operation.type": kind}
+        if error:
+            own["error.type"] = error
+        span = self._tracer.start_span(
+            f"{name} {attributes['messaging.destination.name']}",
+            context=parent,
+            kind=_kind(kind),
+            attributes=own,
+            start_time=start * 1000,
+        )
+        if error:
+            span.set_status(trace.Status(trace.StatusCode.ERROR, error))
+        span.end(end * 1000)
+        return trace.set_span_in_context(span)
+
+
+def _kind(operation: str) -> Any:
+    from opentelemetry.trace import SpanKind
+
+    return {"send": SpanKind.PRODUCER, "process": SpanKind.CONSUMER}.get(operation, SpanKind.CLIENT)
+
+
+def _labels(name: str, kind: str, attributes: dict[str, Any], error: str = "") -> dict[str, Any]:
+    """Return a metric's attributes: only those that senders cannot make up values for."""
+    labels = {
+        "messaging.system": "tocsin",
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+        "tocsin.project": attributes["tocsin.project"],
+        "tocsin.message.priority": attributes["tocsin.message.priority"],
+    }
+    return labels | {"error.type": error} if error else labels
+
+
+def _parent(metadata: bytes) -> "Context | None":
+    """Return what the sender was doing, as far as it says."""
+    if b"traceparent" not in metadata:
+        return None
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    try:
+        known = _METADATA.decode(metadata)
+    except msgspec.DecodeError:
+        return None
+    carrier = {name: value for name in ("traceparent", "tracestate") if (value := getattr(known, name)) is not None}
+    return TraceContextTextMapPropagator().extract(carrier)
+
+
+def is_configured(environment: Mapping[str, str]) -> bool:
+    """Tell whether OpenTelemetry's own variables ask for an exporter."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    return any(environment.get(name) for name in _ENDPOINTS)
+
+
+def configured(project: str, *, messages_max: int) -> Telemetry | None:
+    """Make what the environment asks for, or nothing where it asks for nothing."""
+    if not is_configured(os.environ):
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        _log.warning("an OpenTelemetry exporter is configured and %s is missing: install tocsin[otel]", error.name)
+        return None
+    named = "OTEL_SERVICE_NAME" in os.environ or "service.name" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    resource = Resource.create({} if named else {"service.name": "tocsin"})
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    meters = MeterProvider(metric_readers=[PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+    return Telemetry(tracers, meters, project, messages_max=messages_max)
