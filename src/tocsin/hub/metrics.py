@@ -4,12 +4,16 @@ They follow the journal: an event counts once it is durable. The names are those
 PriorityMetrics. Labels that senders choose are held to a number of values, so that nobody can fill the memory.
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
+from tocsin.hub.tally import Counts, Latencies
 
 __all__ = ["LATENCY_BUCKETS_S", "Metrics"]
 
@@ -18,6 +22,8 @@ LATENCY_BUCKETS_S = (
     *(50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
 )
+_NAMES = tuple(map(liminal_name, Priority))
+Fold = Callable[[Any, ProjectState], None]
 _RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
 
 
@@ -32,38 +38,55 @@ class Metrics:
         def counter(name: str, what: str, *labels: str) -> Counter:
             return Counter(name, what, labels, registry=registry)
 
-        def histogram(name: str, what: str, *labels: str) -> Histogram:
-            return Histogram(name, what, labels, buckets=LATENCY_BUCKETS_S, registry=registry)
+        def latencies(name: str, what: str, *labels: str) -> Latencies:
+            return Latencies(registry, name, what, *labels, bounds_s=LATENCY_BUCKETS_S)
 
         self.signal_expired = counter("signal_expired", "Messages that ended unread.", "signal_type", "reason")
         self.signal_recalled = counter("signal_recalled", "Recalls by what became of them.", "outcome")
-        self.recipient_state = counter("recipient_state", "Accepted sends by the recipient's state.", "state")
+        self.recipient_state = Counts(registry, "recipient_state", "Accepted sends by the recipient's state.", "state")
         self.unknown_recipient = counter(
             "unknown_recipient_rejection", "Sends to agents that are not there.", "signal_type", "sender"
         )
-        self.time_to_drain = histogram(
+        self.time_to_drain = latencies(
             "signal_time_to_drain_seconds", "From enqueued to offered.", "signal_type", "path"
         )
-        self.messages_sent = counter("messages_sent", "Messages accepted.", "priority")
-        self.messages_delivered = counter("messages_delivered", "Messages whose recipient has them.", "priority")
+        self.messages_sent = Counts(registry, "messages_sent", "Messages accepted.", "priority")
+        self.messages_delivered = Counts(
+            registry, "messages_delivered", "Messages whose recipient has them.", "priority"
+        )
         self.queue_depth = Gauge("queue_depth", "Messages that wait.", ["priority"], registry=registry)
-        self.delivery_latency = histogram("delivery_latency", "From enqueued to offered, seconds.", "priority")
+        self.delivery_latency = latencies("delivery_latency", "From enqueued to offered, seconds.", "priority")
         self.priority_boosts = counter("priority_boosts", "Times that waiting raised a message.")
         self.priority_violations = counter("priority_violations", "Priorities lowered or refused.", "rule")
         self.rate_limit_hits = counter("rate_limit_hits", "Sends over a rate or quota.", "code")
         self.gaming_detections = counter("gaming_detections", "Agents found to inflate their priorities.")
         self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
-        self.requests = counter("http_requests", "Requests by operation and status.", "operation", "status")
-        self.request_seconds = histogram("http_request_seconds", "Time to answer a request.", "operation")
+        self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
+        self.request_seconds = latencies("http_request_seconds", "Time to answer a request.", "operation")
         #: Events counted so far, by kind.
         self.totals: dict[str, int] = {}
+        self._folds: dict[type, Fold] = {
+            ev.MessageAccepted: self._accepted,
+            ev.MessageOffered: self._offered,
+            ev.MessageDelivered: self._delivered,
+            ev.MessageExpired: self._expired,
+            ev.MessageRecalled: lambda event, state: self.signal_recalled.labels("recalled").inc(),
+            ev.RecallRefused: lambda event, state: self.signal_recalled.labels(event.outcome).inc(),
+            ev.MessageBoosted: lambda event, state: self.priority_boosts.inc(),
+            ev.GamingDetected: lambda event, state: self.gaming_detections.inc(),
+            ev.MessageDied: lambda event, state: self.dead_letters.labels(event.reason).inc(),
+            ev.SendRefused: self._refused,
+        }
 
     def fold(self, events: list[Event], state: ProjectState) -> None:
         """Count what has happened."""
+        folds, totals = self._folds, self.totals
         for event in events:
-            kind = type(event).__name__
-            self.totals[kind] = self.totals.get(kind, 0) + 1
-            self._count(event, state)
+            kind = type(event)
+            totals[kind.__name__] = totals.get(kind.__name__, 0) + 1
+            fold = folds.get(kind)
+            if fold is not None:
+                fold(event, state)
 
     def expose(self, state: ProjectState) -> bytes:
         """Write everything down."""
@@ -72,41 +95,29 @@ class Metrics:
             for level, depth in enumerate(agent.mailbox.depths()):
                 depths[level] += depth
         for level, depth in enumerate(depths):
-            self.queue_depth.labels(liminal_name(Priority(level))).set(depth)
+            self.queue_depth.labels(_NAMES[level]).set(depth)
         return generate_latest(self._registry)
 
-    def _count(self, event: Event, state: ProjectState) -> None:
-        match event:
-            case ev.MessageAccepted():
-                self.messages_sent.labels(liminal_name(Priority(event.priority))).inc()
-                self.recipient_state.labels(event.recipient_state).inc()
-                if event.rule in ("role_cap", "gaming"):
-                    self.priority_violations.labels(event.rule).inc()
-            case ev.MessageOffered():
-                waited_s = event.waited_us / 1_000_000
-                self.delivery_latency.labels(liminal_name(Priority(event.level))).observe(waited_s)
-                path = "push" if event.pushed else "drain"
-                self.time_to_drain.labels(self._type_of(event.message, state), path).observe(waited_s)
-            case ev.MessageDelivered():
-                message = state.messages.get(event.message)
-                if message is not None:
-                    self.messages_delivered.labels(liminal_name(Priority(message.priority))).inc()
-            case ev.MessageExpired():
-                self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
-            case ev.MessageRecalled():
-                self.signal_recalled.labels("recalled").inc()
-            case ev.RecallRefused():
-                self.signal_recalled.labels(event.outcome).inc()
-            case ev.MessageBoosted():
-                self.priority_boosts.inc()
-            case ev.GamingDetected():
-                self.gaming_detections.inc()
-            case ev.MessageDied():
-                self.dead_letters.labels(event.reason).inc()
-            case ev.SendRefused():
-                self._count_refusal(event)
+    def _accepted(self, event: ev.MessageAccepted, state: ProjectState) -> None:
+        self.messages_sent.add(_NAMES[event.priority])
+        self.recipient_state.add(event.recipient_state)
+        if event.rule in ("role_cap", "gaming"):
+            self.priority_violations.labels(event.rule).inc()
 
-    def _count_refusal(self, event: ev.SendRefused) -> None:
+    def _offered(self, event: ev.MessageOffered, state: ProjectState) -> None:
+        waited_s = event.waited_us / 1_000_000
+        self.delivery_latency.add(waited_s, _NAMES[event.level])
+        self.time_to_drain.add(waited_s, self._type_of(event.message, state), "push" if event.pushed else "drain")
+
+    def _delivered(self, event: ev.MessageDelivered, state: ProjectState) -> None:
+        message = state.messages.get(event.message)
+        if message is not None:
+            self.messages_delivered.add(_NAMES[message.priority])
+
+    def _expired(self, event: ev.MessageExpired, state: ProjectState) -> None:
+        self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
+
+    def _refused(self, event: ev.SendRefused, state: ProjectState) -> None:
         if event.code == "E_ROUTING_001":
             sender = self._bounded("sender", event.sender)
             self.unknown_recipient.labels(self._bounded("signal_type", event.message_type), sender).inc()

@@ -146,8 +146,8 @@ class Operation(msgspec.Struct, frozen=True):
             response = unhandled(500, "the hub failed to answer; its log says why")
         took_s = time.perf_counter() - started
         metrics = gateway.hub.metrics
-        metrics.requests.labels(self.name, str(response.status_code)).inc()
-        metrics.request_seconds.labels(self.name).observe(took_s)
+        metrics.requests.add(self.name, str(response.status_code))
+        metrics.request_seconds.add(took_s, self.name)
         fields = {
             "operation": self.name,
             "status": response.status_code,

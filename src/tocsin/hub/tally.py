@@ -1,0 +1,89 @@
+"""Counts and latencies that cost next to nothing to keep, and become Prometheus's when somebody looks.
+
+The client library takes a lock and looks labels up for every observation: three of them cost more than deciding the
+message that they are about. Here the event loop alone counts, in plain numbers; a scrape, on the same loop, writes them
+down.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+__all__ = ["Counts", "Latencies"]
+
+Labels = tuple[str, ...]
+
+
+class Counts(Collector):
+    """A counter with labels."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, what: str, *labels: str) -> None:
+        self._name, self._what, self._labels = name, what, labels
+        self._counts: dict[Labels, int] = {}
+        registry.register(self)
+
+    def add(self, *labels: str) -> None:
+        """Count one."""
+        counts = self._counts
+        counts[labels] = counts.get(labels, 0) + 1
+
+    def describe(self) -> Iterable[CounterMetricFamily]:
+        """Name it, so that no other can have the name."""
+        yield CounterMetricFamily(self._name, self._what, labels=self._labels)
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        """Write the counts down."""
+        family = CounterMetricFamily(self._name, self._what, labels=self._labels)
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count)
+        yield family
+
+
+class _Row:
+    """The latencies of one set of labels."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.total_s = 0.0
+
+
+class Latencies(Collector):
+    """A histogram with labels."""
+
+    def __init__(
+        self, registry: CollectorRegistry, name: str, what: str, *labels: str, bounds_s: Sequence[float]
+    ) -> None:
+        self._name, self._what, self._labels = name, what, labels
+        self._bounds_s = tuple(bounds_s)
+        self._rows: dict[Labels, _Row] = {}
+        registry.register(self)
+
+    def add(self, seconds: float, *labels: str) -> None:
+        """Count one latency; one that is just as long as a bucket's bound is in it."""
+        row = self._rows.get(labels)
+        if row is None:
+            row = self._rows[labels] = _Row(len(self._bounds_s) + 1)
+        row.counts[bisect_left(self._bounds_s, seconds)] += 1
+        row.total_s += seconds
+
+    def describe(self) -> Iterable[HistogramMetricFamily]:
+        """Name it, so that no other can have the name."""
+        yield HistogramMetricFamily(self._name, self._what, labels=self._labels)
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        """Write the histogram down."""
+        family = HistogramMetricFamily(self._name, self._what, labels=self._labels)
+        names = [*map(floatToGoString, self._bounds_s), "+Inf"]
+        for labels, row in self._rows.items():
+            below, buckets = 0, []
+            for name, count in zip(names, row.counts, strict=True):
+                below += count
+                buckets.append((name, below))
+            family.add_metric(labels, buckets, row.total_s)
+        yield family
