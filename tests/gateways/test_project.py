@@ -128,3 +128,13 @@ def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:
         assert 'unknown_recipient_rejection_total{sender="ada",signal_type="other"} 2.0' in text
 
     with_team(tmp_path, test, label_values_max=2)
+
+
+def test_a_question_about_the_past_does_not_wait_for_the_tables_usual_interval(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for number in range(3):
+            await team.post("ada", "/v1/messages", envelope(number))
+            found = await team.get("ada", f"/v1/messages/msg_{number}_x")
+            assert found.status_code == 200, found.text
+
+    with_team(tmp_path, test, policy="storage: {projection_interval_s: 3600, projection_events_max: 1000000}")

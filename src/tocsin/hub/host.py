@@ -170,6 +170,16 @@ class Host:
             self._await_commit(future, Done())
         return future
 
+    def hurry(self) -> None:
+        """Bring the tables up to date now, or with the next commit: somebody waits for them."""
+        if self.condition is not Condition.SERVING:
+            return
+        self._projection_due = True
+        quiet = self._committing is None and not self._group.events
+        if quiet and self._keeper.idle and self._exchange.state.seq > self._keeper.projected_seq:
+            self._projection_due = False
+            self._keeper.hand(self._exchange.capture(), self.storage)
+
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tell a follower of every group once it is durable and spoken; what is returned ends that.
 
@@ -370,14 +380,9 @@ class Host:
         self._projection = self._loop.call_later(self.storage.projection_interval_s, self._projection_time)
 
     def _projection_time(self) -> None:
-        if self.condition is not Condition.SERVING:
-            return
-        self._projection_due = True
-        quiet = self._committing is None and not self._group.events
-        if quiet and self._keeper.idle and self._exchange.state.seq > self._keeper.projected_seq:
-            self._projection_due = False
-            self._keeper.hand(self._exchange.capture(), self.storage)
-        self._schedule_projection()
+        if self.condition is Condition.SERVING:
+            self.hurry()
+            self._schedule_projection()
 
     def _is_projection_due(self) -> bool:
         if not self._keeper.idle or not self._exchange.state.has_policy:

@@ -1,7 +1,7 @@
 """Reading history: the tables, on a thread and a connection of their own, so that no question holds up a decision.
 
 The tables follow the journal at some distance. A fresh answer waits until they have what was durable when the question
-came, up to a limit; after that the caller is told to try again rather than told something old.
+came, and hurries them; after a time limit the caller is told to try again rather than told something old.
 """
 
 import asyncio
@@ -18,14 +18,15 @@ __all__ = ["Reader"]
 
 Answer = TypeVar("Answer")
 #: Between two looks at how far the tables are, seconds.
-_LOOK_S = 0.01
+_LOOK_S = 0.002
 
 
 class Reader:
     """Asks the tables of one project."""
 
-    def __init__(self, journal: Journal, tables: Tables, timeout_s: float) -> None:
+    def __init__(self, journal: Journal, tables: Tables, timeout_s: float, hurry: Callable[[], None]) -> None:
         self._journal = journal
+        self._hurry = hurry
         self._tables = tables
         self._timeout_s = timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
@@ -48,6 +49,7 @@ class Reader:
         try:
             async with asyncio.timeout(self._timeout_s):
                 while (await self._worker.run(self._tables.standing)).seq < seq:
+                    self._hurry()
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             detail = "the history has not caught up yet: ask again, or with fresh=false"

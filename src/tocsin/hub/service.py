@@ -59,7 +59,7 @@ class Hub:
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
             grants = await asyncio.to_thread(_grants, data, project, store)
-            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s)
+            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.hurry)
         except BaseException:
             await host.close()
             raise
