@@ -14,6 +14,7 @@ from tocsin.core.commands import (
     Command,
     Confirm,
     Drain,
+    GrantCredit,
     Heartbeat,
     MarkProcessed,
     OpenSession,
@@ -182,7 +183,10 @@ class Team:
 
     def _beat(self, exchange: Exchange) -> tuple[Command, Caller] | None:
         found = self._session(exchange)
-        return None if found is None else (Heartbeat(found[0]), found[1])
+        if found is None:
+            return None
+        beat = self._random.random() < 0.7
+        return (Heartbeat(found[0]) if beat else GrantCredit(found[0], self._random.choice((0, 4, 32)))), found[1]
 
     def _close(self, exchange: Exchange) -> tuple[Command, Caller] | None:
         found = self._session(exchange)

@@ -142,6 +142,47 @@ def test_a_session_that_cannot_be(team: Team, command: cmd.OpenSession, code: st
     assert (problem.code, problem.field) == (code, field)
 
 
+def test_a_paused_session_is_offered_nothing_until_it_takes_more(team: Team) -> None:
+    session = team.attach("impl_001", window=2)
+    assert team.ask(cmd.GrantCredit(session, 0), "impl_001", cmd.SessionReady).window == 0
+    sent = [team.send("impl_002", "impl_001").signal_id for _ in range(4)]
+    assert [team.message(name).state for name in sent] == ["queued"] * 4
+    team.ask(cmd.GrantCredit(session, 3), "impl_001", cmd.SessionReady)
+    assert [team.message(name).state for name in sent] == ["offered"] * 3 + ["queued"]
+    assert [event.window for event in team.happened(ev.SessionWindowChanged)] == [0, 3]
+    team.check_replay()
+
+
+def test_a_smaller_window_leaves_what_is_on_its_way(team: Team) -> None:
+    session = team.attach("impl_001", window=3)
+    sent = [team.send("impl_002", "impl_001").signal_id for _ in range(5)]
+    team.ask(cmd.GrantCredit(session, 1), "impl_001", cmd.SessionReady)
+    assert [found.signal_id for found in team.exchange.in_flight(session)] == sent[:3]
+    team.confirm("impl_001", sent[0], sent[1])
+    assert [found.signal_id for found in team.exchange.in_flight(session)] == sent[2:3], "no room yet"
+    team.confirm("impl_001", sent[2])
+    assert [found.signal_id for found in team.exchange.in_flight(session)] == sent[3:4]
+    team.check_replay()
+
+
+def test_the_same_window_again_is_no_event(team: Team) -> None:
+    session = team.attach("impl_001", window=3)
+    team.ask(cmd.GrantCredit(session, 3), "impl_001", cmd.SessionReady)
+    assert not team.happened(ev.SessionWindowChanged)
+
+
+@pytest.mark.parametrize("window", [-1, 1025, 2**70])
+def test_a_window_that_cannot_be(team: Team, window: int) -> None:
+    session = team.attach("impl_001")
+    problem = team.refused(cmd.GrantCredit(session, window), "impl_001")
+    assert (problem.code, problem.field, problem.expected) == ("E_VALIDATION_004", "$.window", "0 to 1024")
+
+
+def test_only_its_own_session_is_changed(team: Team) -> None:
+    session = team.attach("impl_001")
+    assert team.refused(cmd.GrantCredit(session, 0), "impl_002").code == "E_STATE_003"
+
+
 def test_an_agent_has_sixteen_sessions_at_most(team: Team) -> None:
     for _ in range(16):
         team.attach("impl_001")

@@ -177,6 +177,14 @@ class World:
             if self.rng.random() < 0.8:
                 self.ask(cmd.Heartbeat(name), caller)
 
+    def credit(self) -> None:
+        """Let a session take more at a time, or less, or nothing for now."""
+        sessions = list(self.exchange.state.sessions.values())
+        if sessions:
+            session = self.rng.choice(sessions)
+            window = self.rng.choice((0, 1, 2, 8, 8, 100_000))
+            self.ask(cmd.GrantCredit(session.session, window), self.callers[session.agent])
+
     def detach(self) -> None:
         """Close a session, in order or by vanishing."""
         sessions = list(self.exchange.state.sessions.values())
@@ -418,6 +426,7 @@ class World:
                     self.ask(cmd.OpenSession("piggyback", 1000), caller)
                 session = next(iter(state.agents[name].sessions), None)
                 if session is not None:
+                    self.ask(cmd.GrantCredit(session, 1000), caller)
                     self.ask(cmd.Drain(session, 500), caller)
                 here = [m for m in state.messages.values() if m.recipient == name]
                 arrived = tuple(m.message_id for m in here if m.state is State.OFFERED)
@@ -479,6 +488,7 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.beat, 6),
     (World.attach, 6),
     (World.detach, 2),
+    (World.credit, 2),
     (World.recall, 4),
     (World.redrive, 2),
     (World.join, 1.5),

@@ -79,6 +79,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
+    ev.SessionWindowChanged: registry.apply_window,
 }
 
 Decide = Callable[[Turn, Any], Reply]
@@ -89,6 +90,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.RetireAgent: registry.decide_retire,
     cmd.OpenSession: registry.decide_open,
     cmd.Heartbeat: registry.decide_heartbeat,
+    cmd.GrantCredit: registry.decide_credit,
     cmd.CloseSession: registry.decide_close,
     cmd.Send: sending.decide_send,
     cmd.Drain: drain.decide_drain,
@@ -144,3 +146,8 @@ class Exchange:
         state = self.state
         offers = [event for event in events if type(event) is ev.MessageOffered]
         return [delivery.delivery_of(state, state.message(event.message)) for event in offers]
+
+    def in_flight(self, session: str) -> list[cmd.Delivery]:
+        """Return what a session was offered and has not confirmed, oldest offer first."""
+        state = self.state
+        return [delivery.delivery_of(state, state.message(seq)) for seq in state.session(session).in_flight]

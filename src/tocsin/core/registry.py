@@ -10,6 +10,7 @@ from tocsin.core.commands import (
     SYSTEM,
     CloseSession,
     Done,
+    GrantCredit,
     Heartbeat,
     OpenSession,
     RegisterAgent,
@@ -34,7 +35,9 @@ __all__ = [
     "apply_registered",
     "apply_retired",
     "apply_stale",
+    "apply_window",
     "decide_close",
+    "decide_credit",
     "decide_heartbeat",
     "decide_open",
     "decide_register",
@@ -132,14 +135,7 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
     if window is None:
         asks = command.kind == "piggyback"
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
-    if not 1 <= window <= limits.window_max:
-        raise refusal(
-            "E_VALIDATION_004",
-            f"a window of {window} is not possible",
-            field="$.window",
-            found=str(window),
-            expected=f"1 to {limits.window_max}",
-        )
+    _check_window(turn, window, 1)
     if len(me.sessions) >= limits.sessions_per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
     session = turn.ids.fresh("ses", turn.now)
@@ -157,6 +153,29 @@ def decide_heartbeat(turn: Turn, command: Heartbeat) -> Done:
     touch(turn, my_session(turn, command.session))
     pump(turn, me)
     return Done()
+
+
+def decide_credit(turn: Turn, command: GrantCredit) -> SessionReady:
+    """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
+    me, session = turn.me(), my_session(turn, command.session)
+    _check_window(turn, command.window, 0)
+    touch(turn, session)
+    if session.window != command.window:
+        turn.emit(ev.SessionWindowChanged(turn.now, session.session, command.window))
+    pump(turn, me)
+    return SessionReady(session.session, session.window)
+
+
+def _check_window(turn: Turn, window: int, least: int) -> None:
+    most = turn.policy.limits.window_max
+    if not least <= window <= most:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"a window of {window} is not possible",
+            field="$.window",
+            found=str(window),
+            expected=f"{least} to {most}",
+        )
 
 
 def decide_close(turn: Turn, command: CloseSession) -> Done:
@@ -266,6 +285,11 @@ def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
     session = state.session(event.session)
     session.stale = True
     arm_session(state, session)
+
+
+def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:
+    """Change its window."""
+    state.session(event.session).window = event.window
 
 
 def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:

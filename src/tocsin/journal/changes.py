@@ -223,7 +223,7 @@ class ObservedExchange(Exchange):
             if isinstance(event, ev.SessionOpened):
                 known[event.session] = seq
                 touched[event.session] = None
-            elif isinstance(event, ev.SessionHeartbeat | ev.SessionWentStale):
+            elif isinstance(event, ev.SessionHeartbeat | ev.SessionWentStale | ev.SessionWindowChanged):
                 touched[event.session] = None
             elif isinstance(event, ev.SessionClosed):
                 closed.append((self._notes.sessions[seq], known.pop(event.session), event.at))

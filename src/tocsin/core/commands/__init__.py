@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tocsin.core.commands.agents import (
     CloseSession,
+    GrantCredit,
     Heartbeat,
     OpenSession,
     RegisterAgent,
@@ -55,6 +56,7 @@ __all__ = [
     "Done",
     "Drain",
     "Drained",
+    "GrantCredit",
     "Heartbeat",
     "MarkProcessed",
     "OpenSession",
@@ -82,6 +84,7 @@ Command: TypeAlias = (
     | RetireAgent
     | OpenSession
     | Heartbeat
+    | GrantCredit
     | CloseSession
     | Send
     | Drain

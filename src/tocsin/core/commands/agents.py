@@ -6,6 +6,7 @@ from tocsin.core.commands.base import CommandBase
 
 __all__ = [
     "CloseSession",
+    "GrantCredit",
     "Heartbeat",
     "OpenSession",
     "RegisterAgent",
@@ -45,6 +46,13 @@ class Heartbeat(CommandBase, frozen=True):
     """Show that a session lives."""
 
     session: str
+
+
+class GrantCredit(CommandBase, frozen=True):
+    """Change how many offers without receipt a session takes at a time; 0 pauses it."""
+
+    session: str
+    window: int
 
 
 class CloseSession(CommandBase, frozen=True):

@@ -19,6 +19,7 @@ from tocsin.core.events.agents import (
     SessionHeartbeat,
     SessionOpened,
     SessionWentStale,
+    SessionWindowChanged,
 )
 from tocsin.core.events.base import EventBase
 from tocsin.core.events.messages import (
@@ -77,6 +78,7 @@ __all__ = [
     "SessionHeartbeat",
     "SessionOpened",
     "SessionWentStale",
+    "SessionWindowChanged",
     "decode_events",
     "encode_events",
 ]
@@ -110,6 +112,7 @@ Event: TypeAlias = (
     | GamingDetected
     | GamingCleared
     | DecayRateChanged
+    | SessionWindowChanged
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

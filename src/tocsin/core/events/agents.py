@@ -11,6 +11,7 @@ __all__ = [
     "SessionHeartbeat",
     "SessionOpened",
     "SessionWentStale",
+    "SessionWindowChanged",
 ]
 
 
@@ -73,6 +74,15 @@ class SessionWentStale(EventBase, frozen=True):
     heartbeat_at: int
     #: The threshold that it crossed, seconds.
     threshold_s: float
+
+
+class SessionWindowChanged(EventBase, frozen=True):
+    """A session takes more offers at a time from now on, or fewer, or none."""
+
+    #: The session.
+    session: str
+    #: Offers without receipt that it takes at a time; 0 where it is paused.
+    window: int
 
 
 class SessionClosed(EventBase, frozen=True):
