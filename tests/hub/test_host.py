@@ -18,6 +18,7 @@ from tocsin.core.commands import (
     SYSTEM,
     AdoptPolicy,
     Caller,
+    Confirm,
     Delivery,
     Drain,
     Drained,
@@ -278,6 +279,48 @@ def test_a_failed_commit_pushes_nothing_and_the_session_lives_on(tmp_path: Path)
             await served(host, message(2))
             assert (await inbox.get()).signal_id == "msg_2_x"
             assert inbox.empty()
+
+    run(test())
+
+
+def test_an_attached_session_gets_again_what_it_has_not_confirmed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            first: list[Delivery] = []
+            ready = await host.submit(OpenSession("push"), BOB, first.append)
+            assert isinstance(ready, SessionReady)
+            for number in range(3):
+                await host.submit(message(number), ADA)
+            await host.submit(Confirm(("msg_1_x",)), BOB)
+            host.detach(ready.session)
+            journal.gate.clear()
+            sent = host.submit(message(3), ADA)
+            second: list[Delivery] = []
+            attached = host.attach(ready.session, second.append)
+            await asyncio.sleep(0.05)
+            assert not second, "what it is offered is not durable yet"
+            journal.gate.set()
+            await asyncio.gather(sent, attached)
+            await host.submit(message(4), ADA)
+            assert [(push.signal_id, push.offer) for push in second] == [
+                (f"msg_{number}_x", 1) for number in (0, 2, 3, 4)
+            ]
+            assert [push.signal_id for push in first] == ["msg_0_x", "msg_1_x", "msg_2_x"]
+            gone = await host.attach("ses_0_gone", second.append)
+            assert isinstance(gone, Problem)
+            assert gone.code == "E_STATE_003"
+
+    run(test())
+
+
+def test_an_offer_whose_commit_got_lost_is_pushed_by_the_rebuilt_host(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            inbox: asyncio.Queue[Delivery] = asyncio.Queue()
+            await host.submit(OpenSession("push"), BOB, inbox.put_nowait)
+            journal.lost_answers.append(CommitFailed("connection_lost", "gone"))
+            assert isinstance(await host.submit(message(1), ADA), Problem)
+            assert (await inbox.get()).signal_id == "msg_1_x"
 
     run(test())
 

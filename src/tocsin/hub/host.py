@@ -167,7 +167,7 @@ class Host:
         if self.condition is not Condition.SERVING:
             future.set_result(self._unavailable())
         else:
-            self._await_commit(future, Done())
+            self._answer(future, Done())
         return future
 
     def hurry(self) -> None:
@@ -188,6 +188,24 @@ class Host:
         """
         self._followers.append(follower)
         return lambda: self._followers.remove(follower) if follower in self._followers else None
+
+    def attach(self, session: str, sink: Sink) -> "asyncio.Future[Reply]":
+        """Let a session's pushes go to `sink` from now on, beginning with all that it has not confirmed."""
+        if self.condition is Condition.SERVING and session in self._exchange.state.sessions:
+            self._sinks[session] = sink
+        return self.push_again(session, sink)
+
+    def push_again(self, session: str, sink: Sink) -> "asyncio.Future[Reply]":
+        """Give `sink` every offer that a session has not confirmed, once all of them are durable."""
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        if self.condition is not Condition.SERVING:
+            future.set_result(self._unavailable())
+        elif session not in self._exchange.state.sessions:
+            future.set_result(_problem("E_STATE_003", f"session {session} is not there any more"))
+        else:
+            self._group.pushes += [(sink, push) for push in self._exchange.in_flight(session)]
+            self._answer(future, Done())
+        return future
 
     def detach(self, session: str) -> None:
         """Forget where a session's pushes go; closing the session is a command."""
@@ -267,9 +285,10 @@ class Host:
             future.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
             self._fail(CommitFailed("refused", f"a decision failed: {error}"))
             return
-        self._await_commit(future, reply)
+        self._answer(future, reply)
 
-    def _await_commit(self, future: "asyncio.Future[Reply]", reply: Reply) -> None:
+    def _answer(self, future: "asyncio.Future[Reply]", reply: Reply) -> None:
+        """Let a reply go with the open group."""
         self._group.replies.append((future, reply))
         if self._committing is None and not self._flush_due:
             self._flush_due = True
@@ -462,6 +481,8 @@ class Host:
                 del self._sinks[name]
             else:
                 agent = state.agents[session.agent]
+                # Offers of the commit that failed may be durable after all, and were never pushed.
+                self.push_again(name, self._sinks[name])
                 self.submit(Heartbeat(name), Caller(agent.agent, agent.role))
 
     def _step_down(self, error: Exception | None) -> None:
