@@ -18,6 +18,7 @@ from tocsin.core.lifecycle import APM_STATES, TRANSITIONS
 from tocsin.core.message import State
 from tocsin.core.policy import Policy, document_of
 from tocsin.frames.policy import FramesPolicy
+from tocsin.hub.config import ServerConfig, SocketConfig, load_config
 from tocsin.policies import default_policy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,11 +94,26 @@ def config() -> str:
         for name, text in field_docs(hint).items():
             parts.append(row(f"`{name}`", _shown(document["frames"][concern][name]), text))
         parts.append("")
+    parts += _server()
     parts += ["### `roles`", "", (policies.Role.__doc__ or "").strip(), ""]
     parts += [row("role", *field_docs(policies.Role)), row(*["---"] * (1 + len(field_docs(policies.Role))))]
     parts += [row(name, *(f"`{value}`" for value in role.values())) for name, role in document["roles"].items()]
     parts += ["", *(f"- `{name}`: {text}" for name, text in field_docs(policies.Role).items()), ""]
     return "\n".join([*parts, *_contracts(document)])
+
+
+def _server() -> list[str]:
+    """List what a hub's doors go by: `server.yaml`."""
+    values = msgspec.to_builtins(load_config())
+    parts: list[str] = []
+    for title, hint, section in (("", ServerConfig, values), ("socket", SocketConfig, values["socket"])):
+        heading = f"`server.yaml`: `{title}`" if title else "`server.yaml`"
+        parts += [f"### {heading}", "", (hint.__doc__ or "").strip(), ""]
+        parts += [row("key", "default", "meaning"), row("---", "---", "---")]
+        docs = field_docs(hint).items()
+        parts += [row(f"`{name}`", _shown(section[name]), text) for name, text in docs if name != "socket"]
+        parts.append("")
+    return parts
 
 
 def _contracts(document: Any) -> list[str]:

@@ -9,6 +9,7 @@ from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import PortTaken, listen, serve
+from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.logs import log_to_stderr
 from tocsin.hub.service import Hub
@@ -80,7 +81,10 @@ def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: 
             if trusting:
                 console.print("INSECURE: anyone on this machine may say who they are")
 
-        return await serve(hub, build_app(hub), listener, started)
+        beside = [
+            *SocketGateway(hub).routes(),
+        ]
+        return await serve(hub, build_app(hub, beside=beside), listener, started)
 
     with _troubles_told(), asyncio.Runner(loop_factory=_loop()) as runner:
         reason = runner.run(run())

@@ -16,10 +16,54 @@ from msgspec import Meta
 from tocsin.core.diagnosis import explain
 from tocsin.core.errors import Problem, error_for, refusal
 
-__all__ = ["ServerConfig", "is_loopback", "load_config"]
+__all__ = ["ServerConfig", "SocketConfig", "is_loopback", "load_config"]
 
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
+
+
+class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a WebSocket may take, and how long it may be silent."""
+
+    #: Open sockets, of all agents; a handshake beyond them is refused.
+    connections_max: Count
+    #: Open sockets of one agent.
+    connections_per_agent_max: Count
+    #: Operations in one frame.
+    batch_max: Count
+    #: Largest frame, bytes; a larger one ends the socket with 1009.
+    frame_bytes_max: Count
+    #: Operations of one socket without an answer; beyond them the hub stops reading it.
+    in_flight_max: Count
+    #: Bytes that wait to be written to one socket; beyond them the hub stops reading it, and pushes later.
+    outgoing_bytes_max: Count
+    #: Operations that cannot be understood before the socket is ended.
+    faults_max: Count
+    #: Time for a dropped socket's agent to come back for its session, seconds.
+    resume_grace_s: Seconds
+    #: Time from the handshake to an accepted `hello`, seconds.
+    hello_timeout_s: Seconds
+    #: How often a client is asked to show that it lives, seconds.
+    heartbeat_s: Seconds
+    #: Time without any operation after which a socket is ended, seconds.
+    silence_max_s: Seconds
+    #: Time for a reader to take a frame, seconds.
+    slow_reader_timeout_s: Seconds
+    #: How often a WebSocket ping looks for a socket whose other end is gone, seconds.
+    ping_interval_s: Seconds
+    #: Time for its pong, seconds.
+    ping_timeout_s: Seconds
+    #: Time for the other end to close after the hub has, seconds.
+    close_timeout_s: Seconds
+    #: How often sockets and tokens are looked at, seconds.
+    sweep_interval_s: Seconds
+
+    def __post_init__(self) -> None:
+        """Hold the limits against each other."""
+        if self.in_flight_max < self.batch_max:
+            raise ValueError("in_flight_max must not be less than batch_max: a whole frame has to fit")
+        if self.silence_max_s <= self.heartbeat_s:
+            raise ValueError("silence_max_s must be more than heartbeat_s: a client must be able to keep it")
 
 
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +99,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label_values_max: Count
     #: Messages that telemetry remembers at a time, to hang later spans on; beyond that the oldest is forgotten.
     telemetry_messages_max: Count
+    #: What a WebSocket may take.
+    socket: SocketConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
@@ -67,13 +113,25 @@ def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
             raise refusal("E_POLICY_001", f"{path.name} is not YAML: {error}") from None
         if not isinstance(own, dict | None):
             raise refusal("E_POLICY_001", f"{path.name} must be a mapping", field="$")
-        document |= own or {}
-    document |= {name: value for name, value in changes.items() if value is not None}
+        document = _laid_over(document, own or {})
+    document = _laid_over(document, {name: value for name, value in changes.items() if value is not None})
     try:
         return msgspec.convert(document, ServerConfig)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as error:
         wrong = explain(ServerConfig, document)
+        if isinstance(error.__cause__, ValueError):
+            raise refusal("E_POLICY_001", str(error)) from None
         raise error_for(Problem("E_POLICY_001", wrong.detail, wrong.field, wrong.found, wrong.expected)) from None
+
+
+def _laid_over(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Change what is named, one level into the sections."""
+    sections = {
+        name: {**document[name], **value}
+        for name, value in changes.items()
+        if isinstance(value, dict) and isinstance(document.get(name), dict)
+    }
+    return {**document, **changes, **sections}
 
 
 def is_loopback(address: str) -> bool:

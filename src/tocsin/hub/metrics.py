@@ -63,6 +63,12 @@ class Metrics:
         self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
         self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
         self.request_seconds = latencies("http_request_seconds", "Time to answer a request.", "operation")
+        self.socket_connections = Gauge("socket_connections", "Open WebSockets.", registry=registry)
+        self.socket_bytes_queued = Gauge("socket_bytes_queued", "Bytes that wait to be written.", registry=registry)
+        self.socket_frames = counter("socket_frames", "WebSocket frames.", "direction")
+        self.socket_operations = counter("socket_operations", "Operations that came by WebSocket.", "op")
+        self.socket_problems = counter("socket_problems", "Operations refused over WebSocket.", "code")
+        self.socket_pushes = counter("socket_pushes", "Messages pushed over WebSocket.")
         #: Events counted so far, by kind.
         self.totals: dict[str, int] = {}
         self._folds: dict[type, Fold] = {

@@ -1,6 +1,6 @@
 """Who is calling: the token in the Authorization header says, and nothing else in the request does."""
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import ADMIN, ROLES
@@ -8,10 +8,12 @@ from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import is_loopback
 from tocsin.hub.service import Hub
 
-__all__ = ["identify"]
+__all__ = ["check_again", "identify"]
+
+_AT_ITS_WORD = "insecure"
 
 
-def identify(hub: Hub, request: Request) -> Grant:
+def identify(hub: Hub, request: HTTPConnection) -> Grant:
     """Return what the caller's token grants, or refuse."""
     header = request.headers.get("authorization")
     if header is None and hub.trusting:
@@ -24,7 +26,13 @@ def identify(hub: Hub, request: Request) -> Grant:
     return hub.authority.authenticate(token.strip())
 
 
-def _taken_at_its_word(hub: Hub, request: Request) -> Grant:
+def check_again(hub: Hub, grant: Grant) -> None:
+    """Refuse a caller whose token has ended since it was identified; one taken at its word has none."""
+    if not (hub.trusting and grant.token_id == _AT_ITS_WORD):
+        hub.authority.check(grant)
+
+
+def _taken_at_its_word(hub: Hub, request: HTTPConnection) -> Grant:
     """Believe a caller on this machine; the header of our own keeps the pages of a browser out."""
     agent, role = request.headers.get("tocsin-agent"), request.headers.get("tocsin-role")
     if not is_loopback(request.url.hostname or ""):
@@ -34,4 +42,4 @@ def _taken_at_its_word(hub: Hub, request: Request) -> Grant:
     role = role or ("human" if agent == ADMIN else "primary")
     if role not in ROLES:
         raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected="one of " + ", ".join(ROLES))
-    return Grant("insecure", hub.host.project, agent, role, agent == ADMIN, bytes(32), 0)
+    return Grant(_AT_ITS_WORD, hub.host.project, agent, role, agent == ADMIN, bytes(32), 0)

@@ -14,7 +14,7 @@ from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view
 from tocsin.gateways.traces import carry
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "send_view"]
 
 
 class DrainBody(msgspec.Struct, frozen=True):
@@ -47,7 +47,8 @@ class NackBody(msgspec.Struct, frozen=True):
     suggested_fix: str = ""
 
 
-def _send_view(reply: cmd.Reply) -> SendView:
+def send_view(reply: cmd.Reply) -> SendView:
+    """Write down what became of a send."""
     match reply:
         case cmd.Receipt():
             return SendView(receipt=receipt_view(reply))
@@ -67,7 +68,7 @@ async def send(call: Call) -> SendView:
     """Send one envelope."""
     limit = call.hub.host.exchange.state.policy.limits.message_bytes_max
     envelope = carry(parse_envelope(call.raw, limit), call.headers)
-    view = _send_view(await call.submit(cmd.Send(envelope)))
+    view = send_view(await call.submit(cmd.Send(envelope)))
     if view.failed:
         call.status = 207
     return view
@@ -87,8 +88,8 @@ async def send_batch(call: Call) -> list[SendView]:
         try:
             envelope = carry(parse_envelope(bytes(item), limits.message_bytes_max), call.headers)
         except TocsinError as error:
-            return _send_view(error.problem)
-        return _send_view(await call.hub.host.submit(cmd.Send(envelope), call.caller))
+            return send_view(error.problem)
+        return send_view(await call.hub.host.submit(cmd.Send(envelope), call.caller))
 
     return await asyncio.gather(*[one(item) for item in items])
 

@@ -9,7 +9,7 @@ from tocsin.core.envelope import Envelope
 from tocsin.gateways.http.operation import Access, Operation
 from tocsin.gateways.http.problems import MEDIA_TYPE, ProblemDocument
 
-__all__ = ["document"]
+__all__ = ["ENVELOPE", "document"]
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -28,9 +28,10 @@ def _envelope_shape() -> type:
     return msgspec.defstruct("Envelope", fields, rename="camel", frozen=True)
 
 
-_ENVELOPE = _envelope_shape()
-_ENVELOPES: Any = list[_ENVELOPE]  # type: ignore[valid-type]
-_BODIES: dict[str, Any] = {"Envelope": _ENVELOPE, "Envelopes": _ENVELOPES}
+#: An envelope with objects in place of the bytes that the core keeps.
+ENVELOPE = _envelope_shape()
+_ENVELOPES: Any = list[ENVELOPE]  # type: ignore[valid-type]
+_BODIES: dict[str, Any] = {"Envelope": ENVELOPE, "Envelopes": _ENVELOPES}
 
 
 def document(operations: tuple[Operation, ...], version: str) -> dict[str, Any]:

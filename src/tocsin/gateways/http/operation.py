@@ -1,8 +1,9 @@
 """One operation of the gateway, and the way of every request through it: who, how much, what, then the answer."""
 
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = ["Access", "Call", "Gateway", "Operation"]
 
 _log = logging.getLogger("tocsin.http")
 _SIGNATURE = "tocsin-signature"
+_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 class Access(StrEnum):
@@ -49,11 +51,12 @@ class Gateway:
 class Call:
     """One request, understood."""
 
-    def __init__(self, gateway: Gateway, request: Request, grant: Grant | None) -> None:
+    def __init__(self, gateway: Gateway, path: dict[str, str], grant: Grant | None) -> None:
         self.gateway = gateway
         self.hub = gateway.hub
-        self.path: dict[str, str] = request.path_params
-        self.headers = request.headers
+        self.path = path
+        #: The headers of the request, where it came with any.
+        self.headers: Mapping[str, str] = {}
         self._grant = grant
         #: The body as it came, and as the operation wants it.
         self.raw = b""
@@ -160,13 +163,11 @@ class Operation(msgspec.Struct, frozen=True):
 
     async def _answer(self, gateway: Gateway, request: Request, grant: Grant | None) -> Response:
         if grant is None:
-            return await self._run(Call(gateway, request, None), request)
-        if self.access is Access.ADMIN and not grant.admin:
-            raise refusal("E_AUTH_003", f"{grant.agent} may not administer tokens: an admin token may")
-        if gateway.hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+            return await self._run(Call(gateway, request.path_params, None), request)
+        self._check_access(gateway, grant)
         with gateway.under_way.one_of(grant.agent):
-            call = Call(gateway, request, grant)
+            call = Call(gateway, request.path_params, grant)
+            call.headers = request.headers
             receipt = gateway.piggyback.next_call(call.caller)
             if receipt is not None and self.method == "GET":
                 await receipt  # the answer to a question knows of it; a command shares its commit
@@ -174,6 +175,26 @@ class Operation(msgspec.Struct, frozen=True):
             if receipt is not None:
                 await receipt
             return response
+
+    async def call(self, gateway: Gateway, grant: Grant, path: dict[str, str], query: Any, body: Any) -> Any:
+        """Do the same for a caller that did not come by HTTP; refusals are raised."""
+        self._check_access(gateway, grant)
+        with gateway.under_way.one_of(grant.agent):
+            call = Call(gateway, path, grant)
+            missing = [name for name in _PARAMETER.findall(self.path) if not path.get(name)]
+            if missing:
+                raise refusal("E_VALIDATION_001", f"path.{missing[0]} is missing", field=f"$.path.{missing[0]}")
+            if self.query is not None:
+                call.query = _converted(self.query, query, strict=False)
+            if self.body is not None:
+                call.body = _converted(self.body, body, strict=True)
+            return await self.handler(call)
+
+    def _check_access(self, gateway: Gateway, grant: Grant) -> None:
+        if self.access is Access.ADMIN and not grant.admin:
+            raise refusal("E_AUTH_003", f"{grant.agent} may not administer tokens: an admin token may")
+        if gateway.hub.closing.is_set():
+            raise refusal("E_HUB_003", "the hub is shutting down")
 
     async def _run(self, call: Call, request: Request) -> Response:
         if self.query is not None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
 
@@ -60,6 +61,11 @@ async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callab
             lifespan="off",
             server_header=False,
             proxy_headers=False,
+            ws=socket_protocol(config.socket.close_timeout_s),
+            ws_max_size=config.socket.frame_bytes_max,
+            ws_ping_interval=config.socket.ping_interval_s,
+            ws_ping_timeout=config.socket.ping_timeout_s,
+            ws_per_message_deflate=False,
             timeout_keep_alive=int(config.keep_alive_s) or 1,
             timeout_graceful_shutdown=int(config.shutdown_timeout_s) or 1,
         )

@@ -45,11 +45,16 @@ class Authority:
         )
         if grant is None or not fits or grant.project != self.project:
             raise refusal("E_AUTH_001", "this token is not valid here", expected="a token of this project")
-        if grant.revoked_at is not None:
-            raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
-        if not grant.is_live(self._clock()):
-            raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
+        self.check(grant)
         return grant
+
+    def check(self, grant: Grant) -> None:
+        """Refuse what was granted before and has ended since."""
+        known = self._grants.get(grant.token_id)
+        if known is None or known.revoked_at is not None:
+            raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
+        if not known.is_live(self._clock()):
+            raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
 
     def grants(self) -> list[Grant]:
         """List all tokens, oldest first."""

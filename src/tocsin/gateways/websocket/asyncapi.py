@@ -1,0 +1,125 @@
+"""The AsyncAPI 3 document, made out of the structs that are decoded and encoded, so that it cannot say otherwise."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.gateways.http.openapi import ENVELOPE
+from tocsin.gateways.http.problems import ProblemDocument
+from tocsin.gateways.http.views import SendView
+from tocsin.gateways.websocket import protocol as wire
+
+__all__ = ["document"]
+
+_REF = "#/components/schemas/{name}"
+#: What each operation is answered with.
+_ANSWERS: dict[type, Any] = {
+    wire.Hello: wire.Welcome,
+    wire.Send: SendView,
+    wire.Confirm: cmd.Confirmed,
+    wire.Ack: cmd.Acknowledged,
+    wire.Nack: cmd.Rejected,
+    wire.Processed: cmd.Done,
+    wire.Recall: cmd.RecallResult,
+    wire.Credit: cmd.SessionReady,
+    wire.Ping: wire.WaitingView,
+    wire.Call: Any,
+    wire.Bye: cmd.Done,
+}
+_CLOSING = {
+    "1000": "The client said bye.",
+    "1001": "The hub is shutting down.",
+    "1007": "A text frame was not UTF-8.",
+    "1009": "A frame was larger than frame_bytes_max.",
+    "1011": "No pong came: the other end is gone.",
+    "4400": "Too many operations could not be understood.",
+    "4401": "The token was revoked or has expired.",
+    "4408": "No hello, no sign of life, or too slow a reader.",
+    "4409": "Another socket has resumed the session, or the session is over.",
+}
+
+
+_OUTGOING = (wire.Answer, wire.Refusal, wire.Push, wire.Goodbye)
+
+
+def document(version: str) -> dict[str, Any]:
+    """Write the document."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Tocsin over WebSocket",
+            "version": version,
+            "description": "Frames are JSON arrays: of operations to the hub, of items from it.",
+            "license": {"name": "MIT"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "hub": {
+                "host": "127.0.0.1:7077",
+                "protocol": "ws",
+                "security": [{"$ref": "#/components/securitySchemes/token"}],
+            }
+        },
+        "channels": {
+            "socket": {
+                "address": "/v1/socket",
+                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in ("operations", "items")},
+                "bindings": {"ws": {"method": "GET", "headers": _headers()}},
+                "x-close-codes": _CLOSING,
+            }
+        },
+        "operations": {
+            "ask": _operation("receive", "operations", "Take operations; each is answered once it is durable."),
+            "tell": _operation("send", "items", "Answer, push messages, or say goodbye."),
+        },
+        "components": {
+            "messages": {
+                "operations": {"title": "Operations", "payload": _ref("Operations")},
+                "items": {"title": "Items", "payload": _ref("Items")},
+            },
+            "schemas": _schemas(),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _schemas() -> dict[str, Any]:
+    answers = [shape for shape in dict.fromkeys(_ANSWERS.values()) if shape is not Any]
+    shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, ProblemDocument]
+    _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
+    for name in ("Send", "Deliver"):
+        schemas[name]["properties"]["envelope"] = _ref("Envelope")
+    for shape, answer in _ANSWERS.items():
+        schemas[shape.__name__]["x-answer"] = {} if answer is Any else _ref(answer.__name__)
+    schemas["Operations"] = _frame(wire.OPERATION_TYPES)
+    schemas["Items"] = _frame(_OUTGOING)
+    return schemas
+
+
+def _frame(shapes: tuple[type, ...]) -> dict[str, Any]:
+    return {"type": "array", "items": {"oneOf": [_ref(shape.__name__) for shape in shapes]}}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": _REF.format(name=name)}
+
+
+def _operation(action: str, message: str, summary: str) -> dict[str, Any]:
+    return {
+        "action": action,
+        "channel": {"$ref": "#/channels/socket"},
+        "messages": [{"$ref": f"#/channels/socket/messages/{message}"}],
+        "summary": summary,
+    }
+
+
+def _headers() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "Authorization": {"type": "string", "description": "Bearer and a token."},
+            "Sec-WebSocket-Protocol": {"type": "string", "const": wire.SUBPROTOCOL},
+        },
+        "required": ["Authorization", "Sec-WebSocket-Protocol"],
+    }

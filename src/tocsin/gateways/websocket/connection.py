@@ -1,0 +1,405 @@
+"""One socket: it reads frames, lets the exchange decide every operation, and answers what has become durable.
+
+Theory of operation. All operations of a frame are submitted before any is waited for, so they share a commit. Nothing
+waits for them but one callback on the last of them: when that is done the others are, and their answers leave in one
+frame, with the pushes of the same commit. Reading stops while too many operations have no answer, or too many bytes
+have not been taken; that is the back pressure. Pushes beyond those bytes are not kept: they are on their way as far as
+the exchange is concerned, and are asked for again once there is room.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+from starlette.websockets import WebSocket
+
+from tocsin.core import commands as cmd
+from tocsin.core.commands import Caller, Reply
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.gateways.http.identity import check_again
+from tocsin.gateways.http.operation import Gateway
+from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
+from tocsin.gateways.websocket import protocol as wire
+from tocsin.gateways.websocket.counting import SocketMetrics
+from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
+from tocsin.gateways.websocket.outbox import Outbox
+from tocsin.gateways.websocket.sessions import Sessions
+from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.config import SocketConfig
+from tocsin.hub.service import Hub
+
+__all__ = ["Connection"]
+
+_log = logging.getLogger("tocsin.websocket")
+#: What an answer weighs, bytes, about; only large ones are measured.
+_ANSWER_BYTES = 512
+_SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
+
+
+class Connection:
+    """One socket of one agent."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        calls: Gateway,
+        sessions: Sessions,
+        metrics: SocketMetrics,
+        socket: WebSocket,
+        grant: Grant,
+    ) -> None:
+        self.grant = grant
+        self._hub = hub
+        self._host = hub.host
+        self._calls = calls
+        self._sessions = sessions
+        self._socket = socket
+        self._caller = Caller(grant.agent, grant.role)
+        self._config: SocketConfig = hub.config.socket
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._reader: asyncio.Task[Any] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room: asyncio.Future[None] | None = None
+        self._unanswered = 0
+        self._faults = 0
+        self._greeted = False
+        self._early: list[cmd.Delivery] | None = []
+        self._missed: dict[str, None] = {}
+        self._asking_again = False
+        self._ending: tuple[int, str, bool] | None = None
+        self._aborted = False
+        self._beat_at = self._loop.time()
+        config = self._config
+        self.outbox = Outbox(socket, config.batch_max, config.frame_bytes_max, self._progressed, self.abort)
+        #: Its session; nothing before the answer to `hello`.
+        self.session: str | None = None
+        #: When it was opened, and when its last operation came, in the loop's time.
+        self.opened_at = self.active_at = self._loop.time()
+
+    @property
+    def ending(self) -> bool:
+        """Tell whether it is being closed."""
+        return self._ending is not None
+
+    async def run(self) -> None:
+        """Serve the socket until it is closed."""
+        self._reader = asyncio.current_task()
+        try:
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
+                if self._ending is None:
+                    await self._take(message.get("text"))
+        except asyncio.CancelledError:
+            if not self._aborted:
+                raise
+        finally:
+            self._gone()
+
+    def end(self, code: int, reason: str, *, resume: bool) -> None:
+        """Take nothing more in, let out what is on its way, say goodbye and close."""
+        if self._ending is None:
+            self._ending = (code, reason, resume)
+            self._make_room()
+            self._part_if_done()
+
+    def abort(self, reason: str) -> None:
+        """Give up on a socket whose other end takes nothing, not even a goodbye."""
+        if not self._aborted:
+            self._aborted = True
+            self._ending = self._ending or (4408, reason, True)
+            self.outbox.abandon()
+            if self._reader is not None:
+                self._reader.cancel()
+
+    def replaced(self) -> None:
+        """Let go of the session: another socket has it now."""
+        self.session = None
+        self.end(4409, "another socket has resumed this session", resume=False)
+
+    def beat(self, every_s: float) -> None:
+        """Pass a sign of life on to the exchange, unless one was just before."""
+        if self.session is not None and self.active_at > self._beat_at and self._loop.time() - self._beat_at > every_s:
+            self._beat_at = self._loop.time()
+            self._host.submit(cmd.Heartbeat(self.session), self._caller)
+
+    def check_token(self) -> bool:
+        """Tell whether the token is still good; if not, the socket is ended, and its session too."""
+        try:
+            check_again(self._hub, self.grant)
+        except TocsinError as error:
+            session, self.session = self.session, None
+            if session is not None:
+                self._sessions.forget(session, self)
+                self._sessions.close(session)
+            self.end(4401, error.problem.detail, resume=False)
+            return False
+        return True
+
+    async def _take(self, text: str | None) -> None:
+        self._metrics.frames_in.inc()
+        self.active_at = self._loop.time()
+        if text is None:
+            self._fault(wire.Fault(None, Problem("E_PROTOCOL_002", "frames are text", expected="a text frame")))
+            return
+        operations = wire.read_frame(text, self._config.batch_max)
+        while self._is_full(len(operations)) and self._ending is None:
+            self._room = self._loop.create_future()
+            await self._room
+        if self._ending is not None or not self.check_token():
+            return
+        self._submit(operations)
+
+    def _is_full(self, more: int) -> bool:
+        crowded = self._unanswered > 0 and self._unanswered + more > self._config.in_flight_max
+        return crowded or self.outbox.queued_bytes > self._config.outgoing_bytes_max
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
+    def _submit(self, operations: list[wire.Operation | wire.Fault]) -> None:
+        """Let the exchange decide everything in a frame, in order."""
+        submitted: list[_SUBMITTED] = []
+        counts: dict[type, int] = {}
+        hub, grant, caller, submit = self._hub, self.grant, self._caller, self._host.submit
+        for operation in operations:
+            kind = type(operation)
+            counts[kind] = counts.get(kind, 0) + 1
+            command_of = COMMANDS.get(kind)
+            try:
+                if command_of is not None and self._greeted:
+                    command = command_of(operation, hub, grant)
+                    submitted.append((operation.id, kind, submit(command, caller)))
+                else:
+                    self._do(operation, submitted)
+            except TocsinError as error:
+                self._refuse(operation.id, error.problem)
+            if self._ending is not None:
+                break
+        for kind, count in counts.items():
+            self._metrics.operations[kind].inc(count)
+        if submitted:
+            self._unanswered += len(submitted)
+            self._answer_later(submitted[-1][2], submitted)
+
+    def _answer_later(self, awaited: "asyncio.Future[Reply]", submitted: list[_SUBMITTED]) -> None:
+        awaited.add_done_callback(lambda _: self._answer(submitted))
+
+    def _answer(self, submitted: list[_SUBMITTED]) -> None:
+        """Answer in order, as far as replies are there: all of them, unless the host is full or failing."""
+        answered = 0
+        put = self.outbox.put
+        for id_, kind, future in submitted:
+            if not future.done():
+                self._answer_later(future, submitted[answered:])
+                break
+            answered += 1
+            if id_ is None:
+                continue
+            reply = future.result()
+            if type(reply) is Problem:
+                self._refuse(id_, reply)
+                continue
+            view = VIEWS.get(kind)
+            put(wire.Answer(id_, reply if view is None else view(reply)), _ANSWER_BYTES)
+        self._unanswered -= answered
+        self._make_room()
+        self._part_if_done()
+
+    def _do(self, operation: wire.Operation | wire.Fault, submitted: list[_SUBMITTED]) -> None:
+        """Do what is more than a command, or refuse what comes too early."""
+        match operation:
+            case wire.Fault():
+                self._fault(operation)
+            case wire.Hello():
+                if self._greeted:
+                    raise refusal("E_STATE_002", "this socket has said hello")
+                self._greeted = True
+                self._start(self._hello(operation))
+            case _ if self.session is None:
+                raise refusal("E_STATE_003", "say hello first, and wait for the answer")
+            case wire.Credit():
+                future = self._host.submit(cmd.GrantCredit(self.session, operation.window), self._caller)
+                submitted.append((operation.id, wire.Credit, future))
+            case wire.Ping():
+                self._start(self._ping(operation.id, self.session))
+            case wire.Call():
+                self._start(self._call(operation))
+            case wire.Bye():
+                self._start(self._bye(operation.id, self.session))
+                self._ending = (1000, "bye", False)
+
+    def _start(self, work: Any) -> None:
+        """Do something that takes more than one step; it counts as an operation without an answer."""
+        self._unanswered += 1
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._unanswered -= 1
+        self._make_room()
+        self._part_if_done()
+
+    async def _hello(self, hello: wire.Hello) -> None:
+        try:
+            welcome = await self._open(hello)
+        except TocsinError as error:
+            self._greeted = False
+            self._refuse(hello.id, error.problem)
+            return
+        early, self._early = self._early or [], None
+        self.outbox.put(wire.Answer(hello.id, welcome), _ANSWER_BYTES)
+        for push in early:
+            self._push(push)
+        fields = {"agent": self.grant.agent, "session": welcome.session, "resumed": welcome.resumed}
+        _log.info("hello", extra={"fields": fields})
+
+    async def _open(self, hello: wire.Hello) -> wire.Welcome:
+        """Register where that is asked for, then resume the session, or open one."""
+        agent, state = self.grant.agent, self._host.exchange.state
+        if hello.agent_type is not None:
+            await self._must(cmd.RegisterAgent(hello.agent_type, hello.supported, hello.capabilities))
+        resumed = hello.session is not None and self._sessions.take_over(hello.session, agent, self)
+        if resumed:
+            session = hello.session or ""
+            window = state.policy.delivery.window_default if hello.window is None else hello.window
+            again = self._host.attach(session, self._push)
+            try:
+                await self._must(cmd.GrantCredit(session, window))
+                if isinstance(problem := await again, Problem):
+                    raise error_for(problem)
+            except TocsinError:
+                self._sessions.drop(session, self)
+                raise
+        else:
+            self._sessions.make_room(agent, state.policy.limits.sessions_per_agent_max)
+            ready = await self._must(cmd.OpenSession("push", hello.window), self._push)
+            session, window = ready.session, ready.window
+            self._sessions.hold(session, self)
+        if self.outbox.closed or self._ending is not None:
+            self._sessions.drop(session, self)
+            raise refusal("E_STATE_003", "the socket is gone")
+        self.session = session
+        known = self._host.exchange.state.agents[agent]
+        config, limits = self._config, self._host.exchange.state.policy.limits
+        return wire.Welcome(
+            agent=agent,
+            session=session,
+            resumed=resumed,
+            version=known.version,
+            window=window,
+            heartbeat_s=config.heartbeat_s,
+            batch_max=config.batch_max,
+            frame_bytes_max=config.frame_bytes_max,
+            message_bytes_max=limits.message_bytes_max,
+            in_flight_max=config.in_flight_max,
+            waiting=known.mailbox.depths(),
+        )
+
+    async def _must(self, command: cmd.Command, sink: Any = None) -> Any:
+        reply = await self._host.submit(command, self._caller, sink)
+        if isinstance(reply, Problem):
+            raise error_for(reply)
+        return reply
+
+    async def _ping(self, id_: int, session: str) -> None:
+        self._beat_at = self._loop.time()
+        reply = await self._host.submit(cmd.Heartbeat(session), self._caller)
+        known = self._host.exchange.state.agents.get(self.grant.agent)
+        if isinstance(reply, Problem):
+            self._refuse(id_, reply)
+        else:
+            waiting = () if known is None else known.mailbox.depths()
+            self.outbox.put(wire.Answer(id_, wire.WaitingView(waiting)), _ANSWER_BYTES)
+
+    async def _call(self, call: wire.Call) -> None:
+        try:
+            operation = callable_operation(call.operation)
+            view = await operation.call(self._calls, self.grant, call.path, call.query, call.body)
+            raw = msgspec.Raw(msgspec.json.encode(view))
+        except TocsinError as error:
+            self._refuse(call.id, error.problem)
+        except Exception:
+            _log.exception("%s failed", call.operation)
+            entry = HTTP_ENTRIES[500]
+            problem = Problem(entry.code, "the hub failed to answer; its log says why", retryable=entry.retryable)
+            self.outbox.put(wire.Refusal(call.id, document_of(problem, entry)), _ANSWER_BYTES)
+        else:
+            self.outbox.put(wire.Answer(call.id, raw), len(bytes(raw)))
+
+    async def _bye(self, id_: int | None, session: str) -> None:
+        self.session = None
+        self._sessions.forget(session, self)
+        reply = await self._host.submit(cmd.CloseSession(session), self._caller)
+        if id_ is not None:
+            if isinstance(reply, Problem):
+                self._refuse(id_, reply)
+            else:
+                self.outbox.put(wire.Answer(id_, reply), _ANSWER_BYTES)
+
+    def _push(self, push: cmd.Delivery) -> None:
+        if self._early is not None:
+            self._early.append(push)
+        elif self.outbox.queued_bytes > self._config.outgoing_bytes_max:
+            self._missed[push.signal_id] = None
+        else:
+            item = wire.Push(wire.Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope)))
+            self.outbox.put(item, len(push.envelope) + _ANSWER_BYTES)
+            self._metrics.pushes.inc()
+
+    def _progressed(self) -> None:
+        """Go on where a full outbox had stopped something."""
+        self._metrics.frames_out.inc()
+        if self.outbox.queued_bytes <= self._config.outgoing_bytes_max // 2:
+            if self._room is not None:
+                self._make_room()
+            if self._missed and not self._asking_again and self.session is not None:
+                self._asking_again = True
+                wanted, self._missed = self._missed, {}
+
+                def once_more(push: cmd.Delivery) -> None:
+                    if push.signal_id in wanted:
+                        self._push(push)
+
+                self._host.push_again(self.session, once_more).add_done_callback(self._asked_again)
+
+    def _asked_again(self, _: "asyncio.Future[Reply]") -> None:
+        self._asking_again = False
+
+    def _refuse(self, id_: int | None, problem: Problem) -> None:
+        self._metrics.count_problem(problem.code)
+        self.outbox.put(wire.Refusal(id_, document_of(problem)), _ANSWER_BYTES)
+
+    def _fault(self, fault: wire.Fault) -> None:
+        self._refuse(fault.id, fault.problem)
+        self._faults += 1
+        if self._faults >= self._config.faults_max:
+            self.end(4400, f"{self._faults} operations could not be understood", resume=True)
+
+    def _part_if_done(self) -> None:
+        """Close once everything that was taken in has been answered."""
+        if self._ending is not None and not self._unanswered and not self.outbox.closed:
+            code, reason, resume = self._ending
+            goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume))
+            self.outbox.close(goodbye, code, reason[:100])
+
+    def _gone(self) -> None:
+        """Leave the session to whoever comes back for it."""
+        self.outbox.abandon()
+        session, self.session = self.session, None
+        if session is not None and not self._hub.closing.is_set():
+            self._sessions.drop(session, self)
+        code, reason, _ = self._ending or (1006, "dropped", True)
+        fields = {
+            "agent": self.grant.agent,
+            "session": session,
+            "code": code,
+            "reason": reason,
+            "frames": self.outbox.frames,
+            "took_s": round(self._loop.time() - self.opened_at, 3),
+        }
+        _log.info("closed", extra={"fields": fields})

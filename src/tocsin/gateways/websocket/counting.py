@@ -1,0 +1,27 @@
+"""The gateway's counters, looked up once: what happens for every frame must cost next to nothing."""
+
+from prometheus_client import Counter
+
+from tocsin.gateways.websocket.protocol import OPERATION_NAMES, Fault
+from tocsin.hub.metrics import Metrics
+
+__all__ = ["SocketMetrics"]
+
+
+class SocketMetrics:
+    """What all sockets count."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._problems = metrics.socket_problems
+        self.frames_in = metrics.socket_frames.labels("in")
+        self.frames_out = metrics.socket_frames.labels("out")
+        self.pushes = metrics.socket_pushes
+        #: By type of operation.
+        self.operations: dict[type, Counter] = {
+            shape: metrics.socket_operations.labels(name) for name, shape in OPERATION_NAMES.items()
+        }
+        self.operations[Fault] = metrics.socket_operations.labels("unreadable")
+
+    def count_problem(self, code: str) -> None:
+        """Count a refusal."""
+        self._problems.labels(code).inc()

@@ -1,0 +1,148 @@
+"""The door: who may open a socket, how many, and what is looked at while they are open.
+
+One sweep looks at all sockets: silent ones, readers that take nothing, tokens that have ended, sessions that are gone.
+When the hub is told to stop, every socket is told.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from importlib.metadata import version
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.gateways.http.identity import identify
+from tocsin.gateways.http.operation import Gateway
+from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.websocket import asyncapi
+from tocsin.gateways.websocket.connection import Connection
+from tocsin.gateways.websocket.counting import SocketMetrics
+from tocsin.gateways.websocket.protocol import SUBPROTOCOL
+from tocsin.gateways.websocket.sessions import Sessions
+from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.service import Hub
+
+__all__ = ["PATH", "SocketGateway"]
+
+PATH = "/v1/socket"
+_log = logging.getLogger("tocsin.websocket")
+#: Sockets looked at in one turn of the loop.
+_SLICE = 500
+
+
+class SocketGateway:
+    """All WebSockets of one hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._config = hub.config.socket
+        self._calls = Gateway(hub)
+        self._sessions = Sessions(hub.host, self._config.resume_grace_s)
+        self._connections: set[Connection] = set()
+        self._by_agent: Counter[str] = Counter()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._metrics = SocketMetrics(hub.metrics)
+        hub.metrics.socket_connections.set_function(lambda: len(self._connections))
+        hub.metrics.socket_bytes_queued.set_function(lambda: sum(one.outbox.queued_bytes for one in self._connections))
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what to mount beside the HTTP gateway."""
+        return [
+            WebSocketRoute(PATH, self._serve, name="socket"),
+            Route("/asyncapi.json", self._describe, methods=["GET"], name="asyncapi"),
+        ]
+
+    async def _describe(self, request: Request) -> Response:
+        try:
+            identify(self._hub, request)
+        except TocsinError as error:
+            return problem_response(error.problem)
+        return Response(_DOCUMENT, media_type="application/json")
+
+    async def _serve(self, socket: WebSocket) -> None:
+        try:
+            grant = self._admit(socket)
+        except TocsinError as error:
+            self._metrics.count_problem(error.code)
+            await socket.send_denial_response(problem_response(error.problem))
+            return
+        self._by_agent[grant.agent] += 1
+        connection = Connection(self._hub, self._calls, self._sessions, self._metrics, socket, grant)
+        self._connections.add(connection)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            await socket.accept(SUBPROTOCOL)
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            self._by_agent[grant.agent] -= 1
+            if not self._by_agent[grant.agent]:
+                del self._by_agent[grant.agent]
+
+    def _admit(self, socket: WebSocket) -> Grant:
+        """Say who may come in, or refuse the handshake."""
+        grant = identify(self._hub, socket)
+        if self._hub.closing.is_set():
+            raise refusal("E_HUB_003", "the hub is shutting down")
+        if SUBPROTOCOL not in socket.scope["subprotocols"]:
+            raise refusal(
+                "E_PROTOCOL_001",
+                "this socket speaks one subprotocol",
+                expected=f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
+            )
+        config = self._config
+        if self._by_agent[grant.agent] >= config.connections_per_agent_max:
+            detail = f"{grant.agent} has its {config.connections_per_agent_max} sockets open"
+            raise refusal("E_ADMISSION_008", detail, retry_after_s=1.0)
+        if len(self._connections) >= config.connections_max:
+            raise refusal(
+                "E_ADMISSION_008", f"the hub has its {config.connections_max} sockets open", retry_after_s=1.0
+            )
+        return grant
+
+    async def _watch(self) -> None:
+        """Look at everything now and then until the hub is told to stop; then tell everyone."""
+        while not self._hub.closing.is_set():
+            try:
+                async with asyncio.timeout(self._config.sweep_interval_s):
+                    await self._hub.closing.wait()
+            except TimeoutError:
+                await self._sweep()
+        for connection in list(self._connections):
+            connection.end(1001, "the hub is shutting down", resume=True)
+
+    async def _sweep(self) -> None:
+        for index, connection in enumerate(list(self._connections), 1):
+            try:
+                self._look_at(connection)
+            except Exception:
+                _log.exception("looking at a socket failed")
+            if not index % _SLICE:
+                await asyncio.sleep(0)
+        self._sessions.sweep()
+
+    def _look_at(self, connection: Connection) -> None:
+        config, now = self._config, asyncio.get_running_loop().time()
+        blocked_since = connection.outbox.blocked_since
+        if blocked_since is not None and now - blocked_since > config.slow_reader_timeout_s:
+            connection.abort("the reader was too slow")
+        elif connection.ending or not connection.check_token():
+            return
+        elif connection.session is None:
+            if now - connection.opened_at > config.hello_timeout_s:
+                connection.end(4408, "no hello came in time", resume=False)
+        elif self._sessions.find(connection.session) is None:
+            connection.replaced()
+        elif now - connection.active_at > config.silence_max_s:
+            connection.end(4408, f"no sign of life for {config.silence_max_s:g} s", resume=True)
+        else:
+            connection.beat(config.heartbeat_s / 2)
+
+
+_DOCUMENT = msgspec.json.encode(asyncapi.document(version("tocsin")))

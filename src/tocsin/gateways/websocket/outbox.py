@@ -1,0 +1,133 @@
+"""What waits to be written to one socket: items in, frames out.
+
+What is put in during one turn of the loop leaves together, in frames of limited size. A writer runs only while there is
+something to write, so an idle socket costs nothing. How long the other end has not taken a frame is there to be seen;
+what to do about it is the owner's affair.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tocsin.gateways.websocket.protocol import Goodbye, Item, encode_frame
+
+__all__ = ["Outbox"]
+
+_log = logging.getLogger("tocsin.websocket")
+
+
+class Outbox:
+    """The writing half of one socket."""
+
+    __slots__ = (
+        "_batch_max",
+        "_bytes_max",
+        "_failed",
+        "_farewell",
+        "_items",
+        "_loop",
+        "_progressed",
+        "_socket",
+        "_writer",
+        "blocked_since",
+        "closed",
+        "frames",
+        "queued_bytes",
+    )
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        batch_max: int,
+        bytes_max: int,
+        progressed: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._socket = socket
+        self._batch_max = batch_max
+        self._bytes_max = bytes_max
+        self._progressed = progressed
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._items: deque[tuple[Item, int]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._farewell: tuple[Goodbye | None, int, str] | None = None
+        #: Bytes that wait, about.
+        self.queued_bytes = 0
+        #: Frames written.
+        self.frames = 0
+        #: Since when a frame has not been taken, in the loop's time; nothing where none waits.
+        self.blocked_since: float | None = None
+        #: Whether nothing can be written any more.
+        self.closed = False
+
+    def put(self, item: Item, size: int) -> None:
+        """Let an item go with the next frame."""
+        if not self.closed:
+            self._items.append((item, size))
+            self.queued_bytes += size
+            if self._writer is None:
+                self._writer = self._loop.create_task(self._write())
+
+    def close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
+        """Close the socket after everything that was put in before."""
+        if not self.closed and self._farewell is None:
+            self._farewell = (goodbye, code, reason)
+            if self._writer is None:
+                self._writer = self._loop.create_task(self._write())
+
+    def abandon(self) -> None:
+        """Write nothing any more: there is nobody to take it."""
+        self.closed = True
+        self._items.clear()
+        self.queued_bytes = 0
+        if self._writer is not None:
+            self._writer.cancel()
+
+    async def _write(self) -> None:
+        try:
+            while self._items:
+                await self._send(self._next_frame())
+                self._progressed()
+            if self._farewell is not None:
+                await self._part(*self._farewell)
+        except (WebSocketDisconnect, RuntimeError):
+            # The other end is gone; whoever reads is told so too.
+            self.closed = True
+            self._items.clear()
+            self.queued_bytes = 0
+        except Exception:
+            _log.exception("writing to a socket failed")
+            self._writer = None
+            self._failed("the hub failed to write")
+        finally:
+            self._writer = None
+
+    async def _part(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
+        self.closed = True
+        if goodbye is not None:
+            await self._send([goodbye])
+        await self._socket.close(code, reason)
+
+    async def _send(self, items: list[Item]) -> None:
+        text = encode_frame(items)
+        self.blocked_since = self._loop.time()
+        await self._socket.send({"type": "websocket.send", "text": text})
+        self.blocked_since = None
+        self.frames += 1
+
+    def _next_frame(self) -> list[Item]:
+        waiting, size = self._items, 0
+        frame: list[Item] = []
+        while waiting and len(frame) < self._batch_max:
+            item, bytes_ = waiting[0]
+            if frame and size + bytes_ > self._bytes_max:
+                break
+            waiting.popleft()
+            frame.append(item)
+            size += bytes_
+        self.queued_bytes -= size
+        return frame

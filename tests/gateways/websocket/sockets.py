@@ -1,0 +1,216 @@
+"""A real hub on a loopback port inside a test, and clients that speak frames over real sockets."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.gateways.hubs import QUICK, Team, envelope
+from tocsin.gateways.http.app import build_app
+from tocsin.gateways.http.server import listen
+from tocsin.gateways.websocket.gateway import SocketGateway
+from tocsin.gateways.websocket.transport import socket_protocol
+from tocsin.hub.config import load_config
+from tocsin.hub.service import Hub
+from tocsin.policies import parse_policy
+
+__all__ = ["Client", "SocketTeam", "envelope", "with_sockets"]
+
+SUBPROTOCOL = "tocsin.v1"
+#: Quick sweeps, so that what a sweep finds is found at once.
+SWEEP = {"sweep_interval_s": 0.02}
+
+
+class Client:
+    """One socket of one agent: frames out, items in, sorted as they come."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.pushes: asyncio.Queue[Any] = asyncio.Queue()
+        self.loose: asyncio.Queue[Any] = asyncio.Queue()
+        #: Every frame that came, as a list of items.
+        self.frames: list[list[Any]] = []
+        self.bye: Any = None
+        self.welcome: Any = None
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._next = 0
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async for text in self.socket:
+                items = json.loads(text)
+                self.frames.append(items)
+                for item in items:
+                    self._sort(item)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError("the socket is closed"))
+                answer.exception()
+
+    def _sort(self, item: Any) -> None:
+        if "deliver" in item:
+            self.pushes.put_nowait(item["deliver"])
+        elif "bye" in item:
+            self.bye = item["bye"]
+        elif item["re"] in self._answers:
+            self._answers.pop(item["re"]).set_result(item)
+        else:
+            self.loose.put_nowait(item)
+
+    def numbered(self, *operations: dict[str, Any]) -> tuple[str, list["asyncio.Future[Any]"]]:
+        """Give operations ids, and return them as a frame with the futures of their answers."""
+        futures = []
+        for operation in operations:
+            self._next += 1
+            operation["id"] = self._next
+            futures.append(asyncio.get_running_loop().create_future())
+            self._answers[self._next] = futures[-1]
+        return json.dumps(operations, separators=(",", ":")), futures
+
+    async def ask(self, *operations: dict[str, Any]) -> list[Any]:
+        """Send one frame and wait for all its answers."""
+        text, futures = self.numbered(*operations)
+        await self.socket.send(text)
+        return await asyncio.gather(*futures)
+
+    async def one(self, op: str, **fields: Any) -> Any:
+        """Ask one thing and return its answer."""
+        (answer,) = await self.ask({"op": op, **fields})
+        return answer
+
+    async def ok(self, op: str, **fields: Any) -> Any:
+        answer = await self.one(op, **fields)
+        assert "ok" in answer, answer
+        return answer["ok"]
+
+    async def refused(self, op: str, **fields: Any) -> Any:
+        answer = await self.one(op, **fields)
+        assert "problem" in answer, answer
+        return answer["problem"]
+
+    async def raw(self, data: str | bytes) -> None:
+        await self.socket.send(data)
+
+    async def hello(self, **fields: Any) -> Any:
+        self.welcome = await self.ok("hello", **fields)
+        return self.welcome
+
+    async def send(self, number: int, **changes: Any) -> Any:
+        return (await self.ok("send", envelope=envelope(number, **changes)))["receipt"]
+
+    async def take(self, count: int = 1) -> list[str]:
+        """Wait for pushes, and return their signal ids."""
+        return [(await self.pushes.get())["signal_id"] for _ in range(count)]
+
+    async def confirm(self, *signal_ids: str) -> Any:
+        return await self.ok("confirm", message_ids=list(signal_ids))
+
+    async def closed(self) -> int:
+        """Wait until the socket is closed, and return the code."""
+        await self._reader
+        await self.socket.wait_closed()
+        return self.socket.close_code or 0
+
+    def cut(self) -> None:
+        """Drop the connection without a word, as a dead machine or a pulled cable does."""
+        self.socket.transport.abort()
+
+
+class SocketTeam(Team):
+    """A team whose hub listens on a port."""
+
+    def __init__(self, hub: Hub, client: httpx2.AsyncClient, port: int, gateway: SocketGateway) -> None:
+        super().__init__(hub, client)
+        self.port = port
+        self.gateway = gateway
+        self.server: uvicorn.Server
+        self._open: list[Client] = []
+
+    async def open(self, agent: str, *, token: str | None = None, **options: Any) -> Client:
+        """Open a socket without a hello."""
+        headers = {"Authorization": f"Bearer {token or self.tokens[agent]}"}
+        options = {"max_size": None, "compression": None, "ping_interval": None, **options}
+        socket = await connect(
+            f"ws://127.0.0.1:{self.port}/v1/socket",
+            additional_headers=headers,
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+            **options,
+        )
+        client = Client(socket)
+        self._open.append(client)
+        return client
+
+    async def attach(self, agent: str, **hello: Any) -> Client:
+        """Open a socket and say hello."""
+        client = await self.open(agent)
+        await client.hello(**hello)
+        return client
+
+    async def refused(self, agent: str, **options: Any) -> tuple[int, Any]:
+        """Expect a handshake to be refused, and return status and problem."""
+        try:
+            await self.open(agent, **options)
+        except websockets.InvalidStatus as error:
+            return error.response.status_code, json.loads(error.response.body or b"{}")
+        raise AssertionError("the handshake was accepted")
+
+    async def close_all(self) -> None:
+        for client in self._open:
+            client.cut()
+            await client.closed()
+
+
+@contextlib.asynccontextmanager
+async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIterator[SocketTeam]:
+    settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
+    hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
+    gateway = SocketGateway(hub)
+    app = build_app(hub, beside=gateway.routes())
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            ws=socket_protocol(settings.socket.close_timeout_s),
+            ws_max_size=settings.socket.frame_bytes_max,
+            ws_ping_interval=settings.socket.ping_interval_s,
+            ws_ping_timeout=settings.socket.ping_timeout_s,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=10,
+        )
+    )
+    serving = asyncio.create_task(server._serve([listener]))
+    port = listener.getsockname()[1]
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        team = SocketTeam(hub, client, port, gateway)
+        team.server = server
+        try:
+            yield team
+        finally:
+            await team.close_all()
+            hub.closing.set()
+            server.should_exit = True
+            await serving
+            await hub.close()
+
+
+def with_sockets(path: Path, test: Callable[[SocketTeam], Awaitable[None]], **config: Any) -> None:
+    """Run a test with ada, bob and a director registered."""
+
+    async def run() -> None:
+        async with sockets_at(path, **config) as team:
+            await team.register("ada")
+            await team.register("bob", kind="Implementation")
+            await team.register("boss", "director")
+            await test(team)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
