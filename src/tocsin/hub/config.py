@@ -35,6 +35,8 @@ class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frame_bytes_max: Count
     #: Operations of one socket without an answer; beyond them the hub stops reading it.
     in_flight_max: Count
+    #: Operations decided in one turn of the loop, of all sockets; what is urgent does not wait for the others.
+    turn_operations_max: Count
     #: Bytes that wait to be written to one socket; beyond them the hub stops reading it, and pushes later.
     outgoing_bytes_max: Count
     #: Operations that cannot be understood before the socket is ended.

@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+_LEVELS = tuple(liminal_name(level) for level in Priority)
+
+
 def moment(at: int | None) -> str | None:
     """Write a time down; nothing where it never happened."""
     return None if at is None or at == NEVER else iso(at)
@@ -59,11 +62,23 @@ class ReceiptView(msgspec.Struct, frozen=True):
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
     """Write a receipt down."""
-    values = msgspec.structs.asdict(receipt)
-    values["expires_at"] = iso(receipt.expires_at)
-    values["priority"] = liminal_name(Priority(receipt.priority))
-    values["requested_priority"] = liminal_name(Priority(receipt.requested_priority))
-    return ReceiptView(**values)
+    return ReceiptView(
+        signal_id=receipt.signal_id,
+        message_id=receipt.message_id,
+        delivered=receipt.delivered,
+        queued=receipt.queued,
+        recipient=receipt.recipient,
+        recipient_state=receipt.recipient_state,
+        delivery_class=receipt.delivery_class,
+        expires_at=iso(receipt.expires_at),
+        resolved_to_session=receipt.resolved_to_session,
+        publish_path=receipt.publish_path,
+        priority=_LEVELS[receipt.priority],
+        requested_priority=_LEVELS[receipt.requested_priority],
+        duplicate=receipt.duplicate,
+        durability=receipt.durability,
+        copies=receipt.copies,
+    )
 
 
 class DeliveryView(msgspec.Struct, frozen=True):

@@ -22,9 +22,10 @@ from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.counting import SocketMetrics
-from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
+from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation, is_urgent
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.sessions import Sessions
+from tocsin.gateways.websocket.turnstile import Turnstile
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
 from tocsin.hub.service import Hub
@@ -46,6 +47,7 @@ class Connection:
         calls: Gateway,
         sessions: Sessions,
         metrics: SocketMetrics,
+        turnstile: Turnstile,
         socket: WebSocket,
         grant: Grant,
     ) -> None:
@@ -58,6 +60,7 @@ class Connection:
         self._caller = Caller(grant.agent, grant.role)
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
+        self._turnstile = turnstile
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Task[Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,9 +149,15 @@ class Connection:
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
             await self._room
-        if self._ending is not None or not self.check_token():
-            return
-        self._submit(operations)
+        most = self._turnstile.operations_max
+        for start in range(0, len(operations), most):
+            some = operations[start : start + most]
+            turn = self._turnstile.enter(len(some), urgent=is_urgent(some, self._host.exchange.state.policy))
+            if turn is not None:
+                await turn
+            if self._ending is not None or not self.check_token():
+                return
+            self._submit(some)
 
     def _is_full(self, more: int) -> bool:
         crowded = self._unanswered > 0 and self._unanswered + more > self._config.in_flight_max

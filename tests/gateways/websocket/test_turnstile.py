@@ -1,0 +1,91 @@
+"""The turnstile: so much in one turn of the loop, the urgent at once, nobody for ever in line."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+from tests.gateways.hubs import envelope
+from tocsin.gateways.websocket.operations import is_urgent
+from tocsin.gateways.websocket.protocol import read_frame
+from tocsin.gateways.websocket.turnstile import Turnstile
+from tocsin.policies import default_policy
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 10))
+
+
+def test_a_turn_lets_so_much_in_and_the_next_goes_on() -> None:
+    async def test() -> None:
+        turnstile = Turnstile(64)
+        places = [turnstile.enter(32, urgent=False) for _ in range(6)]
+        assert places[:2] == [None, None]
+        waiting = [place for place in places if place is not None]
+        assert [place.done() for place in waiting] == [False] * 4
+        await asyncio.sleep(0)
+        assert [place.done() for place in waiting] == [True, True, False, False]
+        await asyncio.sleep(0)
+        assert [place.done() for place in waiting] == [True] * 4
+
+    run(test())
+
+
+def test_the_urgent_does_not_stand_in_line_but_has_a_limit() -> None:
+    async def test() -> None:
+        turnstile = Turnstile(64)
+        for _ in range(10):
+            turnstile.enter(32, urgent=False)
+        assert turnstile.enter(1, urgent=True) is None
+        assert turnstile.enter(64, urgent=True) is None
+        assert turnstile.enter(1, urgent=True) is not None, "a flood of the urgent stands in line too"
+        await asyncio.sleep(0)
+        assert turnstile.enter(1, urgent=True) is None
+
+    run(test())
+
+
+def test_whoever_gives_up_takes_no_place() -> None:
+    async def test() -> None:
+        turnstile = Turnstile(1)
+        turnstile.enter(1, urgent=False)
+        first, second = turnstile.enter(1, urgent=False), turnstile.enter(1, urgent=False)
+        assert first is not None
+        assert second is not None
+        first.cancel()
+        await asyncio.sleep(0)
+        assert second.done()
+
+    run(test())
+
+
+def test_an_idle_turnstile_stops_turning() -> None:
+    async def test() -> None:
+        turnstile = Turnstile(1)
+        turnstile.enter(1, urgent=False)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert not turnstile._turning
+
+    run(test())
+
+
+def test_what_is_urgent() -> None:
+    policy = default_policy()
+
+    def urgent(**changes: Any) -> bool:
+        document = {key: value for key, value in envelope(1, **changes).items() if value is not None}
+        frame = [{"op": "ping", "id": 1}, {"op": "send", "id": 2, "envelope": document}]
+        return is_urgent(read_frame(json.dumps(frame), 10), policy)
+
+    assert [urgent(priority=name) for name in ("Info", "Blocking", "Critical", "DirectorOverride", "BLOCKER")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert not urgent(priority=None)
+    assert urgent(priority=None, messageType="Blocker") == (policy.contracts["Blocker"].default_priority >= 3)
+    assert not urgent(priority="LOUD")
+    assert not urgent(messageType=7, priority="Critical"), "what cannot be read is in no hurry"
