@@ -7,6 +7,7 @@ from typing import Any
 from tocsin.cli.output import console, fail
 from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
+from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import PortTaken, listen, serve
 from tocsin.gateways.websocket.gateway import SocketGateway
@@ -83,6 +84,7 @@ def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: 
 
         beside = [
             *SocketGateway(hub).routes(),
+            *FeedGateway(hub).routes(),
         ]
         return await serve(hub, build_app(hub, beside=beside), listener, started)
 

@@ -68,6 +68,19 @@ class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("silence_max_s must be more than heartbeat_s: a client must be able to keep it")
 
 
+class FeedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the live feed does for those who watch."""
+
+    #: Watchers at a time.
+    watchers_max: Count
+    #: Commits that wait for one watcher; beyond them it misses some.
+    frames_max: Count
+    #: Records in one frame of the socket.
+    records_max: Count
+    #: How often a silent watcher's token is looked at, seconds.
+    check_interval_s: Seconds
+
+
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One process's doors and limits."""
 
@@ -103,6 +116,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     telemetry_messages_max: Count
     #: What a WebSocket may take.
     socket: SocketConfig
+    #: The live feed.
+    feed: FeedConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

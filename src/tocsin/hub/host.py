@@ -142,6 +142,11 @@ class Host:
         return self._exchange
 
     @property
+    def committed_seq(self) -> int:
+        """Return the sequence number of the last event that is durable."""
+        return self._keeper.committed_seq
+
+    @property
     def storage(self) -> Storage:
         """Return the limits in force."""
         state = self._exchange.state

@@ -14,12 +14,14 @@ from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
+from tocsin.hub.feed import Feed
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
 from tocsin.hub.telemetry import Telemetry, configured
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
+from tocsin.policies import frames_policy
 
 __all__ = ["ADMIN_TOKEN_FILE", "Hub", "is_postgres", "keep_secret"]
 
@@ -42,6 +44,8 @@ class Hub:
         self.authority = authority
         self.reader = reader
         self.metrics = Metrics(config.label_values_max)
+        feed, frames = config.feed, frames_policy(host.exchange.state.policy)
+        self.feed = Feed(host, frames, watchers_max=feed.watchers_max, frames_max=feed.frames_max)
         #: Set when the hub is told to stop.
         self.closing = asyncio.Event()
         #: Whether anyone on this machine may say who they are.
@@ -79,6 +83,7 @@ class Hub:
         """Drain the commits and let go of the project."""
         self.closing.set()
         await self.host.close()
+        self.feed.close()
         await self.reader.close()
         self.authority.close()
         if self._telemetry is not None:

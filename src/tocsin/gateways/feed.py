@@ -1,0 +1,152 @@
+"""The live feed over a WebSocket: records of events as they become durable, for those who may see everything.
+
+It is read only. A watcher that takes too little misses commits, and is told which; the bus does not wait for it.
+"""
+
+import asyncio
+import contextlib
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.events import EVENT_TYPES
+from tocsin.frames import Channel
+from tocsin.frames.errors import ChannelClosedError
+from tocsin.gateways.http.identity import check_again, identify
+from tocsin.gateways.http.problems import problem_response
+from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.feed import FeedFrame
+from tocsin.hub.service import Hub
+from tocsin.journal.records import record_of
+
+__all__ = ["PATH", "SUBPROTOCOL", "FeedGateway"]
+
+PATH = "/v1/feed"
+SUBPROTOCOL = "tocsin.feed.v1"
+_KINDS = frozenset(kind.__name__ for kind in EVENT_TYPES)
+_ENCODER = msgspec.json.Encoder()
+
+
+class FeedGateway:
+    """Everyone who watches one hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what to mount beside the HTTP gateway."""
+        return [WebSocketRoute(PATH, self._serve, name="feed")]
+
+    async def _serve(self, socket: WebSocket) -> None:
+        name = f"feed {token_hex(8)}"
+        try:
+            grant = self._admit(socket)
+            kinds = _kinds_of(socket.query_params.get("kinds", ""))
+            channel = self._hub.feed.watch(name)
+        except TocsinError as error:
+            await socket.send_denial_response(problem_response(error.problem))
+            return
+        try:
+            asked_for = SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None
+            await socket.accept(asked_for)
+            await self._show(socket, grant, channel, kinds)
+        finally:
+            self._hub.feed.leave(name)
+
+    def _admit(self, socket: WebSocket) -> Grant:
+        grant = identify(self._hub, socket)
+        if self._hub.closing.is_set():
+            raise refusal("E_HUB_003", "the hub is shutting down")
+        role = self._hub.host.exchange.state.policy.roles.get(grant.role)
+        if not grant.admin and (role is None or not role.directs):
+            raise refusal("E_AUTH_003", f"{grant.agent} may not watch everything: a director or a human may")
+        return grant
+
+    async def _show(
+        self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
+    ) -> None:
+        """Send until the watcher leaves, its token ends or the hub does."""
+        leaving = asyncio.create_task(_gone(socket))
+        writing = asyncio.create_task(self._write(socket, grant, channel, kinds))
+        closing = asyncio.create_task(self._hub.closing.wait())
+        tasks = {leaving, writing, closing}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, TocsinError):
+                await _part(socket, 4401, outcome.problem.detail)
+            elif isinstance(outcome, Exception) and not isinstance(outcome, WebSocketDisconnect | RuntimeError):
+                raise outcome
+        if self._hub.closing.is_set():
+            await _part(socket, 1001, "the hub is shutting down")
+
+    async def _write(
+        self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
+    ) -> None:
+        project, records_max = self._hub.host.project, self._hub.config.feed.records_max
+        hello = {"project": project, "seq": self._hub.host.committed_seq, "kinds": sorted(kinds or _KINDS)}
+        await _tell(socket, [{"hello": hello}])
+        expected = self._hub.host.committed_seq + 1
+        while (frame := await self._next(grant, channel)) is not None:
+            last_seq = frame.first_seq + len(frame.events) - 1
+            if last_seq < expected:
+                continue
+            items: list[dict[str, Any]] = []
+            if frame.first_seq > expected:
+                items.append({"gap": {"first_seq": expected, "last_seq": frame.first_seq - 1}})
+            for seq, event in enumerate(frame.events, frame.first_seq):
+                if kinds is None or type(event).__name__ in kinds:
+                    items.append({"event": record_of(project, seq, event, payloads=False)})
+            expected = last_seq + 1
+            for start in range(0, len(items), records_max):
+                await _tell(socket, items[start : start + records_max])
+
+    async def _next(self, grant: Grant, channel: Channel[FeedFrame]) -> FeedFrame | None:
+        """Wait for a frame; a token that has ended is found also while none comes."""
+        frame: FeedFrame | None = None
+        while frame is None:
+            try:
+                async with asyncio.timeout(self._hub.config.feed.check_interval_s):
+                    frame = await channel.get_async()
+            except TimeoutError:
+                pass
+            except ChannelClosedError:
+                return None
+            check_again(self._hub, grant)
+        return frame
+
+
+def _kinds_of(text: str) -> frozenset[str] | None:
+    """Read which kinds of events are wanted; nothing is all."""
+    if not text:
+        return None
+    kinds = frozenset(text.split(","))
+    unknown = sorted(kinds - _KINDS)
+    if unknown:
+        detail = f"{unknown[0][:64]!r} is no kind of event"
+        raise refusal("E_VALIDATION_003", detail, field="kinds", found=unknown[0][:64], expected="see the events")
+    return kinds
+
+
+async def _tell(socket: WebSocket, items: list[dict[str, Any]]) -> None:
+    await socket.send({"type": "websocket.send", "text": _ENCODER.encode(items).decode()})
+
+
+async def _gone(socket: WebSocket) -> None:
+    """Wait until the watcher leaves; what it says is not listened to."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _part(socket: WebSocket, code: int, reason: str) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await _tell(socket, [{"bye": {"reason": reason}}])
+        await socket.close(code, reason[:100])

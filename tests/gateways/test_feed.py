@@ -1,0 +1,190 @@
+"""The live feed: who may watch, what they see, and that nobody waits for them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
+
+from tests.gateways.hubs import Team, envelope, team_at
+from tocsin.gateways import feed
+from tocsin.gateways.feed import FeedGateway
+from tocsin.gateways.http.app import build_app
+from tocsin.gateways.http.server import listen
+
+FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s": 0.02}
+
+
+@asynccontextmanager
+async def watched(path: Path) -> AsyncIterator[tuple[Team, str]]:
+    """Serve a hub with its feed on a real port."""
+    async with team_at(path, feed=FEED) as team:
+        await team.register("ada")
+        await team.register("bob")
+        await team.register("boss", "director")
+        app = build_app(team.hub, beside=FeedGateway(team.hub).routes())
+        listener = listen("127.0.0.1", 0)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", ws="websockets-sansio"))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.001)
+        try:
+            yield team, f"ws://127.0.0.1:{listener.getsockname()[1]}/v1/feed"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def run(path: Path, test: Callable[[Team, str], Awaitable[None]]) -> None:
+    async def story() -> None:
+        async with watched(path) as (team, url):
+            await test(team, url)
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def watching(team: Team, url: str, agent: str = "boss", query: str = "") -> connect:
+    headers = {"Authorization": f"Bearer {team.tokens[agent]}"}
+    return connect(url + query, additional_headers=headers, compression=None)
+
+
+async def items(socket: ClientConnection, count: int) -> list[Any]:
+    """Take items until there are so many."""
+    found: list[Any] = []
+    while len(found) < count:
+        found += json.loads(await socket.recv())
+    return found
+
+
+def test_a_director_sees_what_becomes_durable_and_no_payload(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        async with watching(team, url) as socket:
+            (hello,) = await items(socket, 1)
+            assert hello["hello"]["project"] == "team"
+            await team.post("ada", "/v1/messages", envelope(1))
+            (event,) = [item["event"] for item in await items(socket, 1)]
+            assert (event["kind"], event["message_id"], event["seq"]) == (
+                "MessageAccepted",
+                "msg_1_x",
+                hello["hello"]["seq"] + 1,
+            )
+            assert "payload" not in event
+
+    run(tmp_path, test)
+
+
+def test_only_the_kinds_asked_for_are_sent(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        async with watching(team, url, query="?kinds=MessageRecalled,SendRefused") as socket:
+            assert (await items(socket, 1))[0]["hello"]["kinds"] == ["MessageRecalled", "SendRefused"]
+            await team.post("ada", "/v1/messages", envelope(1))
+            await team.post("ada", "/v1/messages/msg_1_x/recall")
+            assert [item["event"]["kind"] for item in await items(socket, 1)] == ["MessageRecalled"]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("agent", "query", "status", "code"),
+    [
+        ("ada", "", 403, "E_AUTH_003"),
+        ("boss", "?kinds=Nonsense", 422, "E_VALIDATION_003"),
+        ("nobody", "", 401, "E_AUTH_001"),
+    ],
+)
+def test_whoever_may_not_watch_is_refused_from_the_catalogue(
+    tmp_path: Path, agent: str, query: str, status: int, code: str
+) -> None:
+    async def test(team: Team, url: str) -> None:
+        team.tokens["nobody"] = ""
+        with pytest.raises(InvalidStatus) as refused:
+            await watching(team, url, agent, query)
+        assert refused.value.response.status_code == status
+        assert json.loads(refused.value.response.body or b"")["code"] == code
+
+    run(tmp_path, test)
+
+
+def test_there_are_only_so_many_watchers_and_one_who_leaves_makes_room(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        async with watching(team, url), watching(team, url) as second:
+            with pytest.raises(InvalidStatus) as refused:
+                await watching(team, url)
+            assert json.loads(refused.value.response.body or b"")["code"] == "E_ADMISSION_008"
+            await second.close()
+            while team.hub.feed.watchers > 1:
+                await asyncio.sleep(0.001)
+            async with watching(team, url) as third:
+                await items(third, 1)
+        while team.hub.feed.watchers:
+            await asyncio.sleep(0.001)
+
+    run(tmp_path, test)
+
+
+def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(team: Team, url: str) -> None:
+        taking = asyncio.Event()
+        tell = feed._tell
+
+        async def tell_in_time(socket: WebSocket, items: list[dict[str, Any]]) -> None:
+            if "hello" not in items[0]:
+                await taking.wait()
+            await tell(socket, items)
+
+        monkeypatch.setattr(feed, "_tell", tell_in_time)
+        async with watching(team, url) as socket:
+            seq = (await items(socket, 1))[0]["hello"]["seq"]
+            for number in range(8):
+                await team.post("ada", "/v1/messages", envelope(number))
+            assert team.hub.feed.missed == 3  # one is being told, four wait
+            taking.set()
+            seen = [item["event"]["seq"] - seq for item in await items(socket, 5)]
+            assert seen == [1, 2, 3, 4, 5]
+            await team.post("ada", "/v1/messages", envelope(8))
+            gap, event = await items(socket, 2)
+            assert gap["gap"] == {"first_seq": seq + 6, "last_seq": seq + 8}
+            assert event["event"]["seq"] == seq + 9
+
+    run(tmp_path, test)
+
+
+def test_a_token_that_ends_ends_the_watching(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        team.join("root", "human", admin=True)
+        async with watching(team, url) as socket:
+            await items(socket, 1)
+            await team.post("root", "/v1/admin/tokens/boss/revoke", {})
+            with pytest.raises(ConnectionClosedError) as closed:
+                await items(socket, 10**9)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4401
+
+    run(tmp_path, test)
+
+
+def test_a_hub_that_stops_says_so(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        async with watching(team, url) as socket:
+            await items(socket, 1)
+            team.hub.closing.set()
+            assert [item["bye"]["reason"] for item in await items(socket, 1)] == ["the hub is shutting down"]
+
+    run(tmp_path, test)
+
+
+def test_without_a_watcher_nothing_is_published(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        await team.post("ada", "/v1/messages", envelope(1))
+        assert team.hub.feed.published == 0
+
+    run(tmp_path, test)
