@@ -1,0 +1,37 @@
+"""Every number that Tocsin decides by, as frozen structs.
+
+No field has a default here: the defaults are the packaged `tocsin.yaml`, so that one file shows them all. Durations
+end in `_s` and are seconds in the document; the core works in whole microseconds, through the `_us` properties.
+One module per subject; this one gathers them. Nothing here knows of files: `tocsin.policies` reads them.
+"""
+
+from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role
+from tocsin.core.policy.base import microseconds
+from tocsin.core.policy.decay import Decay, QueueManager
+from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
+from tocsin.core.policy.document import Policy, document_of, policy_from
+from tocsin.core.policy.limits import Limits
+from tocsin.core.policy.storage import Storage
+
+__all__ = [
+    "Aging",
+    "Bucket",
+    "Decay",
+    "Delivery",
+    "Gaming",
+    "Limits",
+    "Policy",
+    "QueueManager",
+    "Quota",
+    "Quotas",
+    "Retention",
+    "Role",
+    "Routing",
+    "Sessions",
+    "Storage",
+    "Sweeper",
+    "TimerPolicy",
+    "document_of",
+    "microseconds",
+    "policy_from",
+]

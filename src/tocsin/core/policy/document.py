@@ -1,0 +1,126 @@
+"""The whole policy: its concerns together, and what no single field of them shows."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.core import diagnosis
+from tocsin.core.contracts import Contract
+from tocsin.core.errors import Problem, error_for, refusal
+from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role
+from tocsin.core.policy.decay import Decay, QueueManager
+from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
+from tocsin.core.policy.limits import Limits
+from tocsin.core.policy.storage import Storage
+from tocsin.core.priority import Priority, liminal_name
+
+__all__ = ["Policy", "document_of", "policy_from"]
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """Everything that a project is run by."""
+
+    limits: Limits
+    roles: dict[str, Role]
+    bucket: Bucket
+    quotas: Quotas
+    gaming: Gaming
+    sessions: Sessions
+    delivery: Delivery
+    aging: Aging
+    decay: Decay
+    queue_manager: QueueManager
+    sweeper: Sweeper
+    timers: TimerPolicy
+    retention: Retention
+    routing: Routing
+    storage: Storage
+    #: What each message type promises.
+    contracts: dict[str, Contract]
+    #: What a `CUSTOM_*` type promises that has no contract of its own.
+    custom_contract: Contract
+    #: Numbers of the frame bus, by concern: `tocsin.frames.policy` knows and checks them, the exchange does not.
+    frames: dict[str, dict[str, int | float]]
+
+    def __post_init__(self) -> None:
+        for path, wrong in _contradictions(self):
+            raise refusal("E_POLICY_001", f"{path}: {wrong}", field=path)
+
+    def contract_of(self, message_type: str) -> Contract | None:
+        """Return what a type promises, or nothing where the type is unknown."""
+        contract = self.contracts.get(message_type)
+        if contract is None and message_type.startswith("CUSTOM_"):
+            return self.custom_contract
+        return contract
+
+
+def policy_from(document: object) -> Policy:
+    """Make a policy out of a whole document, or say which key is wrong and what would be right."""
+    try:
+        return msgspec.convert(document, Policy)
+    except msgspec.ValidationError:
+        problem = diagnosis.explain(Policy, document)
+        raise error_for(
+            Problem("E_POLICY_001", problem.detail, problem.field, problem.found, problem.expected)
+        ) from None
+
+
+def document_of(policy: Policy) -> Any:
+    """Return the policy as the plain document that `policy_from` takes."""
+    return msgspec.to_builtins(policy)
+
+
+def _contradictions(policy: Policy) -> list[tuple[str, str]]:
+    """List what no single field shows: each rule with the path that breaks it."""
+    manager, sessions, retention = policy.queue_manager, policy.sessions, policy.retention
+    levels = [liminal_name(level) for level in Priority]
+    checks: list[tuple[bool, str, str]] = [
+        (sorted(policy.bucket.cost) != sorted(levels), "$.bucket.cost", "must name " + ", ".join(levels)),
+        (
+            sorted(policy.roles) != ["clone", "director", "human", "primary"],
+            "$.roles",
+            "must name director, primary, clone and human",
+        ),
+        (
+            sorted(policy.delivery.receipt_timeout_s) != ["daemon", "piggyback", "push"],
+            "$.delivery.receipt_timeout_s",
+            "must name push, piggyback and daemon",
+        ),
+        (not policy.delivery.channel_backoff_s, "$.delivery.channel_backoff_s", "must name at least one wait"),
+        (
+            sessions.lapse_after_s < sessions.stale_after_s,
+            "$.sessions.lapse_after_s",
+            "a session cannot lapse before it is stale",
+        ),
+        (
+            sessions.heartbeat_record_s >= sessions.stale_after_s,
+            "$.sessions.heartbeat_record_s",
+            "must be under stale_after_s, or every session is stale",
+        ),
+        (
+            manager.latency_low_s >= manager.latency_high_s,
+            "$.queue_manager.latency_low_s",
+            "must be under latency_high_s, or the rate swings",
+        ),
+        (manager.rate_min > manager.rate_max, "$.queue_manager.rate_min", "must be at most rate_max"),
+        (manager.samples_min > manager.samples_max, "$.queue_manager.samples_min", "must be at most samples_max"),
+        (
+            policy.gaming.messages_min > policy.gaming.samples_max,
+            "$.gaming.messages_min",
+            "must be at most samples_max",
+        ),
+        (
+            retention.acknowledged_s < retention.settled_s,
+            "$.retention.acknowledged_s",
+            "must be at least settled_s",
+        ),
+    ]
+    found = [(path, wrong) for broken, path, wrong in checks if broken]
+    for name, role in policy.roles.items():
+        if role.max_priority not in levels:
+            found.append((f"$.roles.{name}.max_priority", "must be one of " + ", ".join(levels)))
+    for name, contract in [*policy.contracts.items(), ("CUSTOM_*", policy.custom_contract)]:
+        found += [(f"$.contracts.{name}.{field}", wrong) for field, wrong in contract.contradictions(levels)]
+        if contract.ttl_s > policy.limits.ttl_max_s:
+            found.append((f"$.contracts.{name}.ttl_s", "must be at most limits.ttl_max_s"))
+    return found
