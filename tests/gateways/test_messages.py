@@ -149,4 +149,4 @@ def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: P
         signed = await team.post("ada", "/v1/messages", body, headers={"Tocsin-Signature": sign(secret, body)})
         assert signed.status_code == 200
 
-    with_team(tmp_path, test, require_signatures=True)
+    with_team(tmp_path, test, policy="security: {require_signatures: true}")

@@ -88,8 +88,6 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str
     #: TCP port; 0 takes any free one.
     port: Annotated[int, Meta(ge=0, le=65535)]
-    #: Whether what is sent must be signed.
-    require_signatures: bool
     #: Largest body of a batch, bytes; any other body may be as large as a message.
     batch_bytes_max: Count
     #: Requests under way at a time, of all agents.

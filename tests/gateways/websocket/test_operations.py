@@ -222,7 +222,7 @@ def test_signatures(tmp_path: Path) -> None:
         await ada.raw(f'[{{"op": "send", "id": 78, "envelope": {{ {body[1:]}, "signature": "{signature}"}}]')
         assert (await ada.loose.get())["problem"]["code"] == "E_AUTH_006", "the bytes are others"
 
-    with_sockets(tmp_path, test, require_signatures=True)
+    with_sockets(tmp_path, test, policy="security: {require_signatures: true}")
 
 
 def test_calls_answer_what_http_answers(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ end in `_s` and are seconds in the document; the core works in whole microsecond
 One module per subject; this one gathers them. Nothing here knows of files: `tocsin.policies` reads them.
 """
 
-from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role
+from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role, Security
 from tocsin.core.policy.base import microseconds
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
@@ -27,6 +27,7 @@ __all__ = [
     "Retention",
     "Role",
     "Routing",
+    "Security",
     "Sessions",
     "Storage",
     "Sweeper",

@@ -8,7 +8,14 @@ from msgspec import Meta
 from tocsin.core.policy.base import Amount, Concern, Count, Levels, Seconds, Share, level_named, microseconds
 from tocsin.core.priority import Priority, liminal_name
 
-__all__ = ["Bucket", "Gaming", "Quota", "Quotas", "Role"]
+__all__ = ["Bucket", "Gaming", "Quota", "Quotas", "Role", "Security"]
+
+
+class Security(Concern, frozen=True):
+    """What a sender must prove beyond its token."""
+
+    #: Whether an envelope must carry a signature; one that is there is checked in any case.
+    require_signatures: bool
 
 
 class Role(Concern, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 from tocsin.core import diagnosis
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import Problem, error_for, refusal
-from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role
+from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role, Security
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.limits import Limits
@@ -21,6 +21,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     """Everything that a project is run by."""
 
     limits: Limits
+    security: Security
     roles: dict[str, Role]
     bucket: Bucket
     quotas: Quotas

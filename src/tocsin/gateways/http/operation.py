@@ -207,12 +207,13 @@ class Operation(msgspec.Struct, frozen=True):
         return Response(content, call.status, media_type=self.media, background=after)
 
     async def _take_body(self, call: Call, request: Request) -> None:
-        config, limits = call.hub.config, call.hub.host.exchange.state.policy.limits
-        bytes_max = config.batch_bytes_max if self.envelope and self.name == "send_batch" else limits.message_bytes_max
+        config, policy = call.hub.config, call.hub.host.exchange.state.policy
+        batch = self.envelope and self.name == "send_batch"
+        bytes_max = config.batch_bytes_max if batch else policy.limits.message_bytes_max
         call.raw = await read_body(request, bytes_max, config.body_timeout_s)
         if self.envelope:
             signature = request.headers.get(_SIGNATURE)
-            check_signature(call.grant, call.raw, signature, required=config.require_signatures)
+            check_signature(call.grant, call.raw, signature, required=policy.security.require_signatures)
         else:
             call.body = decoded(self.body, call.raw)
 

@@ -79,8 +79,9 @@ def is_urgent(operations: Sequence[wire.Operation | wire.Fault], policy: Policy)
 
 def _send(operation: wire.Send, hub: Hub, grant: Grant) -> cmd.Command:
     raw = bytes(operation.envelope)
-    if operation.signature is not None or hub.config.require_signatures:
-        check_signature(grant, raw, operation.signature, required=hub.config.require_signatures)
+    required = hub.host.exchange.state.policy.security.require_signatures
+    if operation.signature is not None or required:
+        check_signature(grant, raw, operation.signature, required=required)
     return cmd.Send(parse_envelope(raw, hub.host.exchange.state.policy.limits.message_bytes_max))
 
 

@@ -1,0 +1,179 @@
+"""What the hub's doors cost: a real `tocsin serve` on loopback, fsync before every reply, a real client of each kind.
+
+The hub is one process, the load another, so that on two cores neither takes the other's. Confirmed is a send whose
+receipt came back: it is durable then. End to end is from the moment of sending to the moment at which the recipient's
+own connection has the message. Rounds are interleaved and figures are medians over them, because a shared machine is
+never the same twice. The last row asks what a Critical message costs while a hundred connections send Info as fast as
+the hub takes it.
+"""
+
+import argparse
+import json
+import os
+import re
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from bench.report import table
+
+#: Nobody is held back by a rate, and nothing expires: it is the doors that are measured.
+POLICY = """
+limits: {mailbox_depth_max: 10000000}
+bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
+quotas: {critical: {cap: 1000000, refill_per_s: 100000}, blocking: {cap: 1000000, refill_per_s: 100000}}
+gaming: {high_priority_ratio: 1.0, messages_min: 5, samples_max: 100}
+"""
+CONNECTIONS = 100
+BATCH = 32
+
+#: What is measured: name, what the load does.
+ROWS: dict[str, dict[str, Any]] = {
+    "ws_single": {"kind": "ws", "connections": 1, "batch": 1, "deliver": True},
+    "ws_single_batched": {"kind": "ws", "connections": 1, "batch": BATCH, "window": 4},
+    "ws_100": {"kind": "ws", "connections": CONNECTIONS, "batch": 1},
+    "ws_100_delivered": {"kind": "ws", "connections": CONNECTIONS, "batch": 1, "deliver": True},
+    "ws_batched": {"kind": "ws", "connections": CONNECTIONS, "batch": BATCH},
+    "ws_batched_delivered": {"kind": "ws", "connections": CONNECTIONS, "batch": BATCH, "deliver": True},
+    "http_send": {"kind": "http", "connections": 1},
+    "http_16": {"kind": "http", "connections": 16},
+    "mcp_send": {"kind": "mcp", "connections": 1},
+    "critical_saturated": {"kind": "critical", "connections": CONNECTIONS, "batch": BATCH},
+}
+WORDS = {
+    "ws_single": "WebSocket, 1 connection, one at a time",
+    "ws_single_batched": f"WebSocket, 1 connection, batches of {BATCH}",
+    "ws_100": f"WebSocket, {CONNECTIONS} connections, one at a time",
+    "ws_100_delivered": "  … and pushed to their recipients",
+    "ws_batched": f"WebSocket, {CONNECTIONS} connections, batches of {BATCH}",
+    "ws_batched_delivered": "  … and pushed to their recipients",
+    "http_send": "HTTP, 1 connection",
+    "http_16": "HTTP, 16 connections",
+    "mcp_send": "MCP, 1 client",
+    "critical_saturated": f"Critical, with {CONNECTIONS} connections sending Info",
+}
+
+
+class Hub:
+    """A hub of its own, with an agent for every connection."""
+
+    def __init__(self, data: Path) -> None:
+        data.mkdir(parents=True)
+        (data / "tocsin.yaml").write_text(POLICY, encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "tocsin",
+            "serve",
+            "--data",
+            str(data),
+            "--port",
+            "0",
+            "--log-level",
+            "warning",
+        ]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        if self._process.stdout is None:
+            raise RuntimeError("the hub has no standard output")
+        line = self._process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        if found is None:
+            sys.exit(f"the hub did not start: {line}")
+        self.url = found[0]
+        self._admin = (data / "admin.token").read_text(encoding="utf-8").strip()
+        self.pid = self._process.pid
+
+    def token(self, agent: str) -> str:
+        """Get a token for an agent."""
+        body = json.dumps({"agent": agent, "role": "primary", "type": "Manager"}).encode()
+        headers = {"Authorization": f"Bearer {self._admin}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/v1/admin/tokens", body, headers)  # noqa: S310
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            return str(json.loads(answer.read())["token"])
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """Stop it as an operator would."""
+        self._process.terminate()
+        if self._process.wait(60):
+            sys.exit(f"the hub ended with {self._process.returncode}")
+
+
+def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]:
+    """Run one row's load against a fresh hub."""
+    hub = Hub(root / secrets.token_hex(4))
+    try:
+        agents = row["connections"] + (2 if row["kind"] == "critical" else 1)
+        tokens = [hub.token(f"agent{number}") for number in range(agents)]
+        task = {**row, "url": hub.url, "tokens": tokens, "seconds": seconds}
+        before = hub.cpu_s()
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.load"], input=json.dumps(task), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"the load failed:\n{done.stderr}")
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        found["hub_cpu_us"] = (hub.cpu_s() - before) / max(1.0, found["messages"]) * 1e6
+        return found
+    finally:
+        hub.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-hub", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--only", nargs="*", choices=[*ROWS], default=[*ROWS])
+    chosen = parser.parse_args()
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in chosen.only}
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
+        for number in range(chosen.rounds):
+            for name in chosen.only:
+                print(f"round {number + 1} of {chosen.rounds}: {name}", file=sys.stderr)
+                rounds[name].append(measure(ROWS[name], Path(root), chosen.seconds))
+    found = {
+        name: {key: statistics.median(each[key] for each in measured) for key in measured[0]}
+        for name, measured in rounds.items()
+    }
+    head = ["", "confirmed/s", "send p50 ms", "send p99 ms", "end to end p50", "p99 ms", "hub µs each"]
+    print(table(head, [[WORDS[name], *_cells(figures)] for name, figures in found.items()]))
+    print(json.dumps(_figures(found)))
+
+
+def _cells(figures: dict[str, float]) -> list[str]:
+    latencies = [
+        f"{figures[name]:.2f}" if figures.get(name) else ""
+        for name in ("send_p50_ms", "send_p99_ms", "end_p50_ms", "end_p99_ms")
+    ]
+    return [f"{figures['per_s']:,.0f}", *latencies, f"{figures['hub_cpu_us']:.0f}"]
+
+
+def _figures(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    wanted = {
+        "ws_batched_per_s": ("ws_batched", "per_s"),
+        "ws_batched_delivered_per_s": ("ws_batched_delivered", "per_s"),
+        "ws_100_per_s": ("ws_100", "per_s"),
+        "ws_single_batched_per_s": ("ws_single_batched", "per_s"),
+        "ws_single_p50_ms": ("ws_single", "send_p50_ms"),
+        "ws_single_end_p50_ms": ("ws_single", "end_p50_ms"),
+        "http_send_p50_ms": ("http_send", "send_p50_ms"),
+        "http_16_per_s": ("http_16", "per_s"),
+        "mcp_send_p50_ms": ("mcp_send", "send_p50_ms"),
+        "critical_p50_ms_saturated": ("critical_saturated", "end_p50_ms"),
+        "critical_p99_ms_saturated": ("critical_saturated", "end_p99_ms"),
+        "info_per_s_saturated": ("critical_saturated", "per_s"),
+    }
+    return {name: round(found[row][key], 3) for name, (row, key) in wanted.items() if row in found}
+
+
+if __name__ == "__main__":
+    main()

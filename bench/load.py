@@ -1,0 +1,289 @@
+"""The load of `bench.hub`, in a process of its own: reads what to do as JSON, writes what it measured as JSON."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import secrets
+import sys
+import time
+from typing import Any, ClassVar
+
+import msgspec
+import uvloop
+from websockets.asyncio.client import ClientConnection, connect
+
+from bench.report import percentile
+from tocsin.core.envelope import iso
+
+MESSAGE_BYTES = 600
+RUN = secrets.token_hex(4)
+#: Time between two Critical messages, seconds.
+CRITICAL_EVERY_S = 0.025
+WARM_UP_S = 0.5
+
+clock = time.perf_counter
+
+
+class Envelope(msgspec.Struct, rename="camel"):
+    """What a recipient looks at."""
+
+    message_id: str
+
+
+class Deliver(msgspec.Struct):
+    """A push."""
+
+    signal_id: str
+    envelope: Envelope
+
+
+class Item(msgspec.Struct):
+    """Anything that the hub says."""
+
+    re: int | None = None
+    ok: msgspec.Raw = msgspec.Raw()
+    problem: msgspec.Raw = msgspec.Raw()
+    deliver: Deliver | None = None
+    bye: msgspec.Raw = msgspec.Raw()
+
+
+ITEMS = msgspec.json.Decoder(list[Item])
+
+
+def template(message_type: str = "TaskAssigned", priority: str = "Info") -> str:
+    """Write an envelope of 600 bytes, with the places of ids and names left open."""
+    document = {
+        "version": "1.1.0",
+        "messageId": "msg_" + RUN + "_%d_%d",
+        "timestamp": iso(time.time_ns() // 1000),
+        "sender": {"agentId": "agent%d", "type": "Manager"},
+        "receiver": {"agentId": "agent%d", "type": "*"},
+        "messageType": message_type,
+        "priority": priority,
+        "payload": {"text": ""},
+    }
+    document["payload"] = {
+        "text": ("lorem ipsum dolor sit amet " * 30)[: MESSAGE_BYTES - len(json.dumps(document)) - 12]
+    }
+    return json.dumps(document)
+
+
+class Figures:
+    """What is measured, after a warm-up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.begin = self.end = float("inf")
+        self.confirmed = 0
+        self.messages = 0
+        self.sends: list[float] = []
+        self.ends: list[float] = []
+
+    def start(self) -> None:
+        """Begin with the warm-up: everything is connected."""
+        self.begin = clock() + WARM_UP_S
+        self.end = self.begin + self._seconds
+
+    def sent(self, count: int, started: float) -> None:
+        now = clock()
+        self.messages += count
+        if self.begin <= now <= self.end:
+            self.confirmed += count
+            self.sends.append((now - started) * 1e3)
+
+    def arrived(self, started: float) -> None:
+        now = clock()
+        if self.begin <= now <= self.end:
+            self.ends.append((now - started) * 1e3)
+
+    def told(self) -> dict[str, float]:
+        found = {"per_s": self.confirmed / (self.end - self.begin), "messages": float(self.messages)}
+        for name, values in (("send", self.sends), ("end", self.ends)):
+            found[f"{name}_p50_ms"] = percentile(values, 50) if values else 0.0
+            found[f"{name}_p99_ms"] = percentile(values, 99) if values else 0.0
+        return found
+
+
+class Socket:
+    """One agent on one connection."""
+
+    #: When each message was sent whose arrival is timed, by messageId.
+    started: ClassVar[dict[str, float]] = {}
+
+    def __init__(self, number: int, line: ClientConnection, figures: Figures, *, timed: bool) -> None:
+        self.number = number
+        self._line = line
+        self._figures = figures
+        self._timed = timed
+        #: The number of the last operation, and of the message in it.
+        self._last = 1
+        self._frames: dict[int, asyncio.Future[None]] = {}
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(
+        cls, task: dict[str, Any], number: int, figures: Figures, *, window: int, timed: bool = False
+    ) -> "Socket":
+        line = await connect(
+            task["url"].replace("http", "ws") + "/v1/socket",
+            subprotocols=["tocsin.v1"],  # type: ignore[list-item]
+            additional_headers={"Authorization": f"Bearer {task['tokens'][number]}"},
+            compression=None,
+            max_size=None,
+        )
+        hello = {"op": "hello", "id": 1, "window": window, "agent_type": "Manager"}
+        await line.send(json.dumps([hello]))
+        (answer,) = ITEMS.decode(await line.recv())
+        if bytes(answer.problem):
+            sys.exit(f"hello was refused: {bytes(answer.problem).decode()}")
+        return cls(number, line, figures, timed=timed)
+
+    async def pause(self) -> None:
+        """Take nothing: what is sent to this agent waits."""
+        await self._line.send('[{"op":"credit","window":0}]')
+
+    async def send(self, envelope: str, receiver: int, count: int) -> None:
+        """Send a frame, and wait until all of it is confirmed."""
+        operations = []
+        started = clock()
+        for number in range(self._last + 1, self._last + count + 1):
+            if self._timed:
+                Socket.started[f"msg_{RUN}_{self.number}_{number}"] = started
+            body = envelope % (self.number, number, self.number, receiver)
+            operations.append(f'{{"op":"send","id":{number},"envelope":{body}}}')
+        self._last += count
+        # Answers come in the order of the operations: the last one of a frame says that all are confirmed.
+        done = self._frames[self._last] = asyncio.get_running_loop().create_future()
+        await self._line.send("[" + ",".join(operations) + "]")
+        await done
+        self._figures.sent(count, started)
+
+    async def close(self) -> None:
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+        await self._line.close()
+
+    async def _read(self) -> None:
+        async for frame in self._line:
+            arrived = []
+            for item in ITEMS.decode(frame):
+                if item.deliver is not None:
+                    arrived.append(item.deliver.signal_id)
+                    started = Socket.started.pop(item.deliver.envelope.message_id, None)
+                    if started is not None:
+                        self._figures.arrived(started)
+                elif trouble := bytes(item.problem) or bytes(item.bye):
+                    sys.exit(f"refused: {trouble.decode()}")
+                elif item.re is not None and item.re in self._frames:
+                    self._frames.pop(item.re).set_result(None)
+            if arrived:
+                await self._line.send(json.dumps([{"op": "confirm", "message_ids": arrived}]))
+
+
+async def over_websocket(task: dict[str, Any]) -> dict[str, float]:
+    """Let every connection send to the next; each waits for its confirmation before it sends on."""
+    connections, batch, deliver = task["connections"], task["batch"], task.get("deliver", False)
+    figures = Figures(task["seconds"])
+    sockets = [
+        await Socket.open(task, number, figures, window=256, timed=deliver)
+        for number in range(max(2, connections) if deliver else connections)
+    ]
+    if not deliver:
+        for socket in sockets:
+            await socket.pause()
+    figures.start()
+    envelope = template()
+
+    async def send(socket: Socket) -> None:
+        receiver = (socket.number + 1) % len(sockets) if deliver or connections > 1 else connections
+        while clock() < figures.end:
+            await socket.send(envelope, receiver, batch)
+
+    senders = [send(socket) for socket in sockets[:connections] for _ in range(task.get("window", 1))]
+    await asyncio.gather(*senders)
+    for socket in sockets:
+        await socket.close()
+    return figures.told()
+
+
+async def critical_under_load(task: dict[str, Any]) -> dict[str, float]:
+    """Flood with Info, and time what a Critical message takes to its recipient, every now and then."""
+    connections, batch = task["connections"], task["batch"]
+    flood, urgent = Figures(task["seconds"]), Figures(task["seconds"])
+    sockets = [await Socket.open(task, number, flood, window=256) for number in range(connections)]
+    sender = await Socket.open(task, connections, urgent, window=256, timed=True)
+    receiver = await Socket.open(task, connections + 1, urgent, window=256)
+    flood.start()
+    urgent.start()
+    info, critical = template(), template(priority="Critical")
+
+    async def send(socket: Socket) -> None:
+        while clock() < flood.end:
+            await socket.send(info, (socket.number + 1) % connections, batch)
+
+    async def ring() -> None:
+        while clock() < urgent.end:
+            await sender.send(critical, receiver.number, 1)
+            await asyncio.sleep(CRITICAL_EVERY_S)
+
+    await asyncio.gather(ring(), *[send(socket) for socket in sockets])
+    for socket in (*sockets, sender, receiver):
+        await socket.close()
+    told, calm = urgent.told(), flood.told()
+    return {**told, "per_s": calm["per_s"], "messages": calm["messages"]}
+
+
+async def over_http(task: dict[str, Any]) -> dict[str, float]:
+    """Send over kept-alive connections, each waiting for its answer: bare sockets, so that no client is measured."""
+    figures = Figures(task["seconds"])
+    figures.start()
+    host, _, port = task["url"].removeprefix("http://").partition(":")
+    envelope = template()
+
+    async def send(number: int) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /v1/messages HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {task['tokens'][number]}\r\n"
+        receiver = (number + 1) % len(task["tokens"])
+        for count in itertools.count(1):
+            started = clock()
+            if started >= figures.end:
+                break
+            body = (envelope % (number, count, number, receiver)).encode()
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+            content = await reader.readexactly(length)
+            if not answer.startswith(b"HTTP/1.1 200"):
+                sys.exit(f"refused: {content.decode()}")
+            figures.sent(1, started)
+        writer.close()
+
+    await asyncio.gather(*[send(number) for number in range(task["connections"])])
+    return figures.told()
+
+
+async def over_mcp(task: dict[str, Any]) -> dict[str, float]:
+    """Send with the official client, one call after another."""
+    from bench.mcp_load import sender  # the slowest import of all
+
+    figures = Figures(task["seconds"])
+    async with sender(task["url"], task["tokens"][0]) as send:
+        figures.start()
+        while (started := clock()) < figures.end:
+            await send("agent1", {"text": "lorem ipsum " * 30})
+            figures.sent(1, started)
+    return figures.told()
+
+
+KINDS = {"ws": over_websocket, "critical": critical_under_load, "http": over_http, "mcp": over_mcp}
+
+
+def main() -> None:
+    task = json.loads(sys.stdin.read())
+    print(json.dumps(uvloop.run(KINDS[task["kind"]](task))))
+
+
+if __name__ == "__main__":
+    main()
