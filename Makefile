@@ -8,7 +8,7 @@ UV := UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv
 TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames docs lock clean
+.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-hub docs lock clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-journal: $(STAMP) ## What durability costs: SQLite and PostgreSQL beside a
 
 bench-frames: $(STAMP) ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
 	@$(BIN)/python -m bench.frames
+
+bench-hub: $(STAMP) ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Critical message under load
+	@$(BIN)/python -m bench.hub
 
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py
