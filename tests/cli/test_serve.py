@@ -2,10 +2,14 @@
 
 import json
 import re
+import shutil
 import socket
 import stat
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 from tests.cli.processes import RunningHub, run
 from tests.postgres import Server
@@ -108,3 +112,51 @@ def test_a_project_in_postgresql_outlives_its_hub_and_has_one_at_a_time(tmp_path
         assert (busy.returncode, "open in another hub" in busy.stderr) == (9, True)
     with RunningHub(tmp_path / "one", "--store", store) as again:
         assert [item["signal_id"] for item in again.json("inbox", agent="ada")["items"]] == [signal]
+
+
+def answer(url: str) -> tuple[int, Any]:
+    """Ask without a token."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as reply:  # noqa: S310
+            return reply.status, json.loads(reply.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: Path, postgres: Server) -> None:
+    postgres.database("stood_by")
+    store = f"postgresql://tocsin@/stood_by?host={postgres.folder}"
+    with RunningHub(tmp_path / "one", "--store", store) as owner:
+        owner.json("agents", "add", "ada", "--save")
+        signal_id = owner.json("send", "ada", "to myself", agent="ada")["receipt"]["signal_id"]
+        standby = RunningHub(tmp_path / "two", "--store", store, "--standby")
+        assert standby.process.stdout is not None
+        line = standby.process.stdout.readline()
+        assert line.startswith("standing by"), line + standby.log.read_text()
+        standby.url = line.split()[-1]
+        assert answer(f"{standby.url}/health") == (200, {"condition": "standing_by", "reason": ""})
+        status, problem = answer(f"{standby.url}/ready")
+        assert (status, problem["code"], problem["facts"]["address"]) == (503, "E_HUB_002", owner.url)
+        owner.process.kill()
+        assert standby.process.stdout.readline().startswith("serving")
+        assert answer(f"{standby.url}/ready")[0] == 200
+        (tmp_path / "two" / "tokens").mkdir(exist_ok=True)
+        shutil.copy(tmp_path / "one" / "tokens" / "ada.token", tmp_path / "two" / "tokens" / "ada.token")
+        assert [item["signal_id"] for item in standby.json("inbox", agent="ada")["items"]] == [signal_id]
+        assert standby.stop() == 0
+
+
+def test_a_standby_can_be_told_to_stop(tmp_path: Path, postgres: Server) -> None:
+    postgres.database("stood_by_in_vain")
+    store = f"postgresql://tocsin@/stood_by_in_vain?host={postgres.folder}"
+    with RunningHub(tmp_path / "one", "--store", store):
+        standby = RunningHub(tmp_path / "two", "--store", store, "--standby")
+        assert standby.process.stdout is not None
+        assert standby.process.stdout.readline().startswith("standing by")
+        assert standby.stop() == 0
+
+
+def test_a_standby_needs_a_store_that_others_can_reach(tmp_path: Path) -> None:
+    done = run("serve", "--data", "here", "--standby", cwd=tmp_path)
+    assert (done.returncode, "--store postgresql" in done.stderr) == (2, True)

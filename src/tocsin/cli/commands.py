@@ -80,12 +80,14 @@ def serve(
     address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
     port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.")] = None,
     insecure_loopback: Annotated[bool, typer.Option(help="Believe any caller on this machine.")] = False,
+    standby: Annotated[bool, typer.Option(help="Wait until no other hub serves the project (PostgreSQL).")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve a project until told to stop."""
     from tocsin.cli.serving import run_hub
 
-    run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, address=address, port=port)
+    doors = {"address": address, "port": port}
+    run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, standby=standby, **doors)
 
 
 @agents.command("add")

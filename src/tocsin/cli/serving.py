@@ -1,6 +1,7 @@
 """`tocsin serve` and `tocsin init`: a hub of one's own."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tocsin.gateways.http.server import PortTaken, listen, serve
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.logs import log_to_stderr
-from tocsin.hub.service import Hub
+from tocsin.hub.service import Hub, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import default_policy, load_policy
 
@@ -37,9 +38,9 @@ def _loop() -> Any:
     return uvloop.new_event_loop
 
 
-async def _open(data: Path, config: ServerConfig, project: str, store: str) -> Hub:
+async def _open(data: Path, config: ServerConfig, project: str, store: str, *, standby: bool = False) -> Hub:
     policy = load_policy(data / "tocsin.yaml") if (data / "tocsin.yaml").exists() else default_policy()
-    return await Hub.open(data, policy, config, project=project, store=store)
+    return await Hub.open(data, policy, config, project=project, store=store, standby=standby)
 
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
@@ -58,8 +59,12 @@ def initialise(data: Path, project: str, store: str) -> Path | None:
         return asyncio.run(once())
 
 
-def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: str, **changes: Any) -> None:
+def run_hub(
+    data: Path, project: str, store: str, *, trusting: bool, log_level: str, standby: bool = False, **changes: Any
+) -> None:
     """Serve a project until told to stop."""
+    if standby and not is_postgres(store):
+        raise fail("--standby needs --store postgresql://…: a SQLite project belongs to one machine", Exit.USAGE)
     log_to_stderr(log_level)
 
     async def run() -> str:
@@ -67,11 +72,16 @@ def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: 
         if trusting and not is_loopback(config.address):
             raise fail(f"--insecure-loopback serves loopback only, not {config.address}", Exit.USAGE)
         listener = listen(config.address, config.port)
+        # Where it really listens is what other hubs are told.
+        config = load_config(data / "server.yaml", **(changes | {"port": listener.getsockname()[1]}))
         try:
-            hub = await _open(data, config, project, store)
+            hub = await _opened(data, config, project, store, listener, standby=standby)
         except BaseException:
             listener.close()
             raise
+        if hub is None:
+            listener.close()
+            return ""
         hub.trusting = trusting
 
         def started() -> None:
@@ -92,6 +102,25 @@ def run_hub(data: Path, project: str, store: str, *, trusting: bool, log_level: 
         reason = runner.run(run())
     if reason:
         raise fail(f"the hub stopped: {reason}", Exit.FAILED)
+
+
+async def _opened(
+    data: Path, config: ServerConfig, project: str, store: str, listener: socket.socket, *, standby: bool
+) -> Hub | None:
+    """Open the project, or stand by until it is free; nothing where one was told to stop meanwhile."""
+    opening = _open(data, config, project, store, standby=standby)
+    if not standby:
+        return await opening
+    from tocsin.gateways.http.standby import stand_by
+    from tocsin.hub.ownership import owners
+
+    def whereabouts() -> tuple[str, str]:
+        return next(((row.hub, row.address) for row in owners(store) if row.project == project), ("", ""))
+
+    def started() -> None:
+        console.print(f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True)
+
+    return await stand_by(opening, listener, whereabouts, started)
 
 
 class _troubles_told:  # noqa: N801

@@ -63,12 +63,15 @@ class Standby:
 
     async def serve(self) -> Host:
         """Wait for the project, take it over, and return its host."""
+        return await Host.start(await self.journal(), self._policy, segments=self._segments)
+
+    async def journal(self) -> PostgresJournal:
+        """Wait for the project, and return its journal as the owner of it."""
         try:
-            journal = await asyncio.to_thread(self._acquire)
+            return await asyncio.to_thread(self._acquire)
         except asyncio.CancelledError:
             self._cancelled.set()
             raise
-        return await Host.start(journal, self._policy, segments=self._segments)
 
     def _acquire(self) -> PostgresJournal:
         while True:

@@ -56,10 +56,25 @@ class Hub:
         self._telemetry: Telemetry | None = None
 
     @classmethod
-    async def open(cls, data: Path, policy: Policy, config: ServerConfig, *, project: str, store: str = "") -> "Hub":
-        """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory."""
+    async def open(
+        cls,
+        data: Path,
+        policy: Policy,
+        config: ServerConfig,
+        *,
+        project: str,
+        store: str = "",
+        standby: bool = False,
+    ) -> "Hub":
+        """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
+
+        A standby waits until nobody else serves the project.
+        """
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
+        if standby:
+            journal = await _awaited(policy, config, project, store)
+        else:
+            journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
             grants = await asyncio.to_thread(_grants, data, project, store)
@@ -114,8 +129,21 @@ def _journal(data: Path, policy: Policy, config: ServerConfig, project: str, sto
         return SqliteJournal(data, project, checkpoint_bytes=policy.storage.checkpoint_bytes)
     from tocsin.journal.postgres import PostgresJournal  # its driver is optional
 
-    address = f"http://{config.address}:{config.port}"
-    return PostgresJournal(store, project, hub=f"{socket.gethostname()} {os.getpid()}", address=address)
+    return PostgresJournal(store, project, hub=_name(), address=_address(config))
+
+
+async def _awaited(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
+    from tocsin.hub.ownership import Standby  # as above
+
+    return await Standby(store, project, policy, hub=_name(), address=_address(config)).journal()
+
+
+def _name() -> str:
+    return f"{socket.gethostname()} {os.getpid()}"
+
+
+def _address(config: ServerConfig) -> str:
+    return f"http://{config.address}:{config.port}"
 
 
 def _grants(data: Path, project: str, store: str) -> GrantStore:

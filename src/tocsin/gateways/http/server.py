@@ -18,7 +18,7 @@ from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
 
-__all__ = ["PortTaken", "listen", "serve"]
+__all__ = ["PortTaken", "QuietServer", "listen", "serve"]
 
 _log = logging.getLogger("tocsin.hub")
 
@@ -41,7 +41,7 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Leaves the signals to whoever runs it."""
 
     @contextlib.contextmanager
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
     """Serve until told to stop, and return why it ended where nobody told it to."""
     config = hub.config
-    server = _Server(
+    server = QuietServer(
         uvicorn.Config(
             app,
             log_config=None,

@@ -1,0 +1,68 @@
+"""A hub that does not serve its project yet: it says that it lives, who serves instead, and that one should ask there.
+
+It listens from the start, on the very port on which it will serve, so that whoever watches over it sees it.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tocsin.core.errors import Problem
+from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.http.server import QuietServer
+from tocsin.hub.service import Hub
+
+__all__ = ["stand_by"]
+
+#: Says who serves the project now: a hub's name and its address.
+Whereabouts = Callable[[], tuple[str, str]]
+
+
+async def stand_by(
+    opening: Coroutine[Any, Any, Hub],
+    listener: socket.socket,
+    whereabouts: Whereabouts,
+    started: Callable[[], None],
+) -> Hub | None:
+    """Answer for a project that another hub serves, until this one has it; nothing where it was told to stop."""
+    server = QuietServer(uvicorn.Config(_app(whereabouts), log_config=None, access_log=False, lifespan="off"))
+    waiting = asyncio.ensure_future(opening)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, waiting.cancel)
+    # The server closes what it listens on; the real one goes on with the same port.
+    answering = asyncio.ensure_future(server.serve(sockets=[listener.dup()]))
+    started()
+    try:
+        return await waiting
+    except asyncio.CancelledError:
+        return None
+    finally:
+        server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await answering
+
+
+def _app(whereabouts: Whereabouts) -> Starlette:
+    async def health(request: Request) -> Response:
+        return JSONResponse({"condition": "standing_by", "reason": ""})
+
+    async def elsewhere(request: Request) -> Response:
+        owner, address = await asyncio.to_thread(whereabouts)
+        detail = "this hub stands by" + (f": {owner} serves the project at {address}" if owner else "")
+        facts = {"owner": owner, "address": address}
+        return problem_response(Problem("E_HUB_002", detail, retryable=True, retry_after_s=1.0, facts=facts))
+
+    methods = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+    return Starlette(
+        routes=[Route("/health", health, methods=["GET"]), Route("/{path:path}", elsewhere, methods=methods)]
+    )
