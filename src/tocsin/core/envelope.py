@@ -5,6 +5,7 @@ the project's state (who may send what to whom) is the exchange's affair. The pa
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -214,6 +215,11 @@ def instant(moment: datetime) -> int:
 
 def iso(moment_us: int) -> str:
     """Turn microseconds since the epoch into an ISO 8601 UTC timestamp, to the millisecond where that is exact."""
-    moment = _EPOCH + timedelta(microseconds=moment_us)
-    precision = "milliseconds" if moment_us % 1000 == 0 else "microseconds"
-    return moment.isoformat(timespec=precision)[:-6] + "Z"
+    seconds, rest = divmod(moment_us, 1_000_000)
+    return f"{_second(seconds)}.{rest // 1000:03d}Z" if rest % 1000 == 0 else f"{_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Write a whole second down; what is written at one time is mostly about a few of them."""
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]
