@@ -61,7 +61,9 @@ class Client:
         elif "bye" in item:
             self.bye = item["bye"]
         elif item["re"] in self._answers:
-            self._answers.pop(item["re"]).set_result(item)
+            answer = self._answers.pop(item["re"])
+            if not answer.cancelled():
+                answer.set_result(item)
         else:
             self.loose.put_nowait(item)
 
@@ -78,7 +80,7 @@ class Client:
     async def ask(self, *operations: dict[str, Any]) -> list[Any]:
         """Send one frame and wait for all its answers."""
         text, futures = self.numbered(*operations)
-        await self.socket.send(text)
+        await self.raw(text)
         return await asyncio.gather(*futures)
 
     async def one(self, op: str, **fields: Any) -> Any:
@@ -97,7 +99,10 @@ class Client:
         return answer["problem"]
 
     async def raw(self, data: str | bytes) -> None:
-        await self.socket.send(data)
+        try:
+            await self.socket.send(data)
+        except websockets.ConnectionClosed:
+            raise ConnectionError("the socket is closed") from None
 
     async def hello(self, **fields: Any) -> Any:
         self.welcome = await self.ok("hello", **fields)
@@ -115,7 +120,7 @@ class Client:
 
     async def closed(self) -> int:
         """Wait until the socket is closed, and return the code."""
-        await self._reader
+        await asyncio.wait({self._reader})
         await self.socket.wait_closed()
         return self.socket.close_code or 0
 

@@ -291,7 +291,7 @@ class Connection:
             self._sessions.hold(session, self)
         if self.outbox.closed or self._ending is not None:
             self._sessions.drop(session, self)
-            raise refusal("E_STATE_003", "the socket is gone")
+            raise refusal("E_STATE_003", "the socket is gone" if self._ending is None else self._ending[1])
         self.session = session
         known = self._host.exchange.state.agents[agent]
         config, limits = self._config, self._host.exchange.state.policy.limits
