@@ -7,6 +7,7 @@ way finish; then drains the commits and lets go of the project.
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -18,9 +19,11 @@ from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
 
-__all__ = ["PortTaken", "QuietServer", "listen", "serve"]
+__all__ = ["PortTaken", "QuietServer", "allow_connections", "listen", "serve"]
 
 _log = logging.getLogger("tocsin.hub")
+#: What a hub keeps open beside its connections: databases, segments, logs.
+_OWN_FILES = 128
 
 
 class PortTaken(Exception):
@@ -41,6 +44,16 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
+def allow_connections(wanted: int) -> int:
+    """Ask the system for as many open files as a hub may need; return how many it gets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    return max(soft, most)
+
+
 class QuietServer(uvicorn.Server):
     """Leaves the signals to whoever runs it."""
 
@@ -53,6 +66,9 @@ class QuietServer(uvicorn.Server):
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
     """Serve until told to stop, and return why it ended where nobody told it to."""
     config = hub.config
+    wanted = config.socket.connections_max + config.requests_max + _OWN_FILES
+    if (allowed := allow_connections(wanted)) < wanted:
+        _log.warning("fewer open files than connections", extra={"fields": {"wanted": wanted, "allowed": allowed}})
     server = QuietServer(
         uvicorn.Config(
             app,

@@ -1,0 +1,104 @@
+"""A crowd of agents in a process of its own, over plain sockets: as many connections as asked for, and little else.
+
+Says `up` when all have said hello, then `got N` when each of the agents has had one message, and waits for a line.
+"""
+
+import json
+import select
+import socket
+import struct
+import sys
+
+BATCH = 200
+
+
+def frame(operations: list[object]) -> bytes:
+    body = json.dumps(operations).encode()
+    size = bytes([0x80 | len(body)]) if len(body) < 126 else bytes([0x80 | 126]) + struct.pack("!H", len(body))
+    return b"\x81" + size + b"\0\0\0\0" + body
+
+
+def exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        some = connection.recv(count - len(data))
+        if not some:
+            raise SystemExit("the hub hung up")
+        data += some
+    return data
+
+
+def items(connection: socket.socket) -> list[dict[str, object]]:
+    """Read one frame: its items, or none where it was a ping, which is answered."""
+    first, second = exactly(connection, 2)
+    size = second & 127
+    if size == 126:
+        (size,) = struct.unpack("!H", exactly(connection, 2))
+    body = exactly(connection, size)
+    if first & 15 == 9:
+        connection.sendall(b"\x8a" + bytes([0x80 | len(body)]) + b"\0\0\0\0" + body)
+        return []
+    if first & 15 != 1:
+        raise SystemExit(f"the hub closed: {body!r}")
+    found: list[dict[str, object]] = json.loads(body)
+    return found
+
+
+def knock(port: int, agent: str) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    lines = [
+        "GET /v1/socket HTTP/1.1",
+        "Host: localhost",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Protocol: tocsin.v1",
+        f"Tocsin-Agent: {agent}",
+    ]
+    connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+    return connection
+
+
+def enter(connection: socket.socket) -> None:
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += exactly(connection, 1)
+    if b" 101 " not in head:
+        raise SystemExit(head.decode())
+    connection.sendall(frame([{"op": "hello", "id": 1, "agent_type": "AdHoc", "window": 4}]))
+
+
+def main() -> None:
+    port, count, agents = map(int, sys.argv[1:])
+    poll = select.poll()
+    crowd: dict[int, socket.socket] = {}
+    for start in range(0, count, BATCH):
+        some = [knock(port, f"agent_{number % agents}") for number in range(start, min(count, start + BATCH))]
+        for connection in some:
+            enter(connection)
+        for connection in some:
+            (welcome,) = items(connection)
+            if "ok" not in welcome:
+                raise SystemExit(str(welcome))
+            crowd[connection.fileno()] = connection
+            poll.register(connection, select.POLLIN)
+        for number, _ in poll.poll(0):
+            items(crowd[number])
+    sys.stdout.write("up\n")
+    sys.stdout.flush()
+    got: set[str] = set()
+    while len(got) < agents:
+        for number, _ in poll.poll(60_000):
+            for item in items(crowd[number]):
+                push = item["deliver"]
+                assert isinstance(push, dict)
+                got.add(push["envelope"]["receiver"]["agentId"])
+                crowd[number].sendall(frame([{"op": "confirm", "message_ids": [push["signal_id"]]}]))
+    sys.stdout.write(f"got {len(got)}\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A hub that stops: everyone is told, what was taken in is answered, what was answered is kept."""
+
+import asyncio
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import connect
+
+from tests.cli.processes import RunningHub
+from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+
+
+def test_what_was_taken_in_is_answered_before_the_goodbye(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        inner, gate, taken = team.hub.host._journal, threading.Event(), threading.Event()
+        append = inner.append
+
+        def held(group: Any) -> Any:
+            taken.set()
+            gate.wait()
+            return append(group)
+
+        inner.append = held  # type: ignore[method-assign]
+        text, futures = ada.numbered(*[{"op": "send", "envelope": envelope(number)} for number in range(8)])
+        await ada.raw(text)
+        await asyncio.to_thread(taken.wait)
+        team.hub.closing.set()
+        assert await bob.closed() == 1001
+        assert bob.bye == {"reason": "the hub is shutting down", "resume": True}
+        assert not any(future.done() for future in futures)
+        assert ada.bye is None
+        gate.set()
+        answers = await asyncio.gather(*futures)
+        assert all(answer["ok"]["receipt"]["durability"] == "flushed" for answer in answers)
+        assert await ada.closed() == 1001
+
+    with_sockets(tmp_path, test)
+
+
+def test_nobody_new_is_let_in(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        team.hub.closing.set()
+        status, problem = await team.refused("ada")
+        assert (status, problem["code"], problem["retryable"]) == (503, "E_HUB_003", True)
+
+    with_sockets(tmp_path, test)
+
+
+def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
+    """SIGTERM in the middle of a stream: whatever was answered is there after the restart."""
+    with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
+        answered = asyncio.run(asyncio.wait_for(_stream(hub), 60))
+        assert hub.process.wait(30) == 0
+    assert answered
+    with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
+        found = asyncio.run(asyncio.wait_for(_look(hub, sorted(answered)), 60))
+    assert found == answered
+    assert "Traceback" not in hub.log.read_text()
+
+
+async def _open(hub: RunningHub) -> Client:
+    socket = await connect(
+        hub.url.replace("http", "ws") + "/v1/socket",
+        additional_headers={"Tocsin-Agent": "ada", "Tocsin-Role": "director"},
+        subprotocols=["tocsin.v1"],  # type: ignore[list-item]
+        compression=None,
+    )
+    client = Client(socket)
+    await client.hello(agent_type="Manager")
+    return client
+
+
+async def _stream(hub: RunningHub) -> set[str]:
+    client, answered, number = await _open(hub), set(), 0
+    try:
+        while True:
+            letters = [envelope(number + index, receiver="ada") for index in range(16)]
+            text, futures = client.numbered(*[{"op": "send", "envelope": letter} for letter in letters])
+            await client.raw(text)
+            number += 16
+            if number == 64:
+                hub.process.send_signal(signal.SIGTERM)
+            for answer in await asyncio.gather(*futures):
+                answered.add(answer["ok"]["receipt"]["message_id"])
+    except ConnectionError:
+        pass
+    assert await client.closed() == 1001
+    assert client.bye is not None
+    # What was answered just before the end counts too.
+    told = [item for frame in client.frames for item in frame if "ok" in item and "receipt" in item["ok"]]
+    return answered | {item["ok"]["receipt"]["message_id"] for item in told}
+
+
+async def _look(hub: RunningHub, message_ids: list[str]) -> set[str]:
+    client = await _open(hub)
+    found: set[str] = set()
+    for message_id in message_ids:
+        for view in await client.ok("call", operation="message", path={"message_id": message_id}):
+            found.add(view["message_id"])
+    await client.ok("bye")
+    await client.closed()
+    return found
+
+
+def test_a_socket_that_never_answers_the_close_does_not_hold_the_hub_up(tmp_path: Path) -> None:
+    with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
+
+        async def stubborn() -> None:
+            client = await _open(hub)
+            client.socket.transport.pause_reading()
+            hub.process.terminate()
+            await asyncio.to_thread(hub.process.wait, 30)
+            client.cut()
+            await client.closed()
+
+        asyncio.run(asyncio.wait_for(stubborn(), 60))
+        assert hub.process.returncode == 0

@@ -1,0 +1,336 @@
+"""Every limit of a socket: what happens when it is crossed, and that only the one who crosses it feels it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
+from tocsin.core.errors import TocsinError
+from tocsin.hub.config import load_config
+from tocsin.journal.errors import CommitFailed
+
+LARGE = "x" * 500_000
+
+
+def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        first = await team.attach("bob")
+        await team.attach("bob")
+        status, problem = await team.refused("bob")
+        assert (status, problem["code"], problem["detail"]) == (429, "E_ADMISSION_008", "bob has its 2 sockets open")
+        assert problem["retry_after_s"] == 1.0
+        await team.attach("ada")
+        status, problem = await team.refused("ada")
+        assert (status, problem["detail"]) == (429, "the hub has its 3 sockets open")
+        await first.ok("bye")
+        await first.closed()
+        await team.attach("ada")
+
+    with_sockets(tmp_path, test, socket={"connections_max": 3, "connections_per_agent_max": 2})
+
+
+def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        text, _ = ada.numbered(*[{"op": "send", "envelope": envelope(number)} for number in range(5)])
+        await ada.raw(text)
+        answer = await ada.loose.get()
+        assert answer["re"] is None
+        assert (answer["problem"]["code"], answer["problem"]["found"]) == ("E_ADMISSION_008", "5 operations")
+        assert not team.hub.host.exchange.state.messages
+
+    with_sockets(tmp_path, test, socket={"batch_max": 4, "in_flight_max": 4})
+
+
+def test_the_hubs_frames_are_no_larger_either(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
+        for start in range(0, 12, 4):
+            await ada.ask(*[{"op": "send", "envelope": envelope(start + number)} for number in range(4)])
+        await bob.ok("credit", window=1)
+        await bob.take(12)
+        large = [envelope(100 + n, payload={"text": "x" * 30_000}) for n in range(4)]
+        await bob.ok("credit", window=0)
+        await bob.confirm(*[f"msg_{number}_x" for number in range(12)])
+        for letter in large:
+            await ada.ok("send", envelope=letter)
+        frames = len(bob.frames)
+        await bob.ok("credit", window=100)
+        await bob.take(4)
+        assert all(len(frame) <= 4 for frame in bob.frames)
+        assert [len(json.dumps(frame)) < 70_000 for frame in bob.frames[frames:]].count(False) == 0
+        assert sum("deliver" in item for frame in bob.frames[frames:] for item in frame) == 4
+
+    with_sockets(tmp_path, test, socket={"batch_max": 4, "in_flight_max": 64, "frame_bytes_max": 65_536})
+
+
+def test_a_frame_that_is_too_large_ends_the_socket_alone(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        await ada.raw("[" + " " * 70_000 + "]")
+        assert await ada.closed() == 1009
+        assert (await bob.ok("ping"))["waiting"] == [0] * 5
+        again = await team.attach("ada", session=ada.welcome["session"])
+        assert again.welcome["resumed"]
+
+    with_sockets(tmp_path, test, socket={"frame_bytes_max": 65_536})
+
+
+def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        problem = await ada.refused("send", envelope=envelope(1, payload={"text": "x" * 1_100_000}))
+        assert (problem["code"], problem["status"]) == ("E_VALIDATION_005", 413)
+        await ada.ok("ping")
+
+    with_sockets(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("", "E_PROTOCOL_002"),
+        ("{", "E_VALIDATION_002"),
+        ("[1,]", "E_PROTOCOL_002"),
+        ("[" * 100_000, "E_PROTOCOL_002"),
+        ('[{"op":"send","id":1,"envelope":' + "[" * 50_000 + "]" * 50_000 + "}]", "E_PROTOCOL_002"),
+        ('[{"op":"call","id":1,"operation":"me","query":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}]", "E_PROTOCOL_002"),
+        ("null", "E_VALIDATION_002"),
+        ('{"op":"ping","id":1}', "E_VALIDATION_002"),
+        ("[7]", "E_VALIDATION_002"),
+        ("[[]]", "E_VALIDATION_002"),
+        ("[{}]", "E_VALIDATION_003"),
+        ('[{"op":7}]', "E_VALIDATION_003"),
+        ('[{"op":"fly","id":1}]', "E_VALIDATION_003"),
+        ('[{"op":"ping"}]', "E_VALIDATION_001"),
+        ('[{"op":"ping","id":"1"}]', "E_VALIDATION_002"),
+        ('[{"op":"ping","id":-1}]', "E_VALIDATION_004"),
+        ('[{"op":"ping","id":1e300}]', "E_VALIDATION_002"),
+        ('[{"op":"ack","id":1,"message_id":"x","status":"eaten"}]', "E_VALIDATION_003"),
+        ('[{"op":"confirm","message_ids":"x"}]', "E_VALIDATION_002"),
+        ('[{"op":"credit","window":"all"}]', "E_VALIDATION_002"),
+        (b"[]", "E_PROTOCOL_002"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_what_cannot_be_understood_is_answered_and_the_socket_lives(
+    tmp_path: Path, frame: str | bytes, code: str
+) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        await ada.raw(frame)
+        answer = await ada.loose.get()
+        assert answer["problem"]["code"] == code, answer
+        await ada.ok("ping")
+
+    with_sockets(tmp_path, test)
+
+
+def test_a_fault_does_not_hurt_the_others_of_its_frame(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        body = json.dumps(envelope(1))
+        await ada.raw(f'[{{"op":"fly","id":71}},{{"op":"send","id":72,"envelope":{body}}},{{"op":"ack","id":"x"}}]')
+        answers = [await ada.loose.get() for _ in range(3)]
+        assert {answer["re"] for answer in answers} == {71, 72, None}
+        assert next(answer for answer in answers if answer["re"] == 72)["ok"]["receipt"]["message_id"] == "msg_1_x"
+
+    with_sockets(tmp_path, test)
+
+
+def test_too_many_faults_end_the_socket(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        for _ in range(3):
+            await ada.raw("nonsense")
+        assert await ada.closed() == 4400
+        assert ada.loose.qsize() == 3, "each was answered"
+        assert ada.bye == {"reason": "3 operations could not be understood", "resume": True}
+        assert (await team.attach("ada", session=ada.welcome["session"])).welcome["resumed"]
+
+    with_sockets(tmp_path, test, socket={"faults_max": 3})
+
+
+def test_text_that_is_not_utf_8_ends_the_socket(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        await ada.socket.send(b"[\xff\xfe]", text=True)
+        assert await ada.closed() == 1007
+        await bob.ok("ping")
+
+    with_sockets(tmp_path, test)
+
+
+def test_no_hello_in_time(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        client = await team.open("ada")
+        assert await client.closed() == 4408
+        assert client.bye == {"reason": "no hello came in time", "resume": False}
+
+    with_sockets(tmp_path, test, socket={"hello_timeout_s": 0.05})
+
+
+def test_no_sign_of_life(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        silent, lively = await team.attach("ada"), await team.attach("bob")
+        while silent.bye is None:
+            await lively.ok("ping")
+        assert await silent.closed() == 4408
+        assert silent.bye == {"reason": "no sign of life for 0.3 s", "resume": True}
+        await lively.ok("ping")
+
+    with_sockets(tmp_path, test, socket={"silence_max_s": 0.3, "heartbeat_s": 0.1})
+
+
+def test_any_operation_keeps_a_session_fresh(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        session = team.hub.host.exchange.state.sessions[ada.welcome["session"]]
+        before = session.heartbeat_at
+        while session.heartbeat_at == before:
+            await ada.ok("recall", message_id="msg_0_x")
+
+    quick = "storage: {projection_interval_s: 0.02}\nsessions: {heartbeat_record_s: 0}"
+    with_sockets(tmp_path, test, policy=quick, socket={"heartbeat_s": 0.02})
+
+
+def test_a_half_open_socket_is_found(tmp_path: Path) -> None:
+    """The other end is there for the kernel and nobody else: it never answers a WebSocket ping."""
+
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        bob.socket.transport.pause_reading()
+        session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
+        while session.window != 0:
+            await ada.ok("ping")
+        assert (await ada.send(1))["queued"]
+
+    with_sockets(tmp_path, test, socket={"ping_interval_s": 0.1, "ping_timeout_s": 0.1})
+
+
+def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
+        bob.socket.transport.pause_reading()
+        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
+        for number in range(40):
+            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+            assert connection.outbox.queued_bytes < 3_000_000, "what waits is bounded"
+        session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
+        while session.window != 0:
+            await ada.ok("ping")
+        assert len(session.in_flight) == 40, "all were on their way"
+        again = await team.attach("bob", session=bob.welcome["session"], window=100)
+        assert await again.take(40) == [f"msg_{number}_x" for number in range(40)]
+
+    with_sockets(
+        tmp_path, test, socket={"slow_reader_timeout_s": 0.5, "outgoing_bytes_max": 2_000_000, "close_timeout_s": 0.1}
+    )
+
+
+def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
+        bob.socket.transport.pause_reading()
+        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
+        for number in range(40):
+            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+        assert connection._missed, "not all of it is kept"
+        bob.socket.transport.resume_reading()
+        assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
+        await bob.ok("ping")
+        assert bob.pushes.empty(), "and nothing twice"
+
+    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 2_000_000})
+
+
+def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:
+    """While no commit returns, no more than the limit is taken in; then all are answered."""
+
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        gate = asyncio.Event()
+        submit, held = team.hub.host.submit, []
+
+        def hold(*arguments: Any) -> Any:
+            future = submit(*arguments)
+            if gate.is_set():
+                return future
+            later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            held.append((future, later))
+            return later
+
+        team.hub.host.submit = hold  # type: ignore[method-assign, assignment]
+        (connection,) = team.gateway._connections
+        futures = []
+        for frame in range(10):
+            text, some = ada.numbered(*[{"op": "recall", "message_id": f"msg_{frame}_x"} for _ in range(8)])
+            futures += some
+            await ada.raw(text)
+        while len(held) < 16:
+            await asyncio.sleep(0.005)
+        await ada.socket.ping()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (len(held), connection._unanswered) == (16, 16)
+        gate.set()
+        for future, later in held:
+            later.set_result(await future)
+        assert len(await asyncio.gather(*futures)) == 80
+
+    with_sockets(tmp_path, test, socket={"batch_max": 8, "in_flight_max": 16})
+
+
+def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(60)])
+        codes = {answer["problem"]["code"] for answer in answers if "problem" in answer}
+        assert codes <= {"E_HUB_001"}
+        sent = sum("ok" in answer for answer in answers)
+        assert sent == len(team.hub.host.exchange.state.messages) > 0
+
+    crowded = "storage: {projection_interval_s: 0.02, group_events_max: 4, commands_waiting_max: 8}"
+    with_sockets(tmp_path, test, policy=crowded)
+
+
+def test_a_failed_commit_is_told_and_the_socket_lives_on(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        inner = team.hub.host._journal
+        append, failing = inner.append, [True]
+
+        def broken(group: Any) -> Any:
+            if failing.pop() if failing else False:
+                raise CommitFailed("disk_full", "no space left")
+            return append(group)
+
+        inner.append = broken  # type: ignore[method-assign]
+        problem = await ada.refused("send", envelope=envelope(1))
+        assert (problem["code"], problem["retryable"]) == ("E_HUB_001", True)
+        while "problem" in (answer := await ada.one("send", envelope=envelope(1))):
+            assert answer["problem"]["code"] == "E_HUB_001"
+        assert await bob.take() == ["msg_1_x"]
+
+    with_sockets(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"batch_max": 10, "in_flight_max": 9}, {"heartbeat_s": 5, "silence_max_s": 5}, {"batch_max": 0}, {"colour": 1}],
+)
+def test_limits_that_do_not_fit_together_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(TocsinError) as refused:
+        load_config(socket=changes)
+    assert refused.value.code == "E_POLICY_001"
+    assert next(iter(changes)) in refused.value.problem.detail or "in_flight_max" in refused.value.problem.detail
+
+
+def test_a_server_yaml_changes_only_what_it_names(tmp_path: Path) -> None:
+    (tmp_path / "server.yaml").write_text("socket: {batch_max: 7}\nport: 1\n")
+    config = load_config(tmp_path / "server.yaml")
+    assert (config.socket.batch_max, config.port) == (7, 1)
+    assert config.socket.in_flight_max == load_config().socket.in_flight_max
