@@ -1,0 +1,28 @@
+"""The reference page names every operation with its fields, every close code and every metric, and no other."""
+
+from pathlib import Path
+
+from tocsin.gateways.websocket.asyncapi import document
+from tocsin.gateways.websocket.protocol import OPERATION_NAMES
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "websocket.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_page_names_every_operation_with_its_fields() -> None:
+    told = {row[0].strip("`"): row for row in rows("To the hub")}
+    assert told.keys() == OPERATION_NAMES.keys()
+    for name, shape in OPERATION_NAMES.items():
+        fields = [field.strip("` ") for field in told[name][1].split(",")]
+        assert fields == list(shape.__struct_fields__), name
+        assert told[name][2] == (shape.__doc__ or "").strip()
+
+
+def test_the_page_and_the_document_name_the_same_close_codes() -> None:
+    described = document("1")["channels"]["socket"]["x-close-codes"]
+    assert {row[0]: row[1] for row in rows("When the hub closes")} == described
