@@ -8,8 +8,11 @@ import select
 import socket
 import struct
 import sys
+import time
 
 BATCH = 200
+#: A sign of life is shown this often, seconds.
+BEAT_S = 15
 
 
 def frame(operations: list[object]) -> bytes:
@@ -73,6 +76,7 @@ def main() -> None:
     port, count, agents = map(int, sys.argv[1:])
     poll = select.poll()
     crowd: dict[int, socket.socket] = {}
+    shown_at = time.monotonic()
     for start in range(0, count, BATCH):
         some = [knock(port, f"agent_{number % agents}") for number in range(start, min(count, start + BATCH))]
         for connection in some:
@@ -83,6 +87,10 @@ def main() -> None:
                 raise SystemExit(str(welcome))
             crowd[connection.fileno()] = connection
             poll.register(connection, select.POLLIN)
+        if time.monotonic() - shown_at > BEAT_S:
+            shown_at = time.monotonic()
+            for connection in crowd.values():
+                connection.sendall(frame([{"op": "ping", "id": 2}]))
         for number, _ in poll.poll(0):
             items(crowd[number])
     sys.stdout.write("up\n")
@@ -91,8 +99,9 @@ def main() -> None:
     while len(got) < agents:
         for number, _ in poll.poll(60_000):
             for item in items(crowd[number]):
-                push = item["deliver"]
-                assert isinstance(push, dict)
+                push = item.get("deliver")
+                if not isinstance(push, dict):
+                    continue
                 got.add(push["envelope"]["receiver"]["agentId"])
                 crowd[number].sendall(frame([{"op": "confirm", "message_ids": [push["signal_id"]]}]))
     sys.stdout.write(f"got {len(got)}\n")

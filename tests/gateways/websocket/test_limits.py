@@ -238,13 +238,32 @@ def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: 
         (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
             await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
-        assert connection._missed, "not all of it is kept"
+        assert connection._pushes.missed, "not all of it is kept"
         bob.socket.transport.resume_reading()
         assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
         await bob.ok("ping")
         assert bob.pushes.empty(), "and nothing twice"
 
     with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 2_000_000})
+
+
+def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
+        (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
+        bob.socket.transport.pause_reading()
+        for number in range(30):
+            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+        await bob.raw('[{"op": "ping", "id": 1}]')
+        while connection._room is None:
+            await asyncio.sleep(0.005)
+        bob.cut()
+        while connection in team.gateway._connections:
+            await asyncio.sleep(0.005)
+        again = await team.attach("bob", session=bob.welcome["session"], window=100)
+        assert len(await again.take(30)) == 30
+
+    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 1_000_000})
 
 
 def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ DIRECTOR = {"Tocsin-Agent": "boss", "Tocsin-Role": "director"}
 
 
 def connections(url: str) -> int:
-    text = httpx2.get(url + "/metrics", headers=DIRECTOR).text
+    text = httpx2.get(url + "/metrics", headers=DIRECTOR, timeout=60).text
     (line,) = [line for line in text.splitlines() if line.startswith("socket_connections ")]
     return int(float(line.split()[1]))
 

@@ -3,8 +3,7 @@
 Theory of operation. All operations of a frame are submitted before any is waited for, so they share a commit. Nothing
 waits for them but one callback on the last of them: when that is done the others are, and their answers leave in one
 frame, with the pushes of the same commit. Reading stops while too many operations have no answer, or too many bytes
-have not been taken; that is the back pressure. Pushes beyond those bytes are not kept: they are on their way as far as
-the exchange is concerned, and are asked for again once there is room.
+have not been taken; that is the back pressure.
 """
 
 import asyncio
@@ -16,14 +15,16 @@ from starlette.websockets import WebSocket
 
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller, Reply
-from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.gateways.http.identity import check_again
 from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.counting import SocketMetrics
+from tocsin.gateways.websocket.greeting import attach, welcome
 from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation, is_urgent
 from tocsin.gateways.websocket.outbox import Outbox
+from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.gateways.websocket.turnstile import Turnstile
 from tocsin.hub.auth.tokens import Grant
@@ -68,14 +69,14 @@ class Connection:
         self._unanswered = 0
         self._faults = 0
         self._greeted = False
-        self._early: list[cmd.Delivery] | None = []
-        self._missed: dict[str, None] = {}
-        self._asking_again = False
         self._ending: tuple[int, str, bool] | None = None
         self._aborted = False
         self._beat_at = self._loop.time()
         config = self._config
-        self.outbox = Outbox(socket, config.batch_max, config.frame_bytes_max, self._progressed, self.abort)
+        self.outbox = Outbox(
+            socket, config.batch_max, config.frame_bytes_max, metrics.frames_out, self._progressed, self.abort
+        )
+        self._pushes = Pushes(hub.host, self.outbox, config.outgoing_bytes_max, metrics.pushes)
         #: Its session; nothing before the answer to `hello`.
         self.session: str | None = None
         #: When it was opened, and when its last operation came, in the loop's time.
@@ -250,70 +251,29 @@ class Connection:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         self._unanswered -= 1
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("serving a socket failed", exc_info=error)
+            self.abort("the hub failed")
         self._make_room()
         self._part_if_done()
 
     async def _hello(self, hello: wire.Hello) -> None:
         try:
-            welcome = await self._open(hello)
+            attached = await attach(self._host, self._sessions, self._caller, hello, self, self._pushes.take)
+            if self.outbox.closed or self._ending is not None:
+                self._sessions.drop(attached.session, self)
+                raise refusal("E_STATE_003", "the socket is gone" if self._ending is None else self._ending[1])
+            answer = welcome(self._host, self._config, self.grant.agent, attached)
         except TocsinError as error:
             self._greeted = False
+            self._pushes.begin_anew()
             self._refuse(hello.id, error.problem)
             return
-        early, self._early = self._early or [], None
-        self.outbox.put(wire.Answer(hello.id, welcome), _ANSWER_BYTES)
-        for push in early:
-            self._push(push)
-        fields = {"agent": self.grant.agent, "session": welcome.session, "resumed": welcome.resumed}
+        self.session = attached.session
+        self.outbox.put(wire.Answer(hello.id, answer), _ANSWER_BYTES)
+        self._pushes.begin()
+        fields = {"agent": self.grant.agent, "session": attached.session, "resumed": attached.resumed}
         _log.info("hello", extra={"fields": fields})
-
-    async def _open(self, hello: wire.Hello) -> wire.Welcome:
-        """Register where that is asked for, then resume the session, or open one."""
-        agent, state = self.grant.agent, self._host.exchange.state
-        if hello.agent_type is not None:
-            await self._must(cmd.RegisterAgent(hello.agent_type, hello.supported, hello.capabilities))
-        resumed = hello.session is not None and self._sessions.take_over(hello.session, agent, self)
-        if resumed:
-            session = hello.session or ""
-            window = state.policy.delivery.window_default if hello.window is None else hello.window
-            again = self._host.attach(session, self._push)
-            try:
-                await self._must(cmd.GrantCredit(session, window))
-                if isinstance(problem := await again, Problem):
-                    raise error_for(problem)
-            except TocsinError:
-                self._sessions.drop(session, self)
-                raise
-        else:
-            self._sessions.make_room(agent, state.policy.limits.sessions_per_agent_max)
-            ready = await self._must(cmd.OpenSession("push", hello.window), self._push)
-            session, window = ready.session, ready.window
-            self._sessions.hold(session, self)
-        if self.outbox.closed or self._ending is not None:
-            self._sessions.drop(session, self)
-            raise refusal("E_STATE_003", "the socket is gone" if self._ending is None else self._ending[1])
-        self.session = session
-        known = self._host.exchange.state.agents[agent]
-        config, limits = self._config, self._host.exchange.state.policy.limits
-        return wire.Welcome(
-            agent=agent,
-            session=session,
-            resumed=resumed,
-            version=known.version,
-            window=window,
-            heartbeat_s=config.heartbeat_s,
-            batch_max=config.batch_max,
-            frame_bytes_max=config.frame_bytes_max,
-            message_bytes_max=limits.message_bytes_max,
-            in_flight_max=config.in_flight_max,
-            waiting=known.mailbox.depths(),
-        )
-
-    async def _must(self, command: cmd.Command, sink: Any = None) -> Any:
-        reply = await self._host.submit(command, self._caller, sink)
-        if isinstance(reply, Problem):
-            raise error_for(reply)
-        return reply
 
     async def _ping(self, id_: int, session: str) -> None:
         self._beat_at = self._loop.time()
@@ -350,34 +310,12 @@ class Connection:
             else:
                 self.outbox.put(wire.Answer(id_, reply), _ANSWER_BYTES)
 
-    def _push(self, push: cmd.Delivery) -> None:
-        if self._early is not None:
-            self._early.append(push)
-        elif self.outbox.queued_bytes > self._config.outgoing_bytes_max:
-            self._missed[push.signal_id] = None
-        else:
-            item = wire.Push(wire.Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope)))
-            self.outbox.put(item, len(push.envelope) + _ANSWER_BYTES)
-            self._metrics.pushes.inc()
-
     def _progressed(self) -> None:
         """Go on where a full outbox had stopped something."""
-        self._metrics.frames_out.inc()
         if self.outbox.queued_bytes <= self._config.outgoing_bytes_max // 2:
-            if self._room is not None:
-                self._make_room()
-            if self._missed and not self._asking_again and self.session is not None:
-                self._asking_again = True
-                wanted, self._missed = self._missed, {}
-
-                def once_more(push: cmd.Delivery) -> None:
-                    if push.signal_id in wanted:
-                        self._push(push)
-
-                self._host.push_again(self.session, once_more).add_done_callback(self._asked_again)
-
-    def _asked_again(self, _: "asyncio.Future[Reply]") -> None:
-        self._asking_again = False
+            self._make_room()
+            if self.session is not None:
+                self._pushes.go_on(self.session)
 
     def _refuse(self, id_: int | None, problem: Problem) -> None:
         self._metrics.count_problem(problem.code)

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from prometheus_client import Counter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tocsin.gateways.websocket.protocol import Goodbye, Item, encode_frame
@@ -32,6 +33,7 @@ class Outbox:
         "_progressed",
         "_socket",
         "_writer",
+        "_written",
         "blocked_since",
         "closed",
         "frames",
@@ -43,12 +45,14 @@ class Outbox:
         socket: WebSocket,
         batch_max: int,
         bytes_max: int,
+        written: Counter,
         progressed: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
         self._socket = socket
         self._batch_max = batch_max
         self._bytes_max = bytes_max
+        self._written = written
         self._progressed = progressed
         self._failed = failed
         self._loop = asyncio.get_running_loop()
@@ -81,11 +85,15 @@ class Outbox:
 
     def abandon(self) -> None:
         """Write nothing any more: there is nobody to take it."""
+        self._drop()
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def _drop(self) -> None:
         self.closed = True
         self._items.clear()
         self.queued_bytes = 0
-        if self._writer is not None:
-            self._writer.cancel()
+        self._progressed()
 
     async def _write(self) -> None:
         try:
@@ -96,9 +104,7 @@ class Outbox:
                 await self._part(*self._farewell)
         except (WebSocketDisconnect, RuntimeError):
             # The other end is gone; whoever reads is told so too.
-            self.closed = True
-            self._items.clear()
-            self.queued_bytes = 0
+            self._drop()
         except Exception:
             _log.exception("writing to a socket failed")
             self._writer = None
@@ -118,6 +124,7 @@ class Outbox:
         await self._socket.send({"type": "websocket.send", "text": text})
         self.blocked_since = None
         self.frames += 1
+        self._written.inc()
 
     def _next_frame(self) -> list[Item]:
         waiting, size = self._items, 0

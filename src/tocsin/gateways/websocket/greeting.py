@@ -1,0 +1,74 @@
+"""How a socket comes by its session: it registers where it asks to, then resumes, or opens one."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.gateways.websocket.protocol import Hello, Welcome
+from tocsin.gateways.websocket.sessions import Holder, Sessions
+from tocsin.hub.config import SocketConfig
+from tocsin.hub.host import Host, Sink
+
+__all__ = ["Attached", "attach", "welcome"]
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """A session that a socket has now."""
+
+    session: str
+    window: int
+    resumed: bool
+
+
+async def attach(
+    host: Host, sessions: Sessions, caller: cmd.Caller, hello: Hello, holder: Holder, sink: Sink
+) -> Attached:
+    """Give a socket the session that it asks for, or a new one; refusals are raised."""
+    if hello.agent_type is not None:
+        await _must(host, cmd.RegisterAgent(hello.agent_type, hello.supported, hello.capabilities), caller)
+    policy = host.exchange.state.policy
+    if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
+        sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)
+        ready = await _must(host, cmd.OpenSession("push", hello.window), caller, sink)
+        sessions.hold(ready.session, holder)
+        return Attached(ready.session, ready.window, resumed=False)
+    again = host.attach(hello.session, sink)
+    window = policy.delivery.window_default if hello.window is None else hello.window
+    try:
+        ready = await _must(host, cmd.GrantCredit(hello.session, window), caller)
+        if isinstance(problem := await again, Problem):
+            raise error_for(problem)
+    except TocsinError:
+        sessions.drop(hello.session, holder)
+        raise
+    return Attached(ready.session, ready.window, resumed=True)
+
+
+def welcome(host: Host, config: SocketConfig, agent: str, attached: Attached) -> Welcome:
+    """Say what holds on a socket."""
+    state = host.exchange.state
+    known = state.agents.get(agent)
+    if known is None:
+        raise refusal("E_AUTH_007", f"{agent} is not registered in this project any more")
+    return Welcome(
+        agent=agent,
+        session=attached.session,
+        resumed=attached.resumed,
+        version=known.version,
+        window=attached.window,
+        heartbeat_s=config.heartbeat_s,
+        batch_max=config.batch_max,
+        frame_bytes_max=config.frame_bytes_max,
+        message_bytes_max=state.policy.limits.message_bytes_max,
+        in_flight_max=config.in_flight_max,
+        waiting=known.mailbox.depths(),
+    )
+
+
+async def _must(host: Host, command: cmd.Command, caller: cmd.Caller, sink: Sink | None = None) -> Any:
+    reply = await host.submit(command, caller, sink)
+    if isinstance(reply, Problem):
+        raise error_for(reply)
+    return reply

@@ -1,0 +1,77 @@
+"""What is pushed to one socket: not before the answer to its hello, and never more than its other end takes.
+
+An offer is on its way as far as the exchange is concerned, whether there is room for it here or not. What there is no
+room for is not kept, only its name; once there is, the host is asked to push it again.
+"""
+
+import asyncio
+
+import msgspec
+from prometheus_client import Counter
+
+from tocsin.core.commands import Delivery, Reply
+from tocsin.gateways.websocket.outbox import Outbox
+from tocsin.gateways.websocket.protocol import Deliver, Push
+from tocsin.hub.host import Host
+
+__all__ = ["Pushes"]
+
+#: What an item weighs beside its envelope, bytes, about.
+_ITEM_BYTES = 200
+
+
+class Pushes:
+    """Where the pushes of one session go."""
+
+    __slots__ = ("_asking", "_bytes_max", "_count", "_early", "_host", "_missed", "_outbox")
+
+    def __init__(self, host: Host, outbox: Outbox, bytes_max: int, count: Counter) -> None:
+        self._host = host
+        self._outbox = outbox
+        self._bytes_max = bytes_max
+        self._count = count
+        self._early: list[Delivery] | None = []
+        self._missed: dict[str, None] = {}
+        self._asking = False
+
+    @property
+    def missed(self) -> int:
+        """Return how many there was no room for."""
+        return len(self._missed)
+
+    def take(self, push: Delivery) -> None:
+        """Let a message go with the next frame, where there is room."""
+        if self._early is not None:
+            self._early.append(push)
+        elif self._outbox.queued_bytes > self._bytes_max:
+            self._missed[push.signal_id] = None
+        else:
+            item = Push(Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope)))
+            self._outbox.put(item, len(push.envelope) + _ITEM_BYTES)
+            self._count.inc()
+
+    def begin(self) -> None:
+        """Let go what came before the answer to hello."""
+        early, self._early = self._early or [], None
+        for push in early:
+            self.take(push)
+
+    def begin_anew(self) -> None:
+        """Forget what came for a hello that was refused."""
+        self._early = []
+
+    def go_on(self, session: str) -> None:
+        """Ask for what there was no room for; what has been confirmed meanwhile does not come."""
+        if not self._missed or self._asking:
+            return
+        self._asking = True
+        wanted, self._missed = self._missed, {}
+
+        def once_more(push: Delivery) -> None:
+            if push.signal_id in wanted:
+                self.take(push)
+
+        def asked(_: "asyncio.Future[Reply]") -> None:
+            self._asking = False
+
+        self._host.push_again(session, once_more).add_done_callback(asked)
