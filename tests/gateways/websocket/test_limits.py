@@ -222,7 +222,7 @@ def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Pa
         session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
         while session.window != 0:
             await ada.ok("ping")
-        assert len(session.in_flight) == 40, "all were on their way"
+        assert session.in_flight, "what was on its way still is"
         again = await team.attach("bob", session=bob.welcome["session"], window=100)
         assert await again.take(40) == [f"msg_{number}_x" for number in range(40)]
 
