@@ -104,6 +104,32 @@ def test_a_drain_has_a_limit_of_bytes_but_the_first_always_fits(new_team: NewTea
     assert team.drain(session) == small[2:]
 
 
+def test_a_drain_of_the_urgent_leaves_the_rest_and_what_is_too_large(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = [
+        note(team, priority, payload={"text": "x" * size})
+        for priority, size in (("TASK", 1), ("ASK", 1), ("BLOCKER", 1), ("ASK", 500), ("ASK", 1))
+    ]
+
+    def urgent(bytes_max: int | None) -> list[str]:
+        drain = cmd.Drain(session, 10, at_least=2, bytes_max=bytes_max)
+        return [delivery.signal_id for delivery in team.ask(drain, "impl_002", cmd.Drained).deliveries]
+
+    assert urgent(0) == []
+    assert urgent(100) == [sent[2], sent[1]], "the order stands: nothing overtakes what is too large"
+    assert urgent(None) == sent[3:]
+    assert urgent(None) == []
+    assert team.message(sent[0]).state == "queued"
+
+
+def test_a_drain_that_says_so_confirms_nothing(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    team.drain(session)
+    team.ask(cmd.Drain(session, 10, confirms=False), "impl_002", cmd.Drained)
+    assert team.message(sent).state == "offered"
+
+
 def test_the_next_call_confirms_what_was_drained(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = note(team, "TASK")

@@ -40,13 +40,18 @@ def pump(turn: Turn, agent: Agent, sent: int = 0) -> None:
         offer(turn, message, session, pushed=message.seq == sent)
 
 
-def take(turn: Turn, agent: Agent, session: Session, limit: int) -> list[Message]:
-    """Offer up to `limit` messages to a session that asked for them."""
+def take(
+    turn: Turn, agent: Agent, session: Session, limit: int, at_least: int = 0, bytes_max: int | None = None
+) -> list[Message]:
+    """Offer up to `limit` messages of a level or above to a session that asked for them."""
     taken: list[Message] = []
-    room = turn.policy.limits.drain_bytes_max
+    most = turn.policy.limits.drain_bytes_max
+    room = most if bytes_max is None else min(bytes_max, most)
     while len(taken) < limit and has_room(session):
         message = _next(turn, agent)
-        if message is None or (taken and len(message.payload) > room):
+        if message is None or message.level < at_least:
+            break
+        if len(message.payload) > room and (taken or bytes_max is not None):
             break
         room -= len(message.payload)
         offer(turn, message, session, pushed=False)

@@ -11,7 +11,7 @@ __all__ = ["decide_drain"]
 
 
 def decide_drain(turn: Turn, command: Drain) -> Drained:
-    """Hand out the most urgent, and take the call as receipt of what was handed out before."""
+    """Hand out the most urgent; the call is the receipt of what was handed out before, unless it says otherwise."""
     limit = turn.policy.limits.drain_max
     if not 1 <= command.limit <= limit:
         raise refusal(
@@ -24,9 +24,9 @@ def decide_drain(turn: Turn, command: Drain) -> Drained:
     agent = turn.me()
     session = my_session(turn, command.session)
     touch(turn, session)
-    if not session.pushes:
+    if command.confirms and not session.pushes:
         confirm_offers(turn, session.session)
-    taken = take(turn, agent, session, command.limit)
+    taken = take(turn, agent, session, command.limit, command.at_least, command.bytes_max)
     deliveries = tuple(delivery_of(turn.state, message) for message in taken)
     pump(turn, agent)
     return Drained(deliveries, agent.mailbox.depths())

@@ -41,6 +41,12 @@ class Drain(CommandBase, frozen=True):
 
     session: str
     limit: int
+    #: Nothing below this level.
+    at_least: int = 0
+    #: Payloads of no more than this many bytes in all; absent is the policy's, which the first message may exceed.
+    bytes_max: int | None = None
+    #: Whether the call is the receipt of all that the session was offered; a gateway that knows better confirms itself.
+    confirms: bool = True
 
 
 class Confirm(CommandBase, frozen=True):

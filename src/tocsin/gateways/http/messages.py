@@ -9,6 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.priority import VOCABULARY
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view
@@ -22,6 +23,10 @@ class DrainBody(msgspec.Struct, frozen=True):
 
     #: At most this many; absent is as many as the policy allows.
     limit: Annotated[int, Meta(ge=1)] | None = None
+    #: Nothing below this priority.
+    at_least: Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"] = "Info"
+    #: Payloads of no more than this many bytes in all; absent is as many as the policy allows.
+    bytes_max: Annotated[int, Meta(ge=0, le=10**9)] | None = None
 
 
 class ReceiptsBody(msgspec.Struct, frozen=True):
@@ -96,15 +101,19 @@ async def send_batch(call: Call) -> list[SendView]:
 
 async def drain(call: Call) -> DrainView:
     """Take what waits, most urgent first; the next call is its receipt."""
-    piggyback, caller = call.gateway.piggyback, call.caller
-    reply = await piggyback.drain(caller, call.body.limit)
+    piggyback, caller, body = call.gateway.piggyback, call.caller, call.body
+    reply = await piggyback.drain(caller, body.limit, VOCABULARY[body.at_least], body.bytes_max)
     if isinstance(reply, Problem):
         raise error_for(reply)
     if not isinstance(reply, cmd.Drained):
         return DrainView([], {})
-    drained = reply
-    call.afterwards = lambda: piggyback.handed_out(caller, drained)
-    return drain_view(drained)
+
+    def afterwards(taken: bool) -> None:
+        if call.confirms or not taken:
+            piggyback.handed_out(caller, reply, taken=taken)
+
+    call.afterwards = afterwards
+    return drain_view(reply)
 
 
 async def confirm(call: Call) -> cmd.Reply:

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.diagnosis import explain
@@ -28,6 +28,7 @@ __all__ = ["Access", "Call", "Gateway", "Operation"]
 _log = logging.getLogger("tocsin.http")
 _SIGNATURE = "tocsin-signature"
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_RECEIPTS = "tocsin-receipts"
 
 
 class Access(StrEnum):
@@ -51,12 +52,16 @@ class Gateway:
 class Call:
     """One request, understood."""
 
-    def __init__(self, gateway: Gateway, path: dict[str, str], grant: Grant | None) -> None:
+    def __init__(
+        self, gateway: Gateway, path: dict[str, str], grant: Grant | None, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.gateway = gateway
         self.hub = gateway.hub
         self.path = path
         #: The headers of the request, where it came with any.
-        self.headers: Mapping[str, str] = {}
+        self.headers: Mapping[str, str] = headers or {}
+        #: Whether the call is a receipt of what was handed out before; a caller that confirms by itself says so.
+        self.confirms = self.headers.get(_RECEIPTS) != "explicit"
         self._grant = grant
         #: The body as it came, and as the operation wants it.
         self.raw = b""
@@ -64,8 +69,8 @@ class Call:
         self.query: Any = None
         #: HTTP status of the answer.
         self.status = 200
-        #: What to do once the answer has left.
-        self.afterwards: Callable[[], None] | None = None
+        #: What to do once the answer has left; told whether anybody took it.
+        self.afterwards: Callable[[bool], None] | None = None
 
     @property
     def grant(self) -> Grant:
@@ -166,9 +171,8 @@ class Operation(msgspec.Struct, frozen=True):
             return await self._run(Call(gateway, request.path_params, None), request)
         self._check_access(gateway, grant)
         with gateway.under_way.one_of(grant.agent):
-            call = Call(gateway, request.path_params, grant)
-            call.headers = request.headers
-            receipt = gateway.piggyback.next_call(call.caller)
+            call = Call(gateway, request.path_params, grant, request.headers)
+            receipt = gateway.piggyback.next_call(call.caller, confirms=call.confirms)
             if receipt is not None and self.method == "GET":
                 await receipt  # the answer to a question knows of it; a command shares its commit
             response = await self._run(call, request)
@@ -203,8 +207,9 @@ class Operation(msgspec.Struct, frozen=True):
             await self._take_body(call, request)
         answer = await self.handler(call)
         content = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-        after = None if call.afterwards is None else BackgroundTask(_in_background, call.afterwards)
-        return Response(content, call.status, media_type=self.media, background=after)
+        if call.afterwards is None:
+            return Response(content, call.status, media_type=self.media)
+        return HandedOver(content, call.status, self.media, call.afterwards)
 
     async def _take_body(self, call: Call, request: Request) -> None:
         config, policy = call.hub.config, call.hub.host.exchange.state.policy
@@ -218,8 +223,22 @@ class Operation(msgspec.Struct, frozen=True):
             call.body = decoded(self.body, call.raw)
 
 
-async def _in_background(after: Callable[[], None]) -> None:
-    after()
+class HandedOver(Response):
+    """An answer of which somebody wants to know whether it was taken."""
+
+    def __init__(self, content: bytes, status: int, media: str, afterwards: Callable[[bool], None]) -> None:
+        super().__init__(content, status, media_type=media)
+        self._afterwards = afterwards
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, and tell."""
+        taken = False
+        try:
+            there = not await Request(scope, receive).is_disconnected()
+            await super().__call__(scope, receive, send)
+            taken = there
+        finally:
+            self._afterwards(taken)
 
 
 def decoded(shape: Any, raw: bytes) -> Any:
