@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tocsin.cli.explain import explained
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
-from tocsin.cli.remote import Exit, Refused, Remote, Unreachable, token_from
+from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 
@@ -37,7 +37,7 @@ HERE = Path(".tocsin")
 class _Asking:
     """Where to ask, and as whom; filled in before a command runs."""
 
-    url = "http://127.0.0.1:7077"
+    url = DEFAULT_URL
     data = HERE
     agent: str | None = None
 
@@ -88,6 +88,21 @@ def serve(
 
     doors = {"address": address, "port": port}
     run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, standby=standby, **doors)
+
+
+@app.command()
+def mcp(
+    token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error, on standard error.")] = "warning",
+) -> None:
+    """Speak MCP over standard input and output, for a coding agent that starts it."""
+    try:
+        from tocsin.cli.mcp import serve_stdio
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tocsin"):
+            raise
+        raise fail(f"MCP needs {error.name}: pip install 'tocsin[mcp]'", Exit.FAILED) from None
+    serve_stdio(_asking.url, _asking.data, _asking.agent, token_file, log_level)
 
 
 @agents.command("add")

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["Exit", "Refused", "Remote", "Unreachable", "token_from"]
+__all__ = ["DEFAULT_URL", "EXPLICIT", "Exit", "Refused", "Remote", "Unreachable", "agent_token", "token_from"]
 
+#: Where a hub is, unless said otherwise.
+DEFAULT_URL = "http://127.0.0.1:7077"
+#: Headers of a call that is no receipt of what was handed out before: such a caller confirms by itself.
+EXPLICIT = {"Tocsin-Receipts": "explicit"}
 _TIMEOUT_S = 60.0
 
 
@@ -68,13 +72,36 @@ def token_from(data: Path, agent: str | None) -> str | None:
     return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
 
+def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str | None:
+    """Find the token of an agent: never the admin's, which no program should act with because it found nothing else."""
+    if file is None and agent is None:
+        if token := os.environ.get("TOCSIN_TOKEN"):
+            return token
+        named = os.environ.get("TOCSIN_TOKEN_FILE")
+        file = Path(named) if named else None
+    path = data / "tokens" / f"{agent}.token" if file is None and agent is not None else file
+    return path.read_text(encoding="utf-8").strip() if path is not None and path.exists() else None
+
+
 class Remote:
     """One hub, asked as one agent."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        agent: str = "admin",
+        headers: dict[str, str] | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
         self.url = url
         self._parts = urlsplit(url)
         self._token = token
+        #: Who to say one is where there is no token, to a hub that believes it.
+        self._agent = agent
+        self._headers = headers or {}
+        self._timeout_s = timeout_s
 
     def get(self, *path: str, **query: Any) -> Any:
         """Ask a question."""
@@ -84,21 +111,26 @@ class Remote:
         """Ask for something to be done."""
         return self.call("POST", path, {} if body is None else body, {})
 
-    def call(self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any]) -> Any:
-        """Make one request; a refusal is raised."""
+    def call(
+        self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any], *, signed: bool = False
+    ) -> Any:
+        """Make one request, signed with the token where that is asked for; a refusal is raised."""
         https = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
-        connection = kind(self._parts.hostname or "", self._parts.port, timeout=_TIMEOUT_S)
-        headers = {"Content-Type": "application/json"}
+        connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout_s)
+        headers = {"Content-Type": "application/json"} | self._headers
+        content = None if body is None else json.dumps(body).encode()
+        if signed and self._token is not None and content is not None:
+            headers["Tocsin-Signature"] = _signature(self._token, content)
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         else:
-            headers["Tocsin-Agent"] = "admin"
+            headers["Tocsin-Agent"] = self._agent
         target = "/" + "/".join(quote(part, safe="") for part in path)
         if query:
             target += "?" + urlencode({name: value for name, value in query.items() if value is not None})
         try:
-            connection.request(method, target, None if body is None else json.dumps(body), headers)
+            connection.request(method, target, content, headers)
             response = connection.getresponse()
             data = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -110,3 +142,11 @@ class Remote:
         if response.status >= 400 and path != ("ready",):
             raise Refused(response.status, answer if isinstance(answer, dict) else {"detail": str(answer)})
         return answer
+
+
+def _signature(token: str, content: bytes) -> str:
+    from tocsin.hub.auth.signatures import sign  # loaded only by those who sign
+    from tocsin.hub.auth.tokens import parse_token
+
+    secret = parse_token(token)
+    return "" if secret is None else sign(secret, content)

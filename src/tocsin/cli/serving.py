@@ -1,15 +1,20 @@
 """`tocsin serve` and `tocsin init`: a hub of one's own."""
 
 import asyncio
+import logging
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+
+from starlette.routing import BaseRoute
 
 from tocsin.cli.output import console, fail
 from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
+from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.server import PortTaken, listen, serve
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
@@ -20,6 +25,7 @@ from tocsin.policies import default_policy, load_policy
 
 __all__ = ["initialise", "run_hub"]
 
+_log = logging.getLogger("tocsin.hub")
 _POLICY = """\
 # The policy of this project: name only what differs from the defaults. `tocsin policy check` finds what is wrong.
 # aging: {threshold_s: 60}
@@ -92,11 +98,14 @@ def run_hub(
             if trusting:
                 console.print("INSECURE: anyone on this machine may say who they are")
 
-        beside = [
-            *SocketGateway(hub).routes(),
-            *FeedGateway(hub).routes(),
-        ]
-        return await serve(hub, build_app(hub, beside=beside), listener, started)
+        gateway = Gateway(hub)
+        async with AsyncExitStack() as gateways:
+            beside = [
+                *SocketGateway(hub).routes(),
+                *FeedGateway(hub).routes(),
+                *await _mcp(gateway, gateways),
+            ]
+            return await serve(hub, build_app(hub, beside=beside, gateway=gateway), listener, started)
 
     with _troubles_told(), asyncio.Runner(loop_factory=_loop()) as runner:
         reason = runner.run(run())
@@ -121,6 +130,18 @@ async def _opened(
         console.print(f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True)
 
     return await stand_by(opening, listener, whereabouts, started)
+
+
+async def _mcp(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:
+    """Open the MCP gateway, where its library is installed."""
+    try:
+        from tocsin.gateways.mcp.mount import mcp_route
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tocsin"):
+            raise
+        _log.info("no MCP: pip install 'tocsin[mcp]'")
+        return []
+    return [await gateways.enter_async_context(mcp_route(gateway))]
 
 
 class _troubles_told:  # noqa: N801

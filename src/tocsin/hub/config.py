@@ -112,6 +112,18 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label_values_max: Count
     #: Messages that telemetry remembers at a time, to hang later spans on; beyond that the oldest is forgotten.
     telemetry_messages_max: Count
+    #: Largest body of an MCP request, bytes.
+    mcp_bytes_max: Count
+    #: Urgent messages that the answer to any MCP call carries.
+    mcp_urgent_max: Annotated[int, Meta(ge=1, le=500)]
+    #: Payloads of those messages, bytes in all; what is larger waits to be fetched.
+    mcp_urgent_bytes_max: Count
+    #: Payloads of one `fetch_inbox`, bytes in all; a larger message comes alone.
+    mcp_inbox_bytes_max: Count
+    #: Levels of what MCP shows; what is nested deeper is shown as JSON text.
+    mcp_depth_max: Annotated[int, Meta(ge=8, le=100)]
+    #: Origins, beside those on this machine, whose pages may call MCP.
+    mcp_origins: list[str]
     #: What a WebSocket may take.
     socket: SocketConfig
     #: The live feed.

@@ -35,9 +35,9 @@ OPERATIONS: tuple[Operation, ...] = (
 _DOCUMENT = msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin")))
 
 
-def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = ()) -> Starlette:
-    """Make the application of a hub; `beside` are the routes of other gateways on the same port."""
-    gateway = Gateway(hub)
+def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | None = None) -> Starlette:
+    """Make the application of a hub; `beside` are the routes of other gateways on the same port, sharing `gateway`."""
+    gateway = Gateway(hub) if gateway is None else gateway
     routes: list[BaseRoute] = [
         Route(operation.path, _endpoint(operation, gateway), methods=[operation.method], name=operation.name)
         for operation in OPERATIONS

@@ -1,0 +1,119 @@
+"""The official client library against a real hub: over streamable HTTP, and over stdio through a real `tocsin mcp`."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema  # type: ignore[import-untyped]
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from tests.cli.processes import RunningHub
+from tocsin.cli.remote import Remote
+from tocsin.hub.service import keep_secret
+
+Way = Callable[..., AbstractAsyncContextManager["Caller"]]
+
+
+class Hub(RunningHub):
+    """A hub in a process of its own, with agents made on the fly."""
+
+    def __enter__(self) -> "Hub":
+        super().__enter__()
+        return self
+
+    def admin(self) -> Remote:
+        return Remote(self.url, (self.data / "admin.token").read_text().strip())
+
+    def join(self, agent: str, role: str = "primary", kind: str | None = "AdHoc", **more: Any) -> str:
+        body = {"agent": agent, "role": role, "type": kind, **more}
+        token: str = self.admin().post("v1", "admin", "tokens", body=body)["token"]
+        keep_secret(self.data / "tokens" / f"{agent}.token", token)
+        return token
+
+    def token(self, agent: str) -> str:
+        return (self.data / "tokens" / f"{agent}.token").read_text().strip()
+
+    def state(self, message_id: str) -> str:
+        found: str = self.admin().get("v1", "messages", message_id)[0]["state"]
+        return found
+
+
+class Caller:
+    """A coding agent, as far as the bus is concerned."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._schemas: dict[str, Any] = {}
+
+    async def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        result = await self.client.call_tool(tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
+
+    async def do(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool, and expect what its schema says."""
+        result = await self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        if not self._schemas:
+            self._schemas = {row.name: row.output_schema for row in (await self.client.list_tools()).tools}
+        jsonschema.validate(result.structured_content, self._schemas[tool])
+        assert isinstance(result.structured_content, dict)
+        return result.structured_content
+
+    async def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool, and expect to be refused."""
+        result = await self.call(tool, **arguments)
+        assert result.is_error, text_of(result)
+        assert isinstance(result.structured_content, dict)
+        problem: dict[str, Any] = result.structured_content["problem"]
+        assert problem["repair"]
+        assert problem["code"] in text_of(result)
+        assert problem["repair"] in text_of(result)
+        assert "Traceback" not in text_of(result)
+        return problem
+
+
+def text_of(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+@asynccontextmanager
+async def over_http(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[Caller]:
+    headers = {"Authorization": f"Bearer {hub.token(agent)}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(hub.url + "/mcp", http_client=http), mode=mode) as client,
+    ):
+        yield Caller(client)
+
+
+@asynccontextmanager
+async def over_stdio(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[Caller]:
+    arguments = ["-W", "error", "-m", "tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(hub.data.parent))
+    with (hub.data.parent / f"{agent}.stderr").open("w") as stderr:
+        async with Client(stdio_client(server, errlog=stderr), mode=mode) as client:
+            yield Caller(client)
+
+
+WAYS: dict[str, Way] = {"http": over_http, "stdio": over_stdio}
+
+
+def together(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test to its end, or give up."""
+    asyncio.run(asyncio.wait_for(_as_coroutine(test), 120))
+
+
+async def _as_coroutine(test: Callable[[], Awaitable[None]]) -> None:
+    await test()
+
+
+def new_hub(path: Path, *options: str) -> Hub:
+    return Hub(path / "data", *options)

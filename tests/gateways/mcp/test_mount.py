@@ -1,0 +1,334 @@
+"""What holds for `/mcp` before a tool is reached: identity, limits, origins; and what no message can break."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.gateways.hubs import QUICK, Team, envelope
+from tests.gateways.mcp.clients import Caller
+from tocsin.gateways.http.app import build_app
+from tocsin.gateways.http.operation import Gateway
+from tocsin.gateways.mcp.mount import mcp_route
+from tocsin.hub.config import load_config
+from tocsin.hub.logs import JsonFormatter
+from tocsin.hub.service import Hub
+from tocsin.policies import parse_policy
+
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+def with_mcp(path: Path, test: Callable[[Team], Awaitable[None]], **config: Any) -> None:
+    """Run a test with ada and bob on a hub with MCP, without a socket."""
+
+    async def run() -> None:
+        hub = await Hub.open(path / "data", parse_policy(QUICK), load_config(**config), project="team")
+        gateway = Gateway(hub)
+        try:
+            async with mcp_route(gateway) as route:
+                transport = httpx2.ASGITransport(app=build_app(hub, beside=[route], gateway=gateway))
+                async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7077") as client:
+                    team = Team(hub, client)
+                    await team.register("ada")
+                    await team.register("bob")
+                    await test(team)
+        finally:
+            await hub.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def asked(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+async def post(team: Team, agent: str | None, body: Any, **headers: str) -> httpx2.Response:
+    return await team.post(agent, "/mcp", body, headers=HEADERS | headers)
+
+
+async def called(team: Team, agent: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    answer = await post(team, agent, asked(tool, **arguments))
+    assert answer.status_code == 200, answer.text
+    content: dict[str, Any] = answer.json()["result"]["structuredContent"]
+    return content
+
+
+def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        team.tokens["nobody"] = "tcs_0123456789abcdef_" + "x" * 43
+        issued = team.hub.authority.issue("late", "primary", lifetime_s=1e-6)
+        team.tokens["late"] = issued.secret.spell()
+        team.join("gone")
+        team.hub.authority.revoke("gone")
+        for agent, code in (
+            (None, "E_AUTH_001"),
+            ("nobody", "E_AUTH_001"),
+            ("late", "E_AUTH_004"),
+            ("gone", "E_AUTH_005"),
+        ):
+            answer = await post(team, agent, asked("whois"))
+            assert (answer.status_code, answer.json()["code"]) == (401, code)
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+    with_mcp(tmp_path, test)
+
+
+def test_a_token_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        assert (await called(team, "ada", "whois"))["agent"] == "ada"
+        team.hub.authority.revoke("ada")
+        assert (await post(team, "ada", asked("whois"))).status_code == 401
+
+    with_mcp(tmp_path, test)
+
+
+def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        forged = {"Tocsin-Agent": "bob", "Mcp-Session-Id": "bob"}
+        content = (await post(team, "ada", asked("whois"), **forged)).json()["result"]["structuredContent"]
+        assert content["agent"] == "ada"
+        sent = await called(team, "ada", "send_message", to="bob", payload={"sender": {"agentId": "boss"}})
+        (mail,) = (await called(team, "bob", "fetch_inbox"))["messages"]
+        assert (mail["from"], mail["message_id"]) == ("ada", sent["message_id"])
+
+    with_mcp(tmp_path, test)
+
+
+def test_only_post_is_served(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for method in ("GET", "DELETE"):
+            answer = await team.call(method, "ada", "/mcp", headers=HEADERS)
+            assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+            assert answer.json()["error_code"] == "method_not_allowed"
+
+    with_mcp(tmp_path, test)
+
+
+def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for headers, status in (
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Origin": "http://[broken"}, 403),
+            ({"Host": "evil.example"}, 403),
+            ({"Origin": "http://evil.example", "Host": "evil.example"}, 403),
+            ({"Origin": "http://localhost:3000"}, 200),
+            ({"Origin": "http://127.0.0.1"}, 200),
+            ({"Origin": "https://tools.example"}, 200),
+            ({}, 200),
+        ):
+            answer = await post(team, "ada", asked("whois"), **headers)
+            assert answer.status_code == status, headers
+
+    with_mcp(tmp_path, test, mcp_origins=["https://tools.example"])
+
+
+def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        large = await post(team, "ada", asked("send_message", to="bob", text="x" * 3000))
+        assert (large.status_code, large.json()["code"]) == (413, "E_VALIDATION_005")
+        deep = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ' + b"[" * 900 + b"]" * 900 + b"}"
+        for body in (deep, b"[" * 2000, b"{", b"", b"\xff\xfe", b"[1, 2]", b'{"method": 5}'):
+            answer = await post(team, "ada", body)
+            assert 400 <= answer.status_code < 500, body[:80]
+            answer.json()
+        assert (await called(team, "ada", "whois"))["agent"] == "ada"
+
+    with_mcp(tmp_path, test, mcp_bytes_max=2500)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"x": value}
+    return value
+
+
+def raw(number: int, depth: int) -> bytes:
+    """Write an envelope whose payload no encoder here would write."""
+    text = json.dumps(envelope(number, priority="Critical", payload={"deep": "DEEP"}))
+    return text.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth).encode()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: str) -> None:
+    """The deepest payload that the hub takes is urgent, and is carried by whatever the recipient calls next."""
+
+    async def test(team: Team) -> None:
+        taken = 0
+        for number, depth in enumerate((150, 300, 600, *range(800, 1000, 4))):
+            sent = await team.post("ada", "/v1/messages", raw(number, depth))
+            taken += sent.status_code == 200
+            assert sent.status_code == 200 or sent.json()["code"] == "E_PROTOCOL_002"
+        assert taken >= 5
+        headers = {"Authorization": f"Bearer {team.tokens['bob']}"}
+        async with httpx2.AsyncClient(transport=team.client._transport, headers=headers) as http:
+            streams = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
+            async with Client(streams, mode=mode) as client:
+                bob = Caller(client)
+                shown = (await bob.do("whois"))["inbox"]["urgent"]
+                assert shown
+                while mail := (await bob.do("fetch_inbox"))["messages"]:
+                    shown += mail
+                found = await bob.do("search_messages", query="x")
+        assert len(shown) == taken
+        assert all(message["payload"] for message in shown)
+        assert found["messages"]
+
+    with_mcp(tmp_path, test)
+
+
+def test_arguments_nested_deeply_are_taken_as_far_as_a_message_goes(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for depth in (100, 300, 600, 900):
+            answer = await post(team, "ada", asked("send_message", to="bob", payload=nested(depth)))
+            assert answer.status_code in (200, 400)
+            if answer.status_code == 200:
+                content = answer.json()["result"]["structuredContent"]
+                assert "receipt" in content or content["problem"]["code"] == "E_PROTOCOL_002"
+
+    with_mcp(tmp_path, test)
+
+
+def test_one_agent_has_a_number_of_calls_under_way(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def held() -> Any:
+            begun.set()
+            await release.wait()
+            yield json.dumps(asked("whois")).encode()
+
+        headers = HEADERS | {"Authorization": f"Bearer {team.tokens['ada']}"}
+        first = asyncio.ensure_future(team.client.post("/mcp", content=held(), headers=headers))
+        await begun.wait()
+        second = await post(team, "ada", asked("whois"))
+        assert (second.status_code, second.json()["error_code"]) == (429, "limit_reached")
+        assert (await team.get("ada", "/v1/me")).status_code == 429, "HTTP and MCP count together"
+        assert (await called(team, "bob", "whois"))["agent"] == "bob"
+        release.set()
+        assert (await first).status_code == 200
+
+    with_mcp(tmp_path, test, requests_per_agent_max=1)
+
+
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        async def slow() -> Any:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        headers = HEADERS | {"Authorization": f"Bearer {team.tokens['ada']}"}
+        answer = await team.client.post("/mcp", content=slow(), headers=headers)
+        assert (answer.status_code, answer.json()["error_code"]) == (408, "body_timeout")
+
+    with_mcp(tmp_path, test, body_timeout_s=0.05)
+
+
+def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        team.hub.closing.set()
+        answer = await post(team, "ada", asked("whois"))
+        assert (answer.status_code, answer.json()["error_code"]) == (503, "shutting_down")
+
+    with_mcp(tmp_path, test)
+
+
+def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        content = await called(team, "ada", "send_message", to="bob", text="x")
+        assert content["problem"]["code"] == "E_AUTH_006"
+        assert "tocsin mcp" in content["problem"]["repair"]
+
+    with_mcp(tmp_path, test, require_signatures=True)
+
+
+def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: Team) -> None:
+        await called(team, "ada", "send_message", to="bob", text="swordfish", priority="Critical")
+        await called(team, "ada", "send_message", to="swordfish", text="x")
+        await called(team, "ada", "send_message", swordfish=1)
+        await called(team, "bob", "fetch_inbox")
+        await post(team, "ada", asked("swordfish", text="swordfish"))
+        await post(team, "ada", b'{"swordfish": ')
+        logged = "\n".join(JsonFormatter().format(record) for record in caplog.records if "httpx" not in record.name)
+        assert '"operation":"mcp_send_message"' in logged
+        assert '"agent":"ada"' in logged
+        assert "swordfish" not in logged
+        assert not [token for token in team.tokens.values() if token.split("_", 2)[2] in logged]
+        metrics = (await team.get("ada", "/metrics")).text
+        assert 'operation="mcp_send_message"' in metrics
+        assert "swordfish" not in metrics
+
+    caplog.set_level(logging.INFO)
+    with_mcp(tmp_path, test)
+
+
+def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: Team) -> None:
+        async def broken(*_: object, **__: object) -> None:
+            raise RuntimeError("oh")
+
+        team.hub.reader.ask = broken  # type: ignore[method-assign,assignment]
+        answer = await post(team, "ada", asked("search_messages", query="x"))
+        assert answer.json()["result"]["isError"]
+        assert answer.json()["result"]["structuredContent"]["problem"]["error_code"] == "internal_error"
+        assert "oh" not in answer.text
+        assert "search_messages failed" in caplog.text
+
+    with_mcp(tmp_path, test)
+
+
+def test_reading_what_is_a_list_of_tools_confirms_nothing(tmp_path: Path) -> None:
+    """A client lists tools by itself; the agent behind it has not read anything by that."""
+
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
+        assert len((await called(team, "bob", "whois"))["inbox"]["urgent"]) == 1
+        await post(team, "bob", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+        assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "offered"
+        await called(team, "bob", "whois")
+        assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "delivered"
+
+    with_mcp(tmp_path, test)
+
+
+def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for number in (1, 2):
+            await team.post("ada", "/v1/messages", envelope(number))
+        await asyncio.gather(*(called(team, "bob", "fetch_inbox", limit=1) for _ in range(2)))
+        history = [(await team.get("ada", f"/v1/messages/msg_{number}_x")).json()[0] for number in (1, 2)]
+        assert [message["state"] for message in history] == ["offered", "offered"]
+        assert (await called(team, "ada", "whois", agent="bob"))["registered"]["sessions"] == {"piggyback": 1}
+
+    with_mcp(tmp_path, test)
+
+
+def test_an_answer_that_nobody_took_gives_its_messages_back(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
+        app = team.client._transport.app  # type: ignore[attr-defined]
+        body = [{"type": "http.request", "body": json.dumps(asked("whois")).encode(), "more_body": False}]
+
+        async def receive() -> Any:
+            return body.pop() if body else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            """Take nothing, as a server does once its caller is gone."""
+
+        headers = HEADERS | {"Authorization": f"Bearer {team.tokens['bob']}", "Host": "127.0.0.1"}
+        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "http_version": "1.1"}
+        await app(scope | {"headers": encoded}, receive, send)
+        assert [mail["message_id"] for mail in (await called(team, "bob", "whois"))["inbox"]["urgent"]] == ["msg_1_x"]
+
+    with_mcp(tmp_path, test)

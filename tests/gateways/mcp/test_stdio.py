@@ -1,0 +1,260 @@
+"""`tocsin mcp` as a process: tokens, a hub that is not there or comes back, nothing but protocol on stdout."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.server.context import ServerRequestContext
+from mcp_types import JSONRPCResponse
+
+from tests.cli.processes import COMMAND
+from tests.gateways.mcp.clients import Caller, Hub, new_hub, over_http, over_stdio, together
+from tocsin.cli.mcp import Bridge
+from tocsin.cli.remote import EXPLICIT, Remote
+from tocsin.gateways.mcp.visit import Carrying, Refused
+
+
+def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
+    command = ["-W", "error", "-m", "tocsin", *arguments]
+    return StdioServerParameters(command=sys.executable, args=command, cwd=str(cwd), env=environment)
+
+
+def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
+    hub: Hub, pair: tuple[str, str]
+) -> None:
+    async def who(parameters: StdioServerParameters) -> Any:
+        async with Client(stdio_client(parameters)) as client:
+            return await Caller(client).call("whois")
+
+    async def test() -> None:
+        home, file = hub.data.parent, str(hub.data / "tokens" / f"{pair[1]}.token")
+        by_value = await who(server("mcp", cwd=home, TOCSIN_TOKEN=hub.token(pair[0]), TOCSIN_URL=hub.url))
+        assert by_value.structured_content["agent"] == pair[0]
+        by_file = await who(server("mcp", cwd=home, TOCSIN_TOKEN="", TOCSIN_TOKEN_FILE=file, TOCSIN_URL=hub.url))
+        assert by_file.structured_content["agent"] == pair[1]
+        nobody = await who(server("--data", str(hub.data), "mcp", cwd=home, TOCSIN_URL=hub.url))
+        problem = nobody.structured_content["problem"]
+        assert (nobody.is_error, problem["code"], "TOCSIN_TOKEN" in problem["detail"]) == (True, "E_AUTH_001", True)
+
+    together(test)
+
+
+def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        async with over_stdio(hub, pair[0]) as ada:
+            await ada.do("whois")
+            hub.admin().post("v1", "admin", "tokens", pair[0], "revoke")
+            problem = await ada.refused("whois")
+            assert (problem["code"], problem["retryable"]) == ("E_AUTH_005", False)
+            hub.join(pair[0])
+            assert (await ada.do("whois"))["agent"] == pair[0]
+            hub.join("short", lifetime_s=1e-6)
+        async with over_stdio(hub, "short") as short:
+            assert (await short.refused("fetch_inbox"))["code"] == "E_AUTH_004"
+
+    together(test)
+
+
+def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        with new_hub(tmp_path) as hub:
+            for agent in ("ada", "bob"):
+                hub.join(agent)
+            async with over_stdio(hub, "ada") as ada, over_http(hub, "bob") as bob:
+                kept = (await ada.do("send_message", to="bob", text="before", priority="Critical"))["message_id"]
+                assert [m["message_id"] for m in (await bob.do("whois"))["inbox"]["urgent"]] == [kept]
+                assert hub.stop() == 0
+                problem = await ada.refused("send_message", to="bob", text="x")
+                assert (problem["code"], problem["retryable"]) == ("E_ROUTING_003", True)
+                assert "tocsin serve" in problem["detail"]
+                with new_hub(tmp_path, "--port", hub.url.rsplit(":", 1)[1]) as again:
+                    assert again.url == hub.url
+                    after = await ada.do("send_message", to="bob", text="after")
+                    found = await bob.do("whois")
+                    assert [mail["message_id"] for mail in found["inbox"]["urgent"]] == [kept], "not known to be seen"
+                    assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [after["message_id"]]
+
+    together(test)
+
+
+def test_it_starts_where_no_hub_is_and_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        arguments = ("--url", "http://127.0.0.1:1", "mcp")
+        with (tmp_path / "stderr").open("w") as stderr:
+            parameters = server(*arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
+            async with Client(stdio_client(parameters, errlog=stderr)) as client:
+                assert len((await client.list_tools()).tools) == 12
+                problem = await Caller(client).refused("fetch_inbox")
+                assert problem["code"] == "E_ROUTING_003"
+        assert "no hub answers at http://127.0.0.1:1" in (tmp_path / "stderr").read_text()
+
+    together(test)
+
+
+def test_signed_messages_are_sent_signed(tmp_path: Path) -> None:
+    async def test() -> None:
+        data = tmp_path / "data"
+        data.mkdir(mode=0o700)
+        (data / "server.yaml").write_text("require_signatures: true")
+        with new_hub(tmp_path) as hub:
+            hub.join("ada")
+            async with over_stdio(hub, "ada") as ada:
+                assert (await ada.do("send_message", to="ada", text="signed"))["receipt"]["queued"]
+
+    together(test)
+
+
+def test_a_hub_that_believes_anyone_is_told_a_name(tmp_path: Path) -> None:
+    async def test() -> None:
+        with new_hub(tmp_path, "--insecure-loopback") as hub:
+            async with over_stdio(hub, "eve") as eve:
+                assert (await eve.do("register_agent"))["agent"] == "eve"
+
+    together(test)
+
+
+@pytest.mark.parametrize(
+    "garbage", ["not json", "[" * 5000, "{}", '{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}']
+)
+def test_garbage_on_stdin_breaks_nothing_and_stdout_is_protocol_alone(hub: Hub, garbage: str) -> None:
+    hello = {"jsonrpc": "2.0", "id": 7, "method": "initialize"}
+    hello["params"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    listing = {"jsonrpc": "2.0", "id": 8, "method": "tools/list"}
+    lines = [json.dumps(hello), json.dumps(ready), garbage, json.dumps(listing)]
+    with subprocess.Popen(  # noqa: S603
+        [*COMMAND, "mcp", "--log-level", "debug"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"TOCSIN_TOKEN": "none", "TOCSIN_URL": hub.url},
+        cwd=hub.data.parent,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answers: list[dict[str, Any]] = []
+        while not {7, 8} <= {answer.get("id") for answer in answers}:
+            answers.append(json.loads(process.stdout.readline()))
+            assert answers[-1]["jsonrpc"] == "2.0"
+        process.stdin.close()
+        assert process.stdout.read() == ""
+        assert process.wait(30) == 0
+
+
+def context(method: str, number: int, **params: Any) -> Any:
+    return ServerRequestContext(
+        session=None,  # type: ignore[arg-type]
+        lifespan_context=None,
+        protocol_version="",
+        method=method,
+        request_id=number,
+        params=params,
+    )
+
+
+def bridge_of(hub: Hub, agent: str) -> Bridge:
+    return Bridge(lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), Carrying(5, 10_000, 10_000, 64))
+
+
+def envelope_of(pair: tuple[str, str], message_id: str, priority: str) -> dict[str, Any]:
+    return {
+        "version": "1.1.0",
+        "messageId": message_id,
+        "timestamp": "2025-11-12T10:30:45.000Z",
+        "sender": {"agentId": pair[0], "type": "AdHoc"},
+        "receiver": {"agentId": pair[1], "type": "*"},
+        "messageType": "StatusUpdate",
+        "priority": priority,
+        "payload": {"text": "fire"},
+    }
+
+
+def urgent_for(hub: Hub, pair: tuple[str, str]) -> str:
+    message_id = f"msg_{pair[0]}_fire"
+    Remote(hub.url, hub.token(pair[0])).post("v1", "messages", body=envelope_of(pair, message_id, "Critical"))
+    return message_id
+
+
+def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tuple[str, str]) -> None:
+    """The hub has handed a message out, the coding agent has given the call up: the next answer carries it."""
+
+    async def test() -> None:
+        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+        given_up = bridge.visit_of(context("tools/call", 1))
+        assert len((await given_up.urgent()).envelopes) == 1
+        bridge.visit_of(context("notifications/cancelled", 2, requestId=1))
+        following = bridge.visit_of(context("tools/call", 3))
+        assert [mail["messageId"] for mail in (await following.urgent()).envelopes] == [sent]
+        assert hub.state(sent) == "offered"
+
+    together(test)
+
+
+def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+        carrying, beside = (bridge.visit_of(context("tools/call", number)) for number in (1, 2))
+        assert len((await carrying.urgent()).envelopes) == 1
+        bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+        await beside.ask("me")
+        assert hub.state(sent) == "offered", "this call came before the answer had left"
+        listing = bridge.visit_of(context("tools/list", 3))
+        await listing.ask("me")
+        assert hub.state(sent) == "offered", "this is not the agent's doing"
+        await bridge.visit_of(context("tools/call", 4)).ask("me")
+        assert hub.state(sent) == "delivered"
+
+    together(test)
+
+
+def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+        await bridge.visit_of(context("tools/call", 1)).urgent()
+        bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+        there, bridge._remote = bridge._remote, lambda: Remote("http://127.0.0.1:1", "none")
+        with pytest.raises(Refused):
+            await bridge.visit_of(context("tools/call", 2)).ask("me")
+        bridge._remote = there
+        await bridge.visit_of(context("tools/call", 3)).ask("me")
+        assert hub.state(sent) == "delivered"
+
+    together(test)
+
+
+def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        taken = 0
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
+            for depth in (100, 300, *range(600, 1000, 20)):
+                envelope = json.dumps(envelope_of(pair, f"msg_{pair[0]}_{depth}", "Info") | {"payload": {"x": "DEEP"}})
+                body = envelope.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
+                taken += (await http.post(hub.url + "/v1/messages", content=body)).status_code == 200
+        assert taken > 10
+        async with over_stdio(hub, pair[1]) as bob:
+            shown = []
+            while mail := (await bob.do("fetch_inbox"))["messages"]:
+                shown += mail
+            assert len(shown) == taken
+            assert (await bob.do("search_messages", query="x", limit=5))["messages"] is not None
+
+    together(test)
+
+
+def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) -> None:
+    async def test() -> None:
+        async with httpx2.AsyncClient() as http:
+            answer = await http.post(hub.url + "/mcp", json={})
+        assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
+
+    together(test)
