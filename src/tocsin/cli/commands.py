@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tocsin.cli.explain import explained
+from tocsin.cli.hooks import hooks
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
 from tocsin.core.errors import TocsinError
@@ -26,12 +27,19 @@ policy = typer.Typer(help="The policy.", no_args_is_help=True)
 app.add_typer(agents, name="agents")
 app.add_typer(dlq, name="dlq")
 app.add_typer(policy, name="policy")
+app.add_typer(hooks, name="hooks")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]
 Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project.")]
 Store = Annotated[str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.")]
 HERE = Path(".tocsin")
+
+
+def agents_with_tokens(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the names of the agents whose tokens are in the data."""
+    found = (ctx.params.get("data") or HERE) / "tokens"
+    return sorted(path.stem for path in found.glob("*.token") if path.stem.startswith(incomplete))
 
 
 class _Asking:
@@ -53,7 +61,10 @@ _asking = _Asking()
 def _options(
     url: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="Where the hub is.")] = _Asking.url,
     data: Data = HERE,
-    agent: Annotated[str | None, typer.Option("--as", help="Act as an agent whose token is in the data.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--as", help="Act as an agent whose token is in the data.", autocompletion=agents_with_tokens),
+    ] = None,
 ) -> None:
     _asking.url, _asking.data, _asking.agent = url, data, agent
 

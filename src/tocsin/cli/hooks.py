@@ -1,0 +1,157 @@
+"""`tocsin hooks`: inbox checks for coding agents at their safe points, put in, shown and taken out."""
+
+import difflib
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tocsin.cli.checking import check as run_check
+from tocsin.cli.hookfiles import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.output import console, fail, show_json, table
+from tocsin.cli.remote import DEFAULT_URL, Exit
+
+__all__ = ["hooks"]
+
+hooks = typer.Typer(help="Inbox checks for coding agents.", no_args_is_help=True)
+install = typer.Typer(help="Put the checks and the MCP server into a coding agent's files.", no_args_is_help=True)
+uninstall = typer.Typer(help="Take them out again.", no_args_is_help=True)
+hooks.add_typer(install, name="install")
+hooks.add_typer(uninstall, name="uninstall")
+
+
+class Scope(StrEnum):
+    """Whose files."""
+
+    PROJECT = "project"
+    USER = "user"
+
+
+ScopeOption = Annotated[Scope, typer.Option(help="project: the files in this directory; user: those of your own.")]
+Command = Annotated[str, typer.Option(help="How the coding agent starts tocsin, where that is not on its path.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+def _claude(scope: Scope) -> HookFiles:
+    user = scope is Scope.USER
+    return ClaudeFiles(Path.home() if user else Path.cwd(), user=user)
+
+
+def _codex(scope: Scope) -> HookFiles:
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    return CodexFiles(home if scope is Scope.USER else Path.cwd() / ".codex")
+
+
+_AGENTS = {"claude": _claude, "codex": _codex}
+
+
+def _wiring(context: typer.Context, command: str, scope: Scope, root: str = "") -> Wiring:
+    """Repeat what was said on the command line before the subcommand; what was not said is left to the environment."""
+    given = context.find_root().params
+    url = None if given["url"] == DEFAULT_URL else given["url"]
+    data = given["data"].resolve() if scope is Scope.USER else given["data"]
+    return Wiring(command, url, given["agent"], data, root)
+
+
+def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, as_json: bool) -> None:
+    files = _AGENTS[agent](scope)
+    try:
+        changes = files.changes(wiring)
+        for change in changes:
+            if change.is_one and not dry_run:
+                apply(change)
+    except (Unreadable, OSError) as error:
+        raise fail(f"nothing was changed for {agent}: {error}", Exit.FAILED) from None
+    if as_json:
+        show_json([{"file": str(change.path), "changed": change.is_one} for change in changes])
+        return
+    for change in changes:
+        if dry_run:
+            console.print(_diff(change), markup=False, soft_wrap=True, end="")
+        else:
+            what = "as it was" if not change.is_one else "removed" if change.after is None else "changed"
+            console.print(f"{change.path}: {what}", markup=False, soft_wrap=True)
+    if wiring is not None and not dry_run:
+        console.print(_NEXT[agent], markup=False)
+
+
+_NEXT = {
+    "claude": "Start Claude Code anew; /mcp and /hooks show what it has found.",
+    "codex": "Start Codex anew; /mcp shows the server, and /hooks asks you to trust the checks.",
+}
+
+
+def _diff(change: Change) -> str:
+    before, after = (change.before or "").splitlines(keepends=True), (change.after or "").splitlines(keepends=True)
+    return "".join(difflib.unified_diff(before, after, str(change.path), str(change.path)))
+
+
+@install.command("claude")
+def install_claude(
+    context: typer.Context,
+    scope: ScopeOption = Scope.PROJECT,
+    command: Command = "tocsin",
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Claude Code: .mcp.json and .claude/settings.json, or ~/.claude.json and ~/.claude/settings.json."""
+    _change("claude", scope, _wiring(context, command, scope, "$CLAUDE_PROJECT_DIR"), dry_run=dry_run, as_json=as_json)
+
+
+@install.command("codex")
+def install_codex(
+    context: typer.Context,
+    scope: ScopeOption = Scope.PROJECT,
+    command: Command = "tocsin",
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Codex: .codex/config.toml and .codex/hooks.json, here or in the home directory."""
+    _change("codex", scope, _wiring(context, command, scope), dry_run=dry_run, as_json=as_json)
+
+
+@uninstall.command("claude")
+def uninstall_claude(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False, as_json: Json = False) -> None:
+    """Take Tocsin out of Claude Code's files, and nothing else."""
+    _change("claude", scope, None, dry_run=dry_run, as_json=as_json)
+
+
+@uninstall.command("codex")
+def uninstall_codex(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False, as_json: Json = False) -> None:
+    """Take Tocsin out of Codex's files, and nothing else."""
+    _change("codex", scope, None, dry_run=dry_run, as_json=as_json)
+
+
+@hooks.command("show")
+def show(as_json: Json = False) -> None:
+    """Show where Tocsin is installed."""
+    rows: list[dict[str, Any]] = []
+    for agent, files in _AGENTS.items():
+        for scope in Scope:
+            try:
+                found = files(scope).installed()
+            except Unreadable as error:
+                rows.append({"agent": agent, "scope": scope, "file": str(error), "installed": None})
+                continue
+            rows += [
+                {"agent": agent, "scope": scope, "file": str(path), "installed": there} for path, there in found.items()
+            ]
+    if as_json:
+        show_json(rows)
+    else:
+        table(rows, "agent", "scope", "file", "installed")
+
+
+@hooks.command("check")
+def check(
+    context: typer.Context,
+    event: Annotated[str | None, typer.Option(help="The event, where standard input does not say.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token.")] = None,
+    timeout_s: Annotated[float, typer.Option(help="Seconds after which to be silent.")] = 2.0,
+) -> None:
+    """Tell a coding agent what waits for it; silent where nothing does or no hub answers."""
+    given = context.find_root().params
+    run_check(given["url"], given["data"], given["agent"], token_file, timeout_s, event)

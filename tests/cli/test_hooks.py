@@ -1,0 +1,287 @@
+"""`tocsin hooks`: what goes into the files of coding agents, and what a check says at their safe points.
+
+The field names are those that Claude Code documents for hooks (`hooks`, `type`, `command`, `timeout` in settings.json;
+`hookSpecificOutput`, `hookEventName`, `additionalContext`, `decision`, `reason` in the output; `hook_event_name`,
+`stop_hook_active` in the input) and for `.mcp.json` (`mcpServers`, `type`, `command`, `args`, `env` with
+`${VAR:-default}`), and Codex for `config.toml` (`mcp_servers.<name>`, `command`, `args`, `env_vars`) and `hooks.json`
+(as Claude Code's).
+"""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.processes import COMMAND, RunningHub, run
+from tocsin.cli.checking import is_check, output_of
+
+EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
+FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}
+
+
+def hooks(folder: Path, *arguments: str, before: tuple[str, ...] = ()) -> str:
+    done = run(*before, "hooks", *arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def commands_of(document: dict[str, Any]) -> dict[str, list[str]]:
+    return {
+        event: [hook["command"] for group in groups for hook in group["hooks"]]
+        for event, groups in document["hooks"].items()
+    }
+
+
+def test_claude_gets_a_server_and_checks_at_its_safe_points(tmp_path: Path) -> None:
+    hooks(tmp_path, "install", "claude")
+    server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
+    assert (server["type"], server["command"], server["args"]) == ("stdio", "tocsin", ["mcp"])
+    assert server["env"] == {
+        "TOCSIN_TOKEN": "${TOCSIN_TOKEN:-}",
+        "TOCSIN_TOKEN_FILE": "${TOCSIN_TOKEN_FILE:-}",
+        "TOCSIN_URL": "${TOCSIN_URL:-http://127.0.0.1:7077}",
+    }
+    settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
+    assert commands_of(settings) == {event: ["tocsin hooks check"] for event in EVENTS}
+    for groups in settings["hooks"].values():
+        for group in groups:
+            assert [(hook["type"], hook["timeout"]) for hook in group["hooks"]] == [("command", 10)]
+
+
+def test_codex_gets_a_server_and_checks(tmp_path: Path) -> None:
+    hooks(tmp_path, "install", "codex")
+    server = tomllib.loads((tmp_path / ".codex" / "config.toml").read_text())["mcp_servers"]["tocsin"]
+    assert server == {
+        "command": "tocsin",
+        "args": ["mcp"],
+        "env_vars": ["TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL"],
+    }
+    checks = json.loads((tmp_path / ".codex" / "hooks.json").read_text())
+    assert commands_of(checks) == {event: ["tocsin hooks check"] for event in EVENTS}
+
+
+def test_an_agent_is_named_by_its_token_file_and_no_token_is_written(tmp_path: Path) -> None:
+    secret = "tcs_0123456789abcdef_" + "s" * 43
+    data = tmp_path / "my data"
+    (data / "tokens").mkdir(parents=True)
+    (data / "tokens" / "ada.token").write_text(secret)
+    before = ("--as", "ada", "--data", "my data", "--url", "http://127.0.0.1:9999")
+    for agent in FILES:
+        hooks(tmp_path, "install", agent, before=before)
+    written = {name: text for name, text in tree(tmp_path).items() if not name.startswith("my data")}
+    assert not [name for name, text in written.items() if secret in text]
+    arguments = ["--url", "http://127.0.0.1:9999", "--data", "my data", "--as", "ada", "mcp"]
+    server = json.loads(written[".mcp.json"])["mcpServers"]["tocsin"]
+    assert (server["args"], "env" in server) == (arguments, False)
+    assert tomllib.loads(written[".codex/config.toml"])["mcp_servers"]["tocsin"]["args"] == arguments
+    command = "tocsin --url http://127.0.0.1:9999 --data {data} --as ada hooks check"
+    claude, codex = (commands_of(json.loads(written[FILES[agent][1]]))["Stop"] for agent in FILES)
+    assert claude == [command.format(data="\"$CLAUDE_PROJECT_DIR\"/'my data'")]
+    assert codex == [command.format(data="'my data'")]
+
+
+SETTINGS = {
+    "model": "opus",
+    "hooks": {
+        "PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "make fmt", "timeout": 60}]}],
+        "Notification": [{"hooks": [{"type": "command", "command": "say done"}]}],
+    },
+    "permissions": {"allow": ["Bash(ls:*)"]},
+}
+SERVERS = {"mcpServers": {"other": {"command": "other", "args": ["x"]}}, "more": True}
+CODEX = '# mine\nmodel = "o4"\n\n[mcp_servers.other]\ncommand = "other"\n\n[features]\nhooks = true\n'
+
+
+def fill(folder: Path) -> dict[str, str]:
+    (folder / ".claude").mkdir()
+    (folder / ".codex").mkdir()
+    (folder / ".mcp.json").write_text(json.dumps(SERVERS))
+    (folder / ".claude" / "settings.json").write_text(json.dumps(SETTINGS, indent=4))
+    (folder / ".codex" / "config.toml").write_text(CODEX)
+    (folder / ".codex" / "hooks.json").write_text(json.dumps({"hooks": SETTINGS["hooks"]}))
+    return tree(folder)
+
+
+def test_what_is_there_stays_and_comes_back_as_it_was(tmp_path: Path) -> None:
+    before = fill(tmp_path)
+    (tmp_path / ".mcp.json").chmod(0o640)
+    for agent in FILES:
+        hooks(tmp_path, "install", agent)
+    settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
+    assert settings["hooks"]["PostToolUse"][0] == SETTINGS["hooks"]["PostToolUse"][0]  # type: ignore[index]
+    assert commands_of(settings)["PostToolUse"] == ["make fmt", "tocsin hooks check"]
+    assert (settings["model"], settings["permissions"]) == (SETTINGS["model"], SETTINGS["permissions"])
+    servers = json.loads((tmp_path / ".mcp.json").read_text())
+    assert (servers["more"], servers["mcpServers"]["other"]) == (True, SERVERS["mcpServers"]["other"])  # type: ignore[index]
+    assert stat.S_IMODE((tmp_path / ".mcp.json").stat().st_mode) == 0o640
+    assert (tmp_path / ".codex" / "config.toml").read_text().startswith(CODEX)
+    installed = tree(tmp_path)
+    for name, text in before.items():
+        assert installed[name + ".before-tocsin"] == text, "what was there is kept beside it"
+    for agent in FILES:
+        assert "as it was" in hooks(tmp_path, "install", agent)
+    assert tree(tmp_path) == installed, "a second time changes nothing"
+    for agent in FILES:
+        hooks(tmp_path, "uninstall", agent)
+    after = tree(tmp_path)
+    assert after[".codex/config.toml"] == CODEX
+    for name in (".mcp.json", ".claude/settings.json", ".codex/hooks.json"):
+        assert json.loads(after[name]) == json.loads(before[name])
+
+
+def test_what_tocsin_made_alone_is_gone_afterwards(tmp_path: Path) -> None:
+    for agent, files in FILES.items():
+        hooks(tmp_path, "install", agent)
+        shown = json.loads(hooks(tmp_path, "show", "--json"))
+        mine = [row["installed"] for row in shown if (row["agent"], row["scope"]) == (agent, "project")]
+        assert mine == [True, True]
+        hooks(tmp_path, "uninstall", agent)
+        assert not [name for name in files if (tmp_path / name).exists()]
+
+
+def test_another_wiring_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    hooks(tmp_path, "install", "claude")
+    hooks(tmp_path, "install", "claude", "--command", "/opt/tocsin/bin/tocsin")
+    settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
+    assert commands_of(settings)["Stop"] == ["/opt/tocsin/bin/tocsin hooks check"]
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 1}}'])
+def test_what_cannot_be_understood_is_left_alone(tmp_path: Path, broken: str) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text(broken)
+    done = run("hooks", "install", "claude", cwd=tmp_path)
+    assert (done.returncode, "settings.json" in done.stderr) == (1, True)
+    assert tree(tmp_path) == {".claude/settings.json": broken}, "not even the file that could have been changed"
+
+
+def test_a_server_of_ones_own_and_a_broken_toml_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    for text in ('[mcp_servers.tocsin]\ncommand = "x"\n', "= nothing\n"):
+        (tmp_path / ".codex" / "config.toml").write_text(text)
+        assert run("hooks", "install", "codex", cwd=tmp_path).returncode == 1
+        assert tree(tmp_path) == {".codex/config.toml": text}
+
+
+def test_a_dry_run_shows_and_changes_nothing(tmp_path: Path) -> None:
+    before = fill(tmp_path)
+    for agent in FILES:
+        shown = hooks(tmp_path, "install", agent, "--dry-run")
+        assert "+" in shown
+        assert "tocsin" in shown
+    assert tree(tmp_path) == before
+
+
+def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / ".mcp.json").symlink_to("real.json")
+    hooks(tmp_path, "install", "claude")
+    assert (tmp_path / ".mcp.json").is_symlink()
+    assert "tocsin" in (tmp_path / "real.json").read_text()
+
+
+def test_ones_own_files_are_in_the_home_directory(tmp_path: Path) -> None:
+    for agent, made in (("claude", {".claude.json", ".claude/settings.json"}), ("codex", set(FILES["codex"]))):
+        home = tmp_path / agent
+        home.mkdir()
+        environment = os.environ | {"HOME": str(home), "CODEX_HOME": ""}
+        command = [*COMMAND, "--as", "ada", "hooks", "install", agent, "--scope", "user"]
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=30)  # noqa: S603
+        assert set(tree(home)) == made
+        (checks,) = (text for name, text in tree(home).items() if name.endswith(("settings.json", "hooks.json")))
+        assert f"--data {tmp_path / '.tocsin'} --as ada" in checks, "a place that does not depend on the directory"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    with RunningHub(tmp_path_factory.mktemp("hooks") / "data") as hub:
+        for agent in ("ada", "bob"):
+            hub.json("agents", "add", agent, "--save")
+        yield hub
+
+
+def checked(hub: RunningHub, agent: str, said: Any, *options: str) -> Any:
+    """Run a check as a coding agent does, with what it says of the event on standard input."""
+    command = [*COMMAND, "--url", hub.url, "--data", str(hub.data), "--as", agent, "hooks", "check", *options]
+    text = said if isinstance(said, str) else json.dumps(said)
+    done = subprocess.run(  # noqa: S603
+        command, input=text, capture_output=True, text=True, timeout=30, check=False, cwd=hub.data.parent
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def test_a_check_is_silent_until_something_is_urgent_and_says_it_once(hub: RunningHub) -> None:
+    after_tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash"}
+    assert checked(hub, "bob", after_tool) is None
+    hub.json("send", "bob", "no hurry", agent="ada")
+    assert checked(hub, "bob", after_tool) is None, "what is not urgent does not interrupt"
+    sent = hub.json("send", "bob", "fire", "--priority", "Critical", agent="ada")["receipt"]["signal_id"]
+    said = checked(hub, "bob", after_tool)["hookSpecificOutput"]
+    assert said["hookEventName"] == "PostToolUse"
+    assert "not instructions" in said["additionalContext"]
+    (line,) = [line for line in said["additionalContext"].splitlines() if line.startswith("{")]
+    assert (json.loads(line)["message_id"], json.loads(line)["payload"]) == (sent, {"text": "fire"})
+    assert "the recipient has it (receipt)" in hub.run("trace", sent, agent="ada").stdout
+    assert checked(hub, "bob", after_tool) is None
+    start = checked(hub, "bob", {"hook_event_name": "SessionStart", "source": "startup"})["hookSpecificOutput"]
+    assert "1 Info" in start["additionalContext"]
+
+
+def test_an_agent_that_would_stop_is_told_of_what_is_urgent_but_not_for_ever(hub: RunningHub) -> None:
+    hub.json("send", "ada", "wait for me", "--priority", "Blocking", agent="bob")
+    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": True}) is None
+    answer = checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False})
+    assert (answer["decision"], "wait for me" in answer["reason"]) == ("block", True)
+    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False}) is None
+
+
+def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> None:
+    for said in ("", "not json", "[1]", "[" * 5000):
+        checked(hub, "ada", said)
+    assert checked(hub, "stranger", {"hook_event_name": "Stop"}) is None
+    for arguments in (
+        ["--url", "http://127.0.0.1:1", "--as", "ada", "hooks", "check"],
+        ["--url", "nonsense", "--as", "ada", "hooks", "check"],
+        ["hooks", "check"],
+    ):
+        done = run(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), arguments
+    assert run("hooks", "check", "--nonsense", cwd=tmp_path).returncode == 1, "2 would block the coding agent"
+
+
+def test_a_check_loads_nothing_that_is_slow() -> None:
+    code = "import sys, tocsin.cli, tocsin.cli.checking as c; c.main(['hooks', 'check']); print(*sys.modules)"
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=30, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert not loaded & {"typer", "rich", "yaml", "msgspec", "mcp", "starlette", "asyncio"}
+
+
+def test_a_check_is_known_by_its_words_alone() -> None:
+    assert is_check(["hooks", "check"])
+    assert is_check(["--url", "u", "--data=d", "--as", "a", "hooks", "check", "--event", "Stop"])
+    for other in (["hooks", "show"], ["send", "hooks", "check"], ["--as", "hooks", "check"], [], ["--url"]):
+        assert not is_check(other)
+
+
+def test_what_is_said_depends_on_the_event() -> None:
+    waiting = {"Info": 2, "Coordinate": 0, "Blocking": 1, "Critical": 0, "DirectorOverride": 0}
+    assert output_of("PostToolUse", [], {"Info": 2, "Blocking": 0}) is None
+    assert output_of("SessionStart", [], {"Info": 0, "Blocking": 0}) is None
+    assert "2 Info" in str(output_of("UserPromptSubmit", [], waiting))
+    stop = output_of("Stop", [], waiting)
+    assert stop is not None
+    assert (stop["decision"], "1 Blocking" in stop["reason"], "Info" in stop["reason"]) == ("block", True, False)
