@@ -77,6 +77,11 @@ class InsideVisit:
         reply, mail = await self._drain(carrying.urgent_max, _URGENT, carrying.urgent_bytes_max)
         return mail if isinstance(reply, Drained) else Mail([], _by_name(waiting))
 
+    @property
+    def hands_out(self) -> bool:
+        """Tell whether the answer carries messages."""
+        return bool(self._handing_out)
+
     def ended(self, *, taken: bool) -> None:
         """Note that the answer has left, or that nobody took it."""
         for handing in self._handing_out:

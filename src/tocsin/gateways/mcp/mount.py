@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +38,7 @@ PATH = "/mcp"
 _VISIT = "tocsin.visit"
 _NAMES = {row.name for row in TOOLS}
 _log = logging.getLogger("tocsin.mcp")
+_is_loopback = lru_cache(maxsize=64)(is_loopback)
 
 
 @asynccontextmanager
@@ -117,7 +119,7 @@ class _Endpoint:
             exchange.ask = _understood(exchange.body)
             caller = Caller(grant.agent, grant.role)
             receipt = self._gateway.piggyback.next_call(caller, confirms=exchange.ask.method == "tools/call")
-            visit = InsideVisit(self._gateway, grant, self._carrying)
+            visit = exchange.visit = InsideVisit(self._gateway, grant, self._carrying)
             try:
                 await self._gateway.piggyback.attach(caller)
                 if receipt is not None:
@@ -140,14 +142,15 @@ def _understood(body: bytes) -> _Ask:
 def _check_origin(request: Request, config: ServerConfig) -> None:
     """Keep the pages of a browser out: a page that was led to a loopback address still says where it is from."""
     origin = request.headers.get("origin")
-    if origin is not None and origin not in config.mcp_origins and not is_loopback(_host_of(origin)):
+    if origin is not None and origin not in config.mcp_origins and not _is_loopback(_host_of(origin)):
         expected = "no Origin, one on this machine, or one of mcp_origins"
         raise refusal("E_AUTH_003", "pages from elsewhere may not call this hub", found=origin[:200], expected=expected)
-    if is_loopback(config.address) and not is_loopback(request.url.hostname or ""):
-        host = request.headers.get("host", "")
+    host = request.headers.get("host", "")
+    if _is_loopback(config.address) and not _is_loopback(_host_of(f"//{host}")):
         raise refusal("E_AUTH_003", "this hub answers to loopback names only", found=host[:200], expected="127.0.0.1")
 
 
+@lru_cache(maxsize=64)
 def _host_of(origin: str) -> str:
     try:
         return urlsplit(origin).hostname or ""
@@ -164,9 +167,10 @@ class _Exchange:
         self.body: bytes | None = None
         self.ask = _Ask()
         self.agent: str | None = None
+        self.visit: InsideVisit | None = None
         #: HTTP status of the answer; 499 where there was nobody to take one.
         self.status = 499
-        #: Whether the whole answer went to somebody who was there.
+        #: Whether the whole answer, with what it hands out, went to somebody who was there.
         self.taken = False
         self._there = False
 
@@ -181,7 +185,8 @@ class _Exchange:
         """Pass the answer on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self._there = not await Request({"type": "http"}, self.receive).is_disconnected()
+            if self.visit is not None and self.visit.hands_out:
+                self._there = not await Request({"type": "http"}, self.receive).is_disconnected()
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.taken = self._there

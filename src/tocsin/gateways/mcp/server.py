@@ -61,6 +61,8 @@ def build_server(visit_of: Callable[[ServerRequestContext[Any, Any]], Visit]) ->
         )
     finally:
         logging.root.handlers = configured
+    # No argument here is also a header, so there is none to look for in the schema at every call.
+    server._lowlevel_server.get_tool_input_schema = lambda name: None
     _add_resources(server)
     return server
 

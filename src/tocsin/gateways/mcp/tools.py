@@ -6,6 +6,7 @@ A docstring here is read by models: it says when to use the tool and what then h
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -29,6 +30,10 @@ ENVELOPE_ARGUMENTS = {
 }
 #: Types whose correlationId is somebody else's; any other message opens a thread of its own.
 _ANSWERS = frozenset({"ACK", "NACK", "TASK_UPDATE"})
+
+#: Tells the ids of this process from those of any other.
+_OURS = secrets.token_hex(6)
+_numbers = count(1)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -199,7 +204,7 @@ def _envelope(given: Any, agent: str, kind: str) -> dict[str, Any]:
         payload["text"] = given.text
     envelope: dict[str, Any] = {
         "version": "1.1.0",
-        "messageId": given.own_id or f"msg_{now:%Y%m%d}_{now:%H%M%S}_{secrets.token_hex(6)}",
+        "messageId": given.own_id or f"msg_{now:%Y%m%d}_{now:%H%M%S}_{_OURS}_{next(_numbers)}",
         "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "sender": {"agentId": agent, "type": kind},
         "payload": payload,
