@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
 
 from tocsin.core.commands import Caller, Drained, Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
@@ -37,12 +36,12 @@ class InsideVisit:
     ) -> Any:
         """Do one operation of the HTTP table, and return its answer as it goes over the wire; a refusal is raised."""
         row = _TABLE[operation]
-        call = Call(self._gateway, Request({"type": "http", "headers": [], "path_params": path or {}}), self._grant)
+        call = Call(self._gateway, path or {}, self._grant)
         try:
             if row.query is not None:
                 call.query = msgspec.convert(query or {}, row.query)
             if row.envelope:
-                if self._gateway.hub.config.require_signatures:
+                if call.hub.host.exchange.state.policy.security.require_signatures:
                     raise refusal("E_AUTH_006", "this hub takes signed messages only, and a tool call has no signature")
                 call.raw = msgspec.json.encode(body)
             elif row.body is not None:

@@ -97,8 +97,8 @@ class _Endpoint:
             await unhandled(408, "the body did not come in time")(scope, receive, exchange.send)
         took_s = time.perf_counter() - started
         metrics, name, status = self._hub.metrics, exchange.ask.name, exchange.status
-        metrics.requests.labels(name, str(status)).inc()
-        metrics.request_seconds.labels(name).observe(took_s)
+        metrics.requests.add(name, str(status))
+        metrics.request_seconds.add(took_s, name)
         fields = {"operation": name, "status": status, "agent": exchange.agent, "took_ms": round(took_s * 1000, 3)}
         _log.info("POST %s", PATH, extra={"fields": fields})
 
