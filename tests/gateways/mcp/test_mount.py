@@ -25,11 +25,11 @@ from tocsin.policies import parse_policy
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
-def with_mcp(path: Path, test: Callable[[Team], Awaitable[None]], **config: Any) -> None:
+def with_mcp(path: Path, test: Callable[[Team], Awaitable[None]], policy: str = QUICK, **config: Any) -> None:
     """Run a test with ada and bob on a hub with MCP, without a socket."""
 
     async def run() -> None:
-        hub = await Hub.open(path / "data", parse_policy(QUICK), load_config(**config), project="team")
+        hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
         gateway = Gateway(hub)
         try:
             async with mcp_route(gateway) as route:
@@ -248,7 +248,7 @@ def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> N
         assert content["problem"]["code"] == "E_AUTH_006"
         assert "tocsin mcp" in content["problem"]["repair"]
 
-    with_mcp(tmp_path, test, require_signatures=True)
+    with_mcp(tmp_path, test, policy="security: {require_signatures: true}")
 
 
 def test_no_token_and_no_payload_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -102,7 +102,7 @@ def test_signed_messages_are_sent_signed(tmp_path: Path) -> None:
     async def test() -> None:
         data = tmp_path / "data"
         data.mkdir(mode=0o700)
-        (data / "server.yaml").write_text("require_signatures: true")
+        (data / "tocsin.yaml").write_text("security: {require_signatures: true}")
         with new_hub(tmp_path) as hub:
             hub.join("ada")
             async with over_stdio(hub, "ada") as ada:
