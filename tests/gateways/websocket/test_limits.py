@@ -263,7 +263,7 @@ def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: P
         again = await team.attach("bob", session=bob.welcome["session"], window=100)
         assert len(await again.take(30)) == 30
 
-    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 1_000_000})
+    with_sockets(tmp_path, test, socket={"outgoing_bytes_max": 1_000_000, "slow_reader_timeout_s": 3600})
 
 
 def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:

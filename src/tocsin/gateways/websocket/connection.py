@@ -118,8 +118,12 @@ class Connection:
 
     def replaced(self) -> None:
         """Let go of the session: another socket has it now."""
+        self.let_go("another socket has resumed this session")
+
+    def let_go(self, reason: str) -> None:
+        """Close: the session is not this socket's any more."""
         self.session = None
-        self.end(4409, "another socket has resumed this session", resume=False)
+        self.end(4409, reason, resume=False)
 
     def beat(self, every_s: float) -> None:
         """Pass a sign of life on to the exchange, unless one was just before."""

@@ -115,7 +115,11 @@ class SocketGateway:
                 async with asyncio.timeout(self._config.sweep_interval_s):
                     await self._hub.closing.wait()
             except TimeoutError:
-                await self._sweep()
+                try:
+                    await self._sweep()
+                except Exception:
+                    # A sweep that fails must not be the last.
+                    _log.exception("a sweep of the sockets failed")
         for connection in list(self._connections):
             connection.end(1001, "the hub is shutting down", resume=True)
 
@@ -125,6 +129,7 @@ class SocketGateway:
                 self._look_at(connection)
             except Exception:
                 _log.exception("looking at a socket failed")
+                connection.abort("the hub failed")
             if not index % _SLICE:
                 await asyncio.sleep(0)
         self._sessions.sweep()
@@ -140,7 +145,7 @@ class SocketGateway:
             if now - connection.opened_at > config.hello_timeout_s:
                 connection.end(4408, "no hello came in time", resume=False)
         elif self._sessions.find(connection.session) is None:
-            connection.replaced()
+            connection.let_go("the session is over: it has lapsed, or its agent was retired")
         elif now - connection.active_at > config.silence_max_s:
             connection.end(4408, f"no sign of life for {config.silence_max_s:g} s", resume=True)
         else:
