@@ -109,15 +109,25 @@ def test_the_operations_of_a_frame_share_a_commit_and_a_frame(tmp_path: Path) ->
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         before = team.hub.metrics.totals.copy()
         frames = len(ada.frames)
-        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(64)])
-        assert [answer["ok"]["receipt"]["message_id"] for answer in answers] == [f"msg_{n}_x" for n in range(64)]
+        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(32)])
+        assert [answer["ok"]["receipt"]["message_id"] for answer in answers] == [f"msg_{n}_x" for n in range(32)]
         assert len(ada.frames) == frames + 1
-        assert await bob.take(64) == [f"msg_{number}_x" for number in range(64)]
+        assert await bob.take(32) == [f"msg_{number}_x" for number in range(32)]
         assert len(bob.frames) <= 1 + 2, "the welcome, and pushes of at most two commits"
         await team.get("ada", "/v1/policy")
-        assert team.hub.metrics.totals["MessageAccepted"] - before.get("MessageAccepted", 0) == 64
+        assert team.hub.metrics.totals["MessageAccepted"] - before.get("MessageAccepted", 0) == 32
 
     with_sockets(tmp_path, test)
+
+
+def test_a_frame_larger_than_a_turn_is_decided_in_order_over_several(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
+        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(50)])
+        assert all("ok" in answer for answer in answers)
+        assert await bob.take(50) == [f"msg_{number}_x" for number in range(50)]
+
+    with_sockets(tmp_path, test, socket={"turn_operations_max": 3})
 
 
 def test_settling(tmp_path: Path) -> None:
