@@ -35,7 +35,7 @@ def moment(at: int | None) -> str | None:
     return None if at is None or at == NEVER else iso(at)
 
 
-class ReceiptView(msgspec.Struct, frozen=True):
+class ReceiptView(msgspec.Struct, frozen=True, gc=False):
     """What became of a send (SPEC-071 §5), and what it can be relied upon."""
 
     signal_id: str

@@ -14,6 +14,7 @@ from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.http.messages import send_view
 from tocsin.gateways.http.operation import Access
 from tocsin.gateways.http.operation import Operation as HttpOperation
+from tocsin.gateways.http.views import ReceiptView, receipt_view
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant
@@ -117,5 +118,16 @@ COMMANDS: dict[type, Callable[[Any, Hub, Grant], cmd.Command]] = {
     wire.Recall: _recall,
 }
 
+
+class _Received(msgspec.Struct, frozen=True, gc=False):
+    """`SendView` of a message to one recipient: the same JSON, without making what is left out of it."""
+
+    receipt: ReceiptView
+
+
+def _sent_view(reply: cmd.Reply) -> Any:
+    return _Received(receipt_view(reply)) if type(reply) is cmd.Receipt else send_view(reply)
+
+
 #: How replies are written down, where not as they are.
-VIEWS: dict[type, Callable[[Any], Any]] = {wire.Send: send_view}
+VIEWS: dict[type, Callable[[Any], Any]] = {wire.Send: _sent_view}

@@ -194,7 +194,7 @@ class WaitingView(msgspec.Struct, frozen=True):
     waiting: tuple[int, ...]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """An operation is done and durable."""
 
     #: Id of the operation.
@@ -212,7 +212,7 @@ class Refusal(msgspec.Struct, frozen=True):
     problem: ProblemDocument
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """One message."""
 
     signal_id: str
@@ -223,7 +223,7 @@ class Deliver(msgspec.Struct, frozen=True):
     envelope: Raw
 
 
-class Push(msgspec.Struct, frozen=True):
+class Push(msgspec.Struct, frozen=True, gc=False):
     """A message on its way; `confirm` is its receipt."""
 
     deliver: Deliver
