@@ -98,6 +98,20 @@ def test_a_story_with_every_tool(hub: Hub, way: Way, pair: tuple[str, str], mode
     together(test)
 
 
+def test_an_answer_says_that_the_question_is_dealt_with(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
+            await bob.do("whois")
+            asked = await ada.do("send_message", to=pair[1], text="tea?", message_type="Question")
+            assert asked["receipt"]["recipient_state"] == "available", "an agent that calls tools is there"
+            carried = await bob.do("list_agents")
+            assert [mail["message_id"] for mail in carried["inbox"]["urgent"]] == [asked["message_id"]]
+            await bob.do("reply_message", message_id=asked["message_id"], text="yes")
+            assert hub.state(asked["message_id"]) == "processed"
+
+    together(test)
+
+
 def test_a_broadcast_goes_to_everybody_and_a_second_time_to_nobody(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async def test() -> None:
         async with way(hub, pair[0]) as ada:

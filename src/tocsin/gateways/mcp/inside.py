@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.commands import Caller, Drained, Reply
+from tocsin.core.commands import SYSTEM, Caller, Drained, Reply, Tick
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.priority import VOCABULARY, Priority, liminal_name
 from tocsin.gateways.http.app import OPERATIONS
@@ -71,8 +71,11 @@ class InsideVisit:
         piggyback, carrying = self._gateway.piggyback, self.carrying
         attached = await piggyback.attach(self._caller)
         waiting = piggyback.waiting(self._caller)
-        if isinstance(attached, Problem) or not any(waiting[_URGENT:]):
+        if isinstance(attached, Problem) or not any(waiting):
             return Mail([], _by_name(waiting))
+        if not any(waiting[_URGENT:]):
+            durable = await self._gateway.hub.host.submit(Tick(), SYSTEM)  # what was counted, as every reply is
+            return Mail([], {} if isinstance(durable, Problem) else _by_name(waiting))
         reply, mail = await self._drain(carrying.urgent_max, _URGENT, carrying.urgent_bytes_max)
         return mail if isinstance(reply, Drained) else Mail([], _by_name(waiting))
 

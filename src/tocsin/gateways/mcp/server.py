@@ -158,8 +158,11 @@ def _answer(text: str, content: dict[str, Any], *, is_error: bool = False) -> Ca
 
 
 def input_schema(row: ToolRow) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments."""
-    return _schema(row.arguments)
+    """Return the JSON schema of a tool's arguments, those that must be there first."""
+    schema = _schema(row.arguments)
+    required = schema.get("required", [])
+    schema["properties"] = dict(sorted(schema["properties"].items(), key=lambda item: item[0] not in required))
+    return schema
 
 
 @cache
