@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.gateways.hubs import Team, envelope, team_at, with_team
+from tocsin.core.commands import Confirm
+from tocsin.core.errors import Problem
 from tocsin.gateways.http.app import build_app
 
 DRAIN = "/v1/inbox/drain"
@@ -125,5 +127,29 @@ def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
         assert ids(await team.post("bob", DRAIN, asked | {"bytes_max": 1000})) == ["msg_2_x", "msg_1_x"]
         wrong = (await team.post("bob", DRAIN, {"at_least": "Loud"})).json()
         assert (wrong["code"], wrong["field"]) == ("E_VALIDATION_003", "$.at_least")
+
+    with_team(tmp_path, test)
+
+
+def test_a_receipt_that_could_not_be_stored_is_given_again(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1))
+        await team.post("bob", DRAIN)
+        submit, failed = team.hub.host.submit, asyncio.Event()
+
+        def failing(command: Any, *rest: Any) -> Any:
+            if not isinstance(command, Confirm) or failed.is_set():
+                return submit(command, *rest)
+            failed.set()
+            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            future.set_result(Problem("E_HUB_001", "no commit", retryable=True))
+            return future
+
+        team.hub.host.submit = failing  # type: ignore[method-assign,assignment]
+        await team.get("bob", "/v1/me")
+        assert failed.is_set()
+        assert await states(team, 1) == ["offered"]
+        await team.get("bob", "/v1/me")
+        assert await states(team, 1) == ["delivered"]
 
     with_team(tmp_path, test)

@@ -113,7 +113,10 @@ def mcp(
         if error.name is None or error.name.startswith("tocsin"):
             raise
         raise fail(f"MCP needs {error.name}: pip install 'tocsin[mcp]'", Exit.FAILED) from None
-    serve_stdio(_asking.url, _asking.data, _asking.agent, token_file, log_level)
+    try:
+        serve_stdio(_asking.url, _asking.data, _asking.agent, token_file, log_level)
+    except TocsinError as error:
+        raise fail(f"the server cannot start: {error}", Exit.FAILED) from None
 
 
 @agents.command("add")

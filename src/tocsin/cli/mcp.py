@@ -34,6 +34,8 @@ __all__ = ["Bridge", "serve_stdio"]
 
 _TABLE = {operation.name: operation for operation in OPERATIONS}
 _NO_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file or --as"  # noqa: S105
+#: Receipts in one request.
+_RECEIPTS_MAX = 100
 _log = logging.getLogger("tocsin.mcp")
 
 
@@ -160,15 +162,15 @@ class RemoteVisit:
         return Mail([delivery["envelope"] for delivery in deliveries], answer["waiting"])
 
     async def _confirm(self) -> None:
+        """Confirm what had left; what does not get through is tried again with the next call."""
         confirms, self.confirms = self.confirms, []
-        if not confirms:
-            return
-        try:
-            body = {"message_ids": confirms}
-            await self._bridge.call("POST", ("v1", "inbox", "receipts"), body, {}, signed=False)
-        except Refused:
-            self._bridge.left += confirms
-            raise
+        for start in range(0, len(confirms), _RECEIPTS_MAX):
+            ids = confirms[start : start + _RECEIPTS_MAX]
+            try:
+                await self._bridge.call("POST", ("v1", "inbox", "receipts"), {"message_ids": ids}, {}, signed=False)
+            except Refused as error:
+                _log.info("receipts did not get through: %s", error)
+                self._bridge.left += ids
 
 
 def _document(error: HttpRefused) -> ProblemDocument:

@@ -100,11 +100,16 @@ def run_hub(
 
         gateway = Gateway(hub)
         async with AsyncExitStack() as gateways:
-            beside = [
-                *SocketGateway(hub).routes(),
-                *FeedGateway(hub).routes(),
-                *await _mcp(gateway, gateways),
-            ]
+            try:
+                beside = [
+                    *SocketGateway(hub).routes(),
+                    *FeedGateway(hub).routes(),
+                    *await _mcp(gateway, gateways),
+                ]
+            except BaseException:
+                listener.close()
+                await hub.close()
+                raise
             return await serve(hub, build_app(hub, beside=beside, gateway=gateway), listener, started)
 
     with _troubles_told(), asyncio.Runner(loop_factory=_loop()) as runner:

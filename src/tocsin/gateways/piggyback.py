@@ -7,6 +7,7 @@ queue at once, and so does what a hub that is gone had handed out: nobody knows 
 """
 
 import asyncio
+from functools import partial
 
 from tocsin.core.commands import (
     Caller,
@@ -19,6 +20,7 @@ from tocsin.core.commands import (
     Reply,
     SessionReady,
 )
+from tocsin.core.errors import Problem
 from tocsin.core.priority import Priority
 from tocsin.core.state import Session
 from tocsin.hub.host import Host
@@ -45,7 +47,9 @@ class Piggyback:
         left = self._left.pop(caller.agent, []) if confirms else []
         batch = self._host.exchange.state.policy.limits.batch_max
         for start in range(0, len(left), batch):
-            receipt = self._host.submit(Confirm(tuple(left[start : start + batch])), caller)
+            ids = left[start : start + batch]
+            receipt = self._host.submit(Confirm(tuple(ids)), caller)
+            receipt.add_done_callback(partial(self._confirmed, caller.agent, ids))
         session = self._session_of(caller)
         if session is not None:
             self._host.submit(Heartbeat(session.session), caller)
@@ -92,6 +96,12 @@ class Piggyback:
         session = self._session_of(caller)
         if session is not None and session.in_flight:
             self._replace(caller, session)
+
+    def _confirmed(self, agent: str, ids: list[str], receipt: "asyncio.Future[Reply]") -> None:
+        """Keep what could not be made durable for the next call."""
+        reply = None if receipt.cancelled() else receipt.result()
+        if reply is None or (isinstance(reply, Problem) and reply.retryable):
+            self._left.setdefault(agent, []).extend(ids)
 
     def _replace(self, caller: Caller, session: Session) -> "asyncio.Future[Reply]":
         """Give back what a session was offered; the agent stays there, by another session."""

@@ -95,12 +95,17 @@ class _Endpoint:
             await problem_response(error.problem)(scope, receive, exchange.send)
         except BodyTimeout:
             await unhandled(408, "the body did not come in time")(scope, receive, exchange.send)
+        except Exception:
+            if exchange.begun:
+                raise
+            _log.exception("a request failed")
+            await unhandled(500, "the hub failed to answer; its log says why")(scope, receive, exchange.send)
         took_s = time.perf_counter() - started
         metrics, name, status = self._hub.metrics, exchange.ask.name, exchange.status
         metrics.requests.add(name, str(status))
         metrics.request_seconds.add(took_s, name)
         fields = {"operation": name, "status": status, "agent": exchange.agent, "took_ms": round(took_s * 1000, 3)}
-        _log.info("POST %s", PATH, extra={"fields": fields})
+        _log.info("%s %s", scope["method"], PATH, extra={"fields": fields})
 
     async def _serve(self, scope: Scope, exchange: "_Exchange") -> None:
         request, config = Request(scope, exchange.receive), self._hub.config
@@ -170,6 +175,7 @@ class _Exchange:
         self.visit: InsideVisit | None = None
         #: HTTP status of the answer; 499 where there was nobody to take one.
         self.status = 499
+        self.begun = False
         #: Whether the whole answer, with what it hands out, went to somebody who was there.
         self.taken = False
         self._there = False
@@ -184,7 +190,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         """Pass the answer on."""
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status, self.begun = message["status"], True
             if self.visit is not None and self.visit.hands_out:
                 self._there = not await Request({"type": "http"}, self.receive).is_disconnected()
         await self._send(message)
