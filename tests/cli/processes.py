@@ -42,8 +42,12 @@ class RunningHub:
         """Tell it to stop, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
-        out, _ = self.process.communicate(timeout=30)
-        self.said += out.splitlines() if out else []
+        self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        if not self.process.stdout.closed:
+            # Not `communicate`: it does not know of what came in one piece with the line that was read first.
+            with self.process.stdout as out:
+                self.said += out.read().splitlines()
         return self.process.returncode
 
     def run(self, *arguments: str, agent: str | None = None) -> "subprocess.CompletedProcess[str]":
