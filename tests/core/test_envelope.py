@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.fixtures import load, load_bytes, names
 from tocsin.core import diagnosis
 from tocsin.core.envelope import (
+    NESTING_MAX,
     AgentRef,
     Envelope,
     Metadata,
@@ -361,14 +362,21 @@ def test_nesting_has_a_limit() -> None:
     data = encoded(payload=None).replace(b'"payload": null', b'"payload": ' + deep)
     problem = problem_of(data)
     assert problem.code == "E_PROTOCOL_002"
-    assert "nested" in (problem.expected or "")
+    assert f"at most {NESTING_MAX} levels" in (problem.expected or "")
 
 
-def test_reasonable_nesting_is_taken() -> None:
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_nesting_is_taken_up_to_its_limit_and_no_further(brackets: str) -> None:
     deep: object = 1
-    for _ in range(100):
-        deep = [deep]
+    for _ in range(NESTING_MAX - 2):
+        deep = [deep] if brackets == "[]" else {"a": deep}
     assert json.loads(bytes(parsed(payload={"a": deep}).payload)) == {"a": deep}
+    assert problem_of(encoded(payload={"a": [deep]})).code == "E_PROTOCOL_002"
+
+
+def test_what_has_many_brackets_and_little_depth_is_taken() -> None:
+    wide = {"a": [[] for _ in range(500)], "text": "[" * 500}
+    assert json.loads(bytes(parsed(payload=wide).payload)) == wide
 
 
 def test_a_body_of_many_lines_becomes_one() -> None:

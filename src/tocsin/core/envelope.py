@@ -18,6 +18,7 @@ from tocsin.core.priority import APM_VOCABULARY, VOCABULARY, Priority
 
 __all__ = [
     "ANYONE",
+    "NESTING_MAX",
     "VERSIONS",
     "AgentRef",
     "Envelope",
@@ -35,6 +36,8 @@ __all__ = [
 VERSIONS = ("1.0.0", "1.1.0")
 #: The wildcard of a receiver.
 ANYONE = "*"
+#: Levels of an envelope, itself included: what every JSON reader on the way, and at its end, can take.
+NESTING_MAX = 128
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -114,12 +117,14 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
     try:
         if not data.isascii():
             data.decode("utf-8")
+        if data.count(b"{") + data.count(b"[") > NESTING_MAX:
+            _check_nesting(data)
         envelope = _decoded(data)
         _check(envelope)
     except UnicodeDecodeError as error:
         raise _malformed(f"not UTF-8 at byte {error.start}", "valid UTF-8") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _malformed(str(error), "one JSON object, not nested deeper than a few hundred levels") from None
+        raise _malformed(str(error), f"one JSON object of at most {NESTING_MAX} levels") from None
     return envelope
 
 
@@ -132,6 +137,22 @@ def _decoded(data: bytes) -> Envelope:
     msgspec.json.decode(envelope.payload)
     metadata_of(envelope)
     return envelope
+
+
+def _check_nesting(data: bytes) -> None:
+    """Refuse what is nested too deeply; only what has enough brackets for it needs to be looked at."""
+    level: list[Any] = [msgspec.json.decode(data)]
+    for _ in range(NESTING_MAX):
+        level = [
+            part
+            for value in level
+            if isinstance(value, dict | list)
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    if any(isinstance(value, dict | list) for value in level):
+        raise _malformed("nested too deeply", f"one JSON object of at most {NESTING_MAX} levels")
 
 
 def metadata_of(envelope: Envelope) -> Metadata:

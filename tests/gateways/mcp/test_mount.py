@@ -164,7 +164,7 @@ def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: s
 
     async def test(team: Team) -> None:
         taken = 0
-        for number, depth in enumerate((150, 300, 600, *range(800, 1000, 4))):
+        for number, depth in enumerate((30, 60, 90, *range(100, 140, 4))):
             sent = await team.post("ada", "/v1/messages", raw(number, depth))
             taken += sent.status_code == 200
             assert sent.status_code == 200 or sent.json()["code"] == "E_PROTOCOL_002"

@@ -236,7 +236,7 @@ def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tu
     async def test() -> None:
         taken = 0
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
-            for depth in (100, 300, *range(600, 1000, 20)):
+            for depth in (10, 60, *range(80, 160, 4)):
                 envelope = json.dumps(envelope_of(pair, f"msg_{pair[0]}_{depth}", "Info") | {"payload": {"x": "DEEP"}})
                 body = envelope.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
                 taken += (await http.post(hub.url + "/v1/messages", content=body)).status_code == 200
