@@ -133,7 +133,7 @@ def test_a_session_is_its_owners(team: Team) -> None:
     ("command", "code", "field"),
     [
         (cmd.OpenSession("pigeon"), "E_VALIDATION_003", "$.kind"),
-        (cmd.OpenSession("push", 0), "E_VALIDATION_004", "$.window"),
+        (cmd.OpenSession("push", -1), "E_VALIDATION_004", "$.window"),
         (cmd.OpenSession("push", 1025), "E_VALIDATION_004", "$.window"),
     ],
 )
@@ -150,6 +150,15 @@ def test_a_paused_session_is_offered_nothing_until_it_takes_more(team: Team) -> 
     team.ask(cmd.GrantCredit(session, 3), "impl_001", cmd.SessionReady)
     assert [team.message(name).state for name in sent] == ["offered"] * 3 + ["queued"]
     assert [event.window for event in team.happened(ev.SessionWindowChanged)] == [0, 3]
+    team.check_replay()
+
+
+def test_a_session_may_begin_paused(team: Team) -> None:
+    waiting = team.send("impl_002", "impl_001").signal_id
+    session = team.attach("impl_001", window=0)
+    assert team.message(waiting).state == "queued"
+    team.ask(cmd.GrantCredit(session, 1), "impl_001", cmd.SessionReady)
+    assert team.message(waiting).state == "offered"
     team.check_replay()
 
 

@@ -121,7 +121,7 @@ def decide_retire(turn: Turn, command: RetireAgent) -> Done:
 
 
 def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
-    """Attach the caller, and push to it what waits."""
+    """Attach the caller, and push to it what waits; a session may begin paused."""
     me, limits, delivery = turn.me(), turn.policy.limits, turn.policy.delivery
     if command.kind not in delivery.receipt_timeout_s:
         raise refusal(
@@ -135,7 +135,7 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
     if window is None:
         asks = command.kind == "piggyback"
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
-    _check_window(turn, window, 1)
+    _check_window(turn, window)
     if len(me.sessions) >= limits.sessions_per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
     session = turn.ids.fresh("ses", turn.now)
@@ -158,7 +158,7 @@ def decide_heartbeat(turn: Turn, command: Heartbeat) -> Done:
 def decide_credit(turn: Turn, command: GrantCredit) -> SessionReady:
     """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
     me, session = turn.me(), my_session(turn, command.session)
-    _check_window(turn, command.window, 0)
+    _check_window(turn, command.window)
     touch(turn, session)
     if session.window != command.window:
         turn.emit(ev.SessionWindowChanged(turn.now, session.session, command.window))
@@ -166,15 +166,15 @@ def decide_credit(turn: Turn, command: GrantCredit) -> SessionReady:
     return SessionReady(session.session, session.window)
 
 
-def _check_window(turn: Turn, window: int, least: int) -> None:
+def _check_window(turn: Turn, window: int) -> None:
     most = turn.policy.limits.window_max
-    if not least <= window <= most:
+    if not 0 <= window <= most:
         raise refusal(
             "E_VALIDATION_004",
             f"a window of {window} is not possible",
             field="$.window",
             found=str(window),
-            expected=f"{least} to {most}",
+            expected=f"0 to {most}",
         )
 
 

@@ -38,7 +38,7 @@ class OpenSession(CommandBase, frozen=True):
 
     #: `push`, `piggyback` or `daemon`.
     kind: str
-    #: Offers without receipt to take at a time; the policy's default where it is not said.
+    #: Offers without receipt to take at a time, 0 to begin paused; the policy's default where it is not said.
     window: int | None = None
 
 
