@@ -131,6 +131,8 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_HUB_001", "commit_failed", "Commit failed; nothing was stored", "Critical", True, "retry", True, 503),
     ("E_HUB_002", "not_the_owner", "This hub does not own the project", "High", True, "ask the owner", True, 503),
     ("E_HUB_003", "shutting_down", "The hub is shutting down", "Medium", True, "reconnect", True, 503),
+    ("E_HUB_004", "hub_unreachable", "No hub answers", "High", True, "start it, or reconnect", True, 503),
+    ("E_HUB_005", "no_answer", "No answer in time", "High", True, "ask again under the same ID", True, 504),
 )
 # fmt: on
 
