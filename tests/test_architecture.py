@@ -14,7 +14,7 @@ ARROWS: dict[str, set[str]] = {
     "policies": {"core", "frames"},
     "ids": set(),
     "journal": {"core", "policies"},
-    "hub": {"core", "policies", "ids", "journal", "frames"},
+    "hub": {"core", "policies", "ids", "journal", "frames", "client"},
     "gateways": {"core", "policies", "ids", "journal", "hub", "frames", "dashboard"},
     "cli": {"core", "policies", "ids", "journal", "hub", "gateways", "client", "frames", "pipeline"},
     "client": {"core", "ids"},

@@ -3,28 +3,14 @@
 import asyncio
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.hub.test_host import run
-from tocsin.core.commands import Acknowledged, Receipt
-from tocsin.core.errors import RoutingFailed
+from tocsin.client import Agent, ConnectionState
+from tocsin.core.commands import Caller, Registered, RegisterAgent
+from tocsin.core.errors import HubUnavailable, NotPermitted, RoutingFailed, ValidationFailed
 from tocsin.hub.embedded import Tocsin
 from tocsin.journal.errors import ProjectBusy
-
-
-def question(message_id: str, receiver: str = "bob") -> bytes:
-    return msgspec.json.encode(
-        {
-            "version": "1.1.0",
-            "messageId": message_id,
-            "timestamp": "2025-11-12T10:00:00Z",
-            "sender": {"agentId": "ada", "type": "Manager"},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": "TaskAssigned",
-            "payload": {"text": "where is it?"},
-        }
-    )
 
 
 def test_a_message_goes_from_one_agent_to_another(tmp_path: Path) -> None:
@@ -32,26 +18,36 @@ def test_a_message_goes_from_one_agent_to_another(tmp_path: Path) -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
             ada = await bus.join("ada", agent_type="Manager")
             bob = await bus.join("bob")
-            inbox = await bob.attach()
-            receipt = await ada.send(question("msg_1_a"))
-            assert isinstance(receipt, Receipt)
+            inbox = bob.inbox()
+            receipt = await ada.send(to="bob", type="TaskAssigned", payload={"text": "where is it?"})
             assert receipt.delivered
-            delivery = await inbox.receive()
-            assert msgspec.json.decode(delivery.envelope)["payload"] == {"text": "where is it?"}
-            await bob.confirm(delivery.signal_id)
-            assert isinstance(await bob.acknowledge(delivery.signal_id, "processed"), Acknowledged)
-            await inbox.beat()
-            await inbox.close()
+            message = await anext(inbox)
+            assert message.payload == {"text": "where is it?"}
+            assert (await message.ack("processed")).state == "processed"
+            await bob.close()
+            await ada.close()
+
+    run(test())
+
+
+def test_an_agent_may_also_be_connected_by_its_own_name(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await Tocsin.open(tmp_path / "team") as bus:
+            async with Agent.connect(bus, agent="ada", role="director", agent_type="Manager") as ada:
+                assert ((await ada.whois("ada")).role, ada.name) == ("director", "ada")
+            with pytest.raises(NotPermitted, match="say who you are"):
+                await Agent.connect(bus)
 
     run(test())
 
 
 def test_a_refusal_is_raised(tmp_path: Path) -> None:
     async def test() -> None:
-        async with await Tocsin.open(tmp_path / "team") as bus:
-            ada = await bus.join("ada", agent_type="Manager")
+        async with await Tocsin.open(tmp_path / "team") as bus, bus.join("ada", agent_type="Manager") as ada:
             with pytest.raises(RoutingFailed, match="E_ROUTING_001"):
-                await ada.send(question("msg_1_a", "nobody"))
+                await ada.send(to="nobody", type="TaskAssigned")
+            with pytest.raises(ValidationFailed, match="E_VALIDATION_004"):
+                await bus.join("no name")
 
     run(test())
 
@@ -59,16 +55,51 @@ def test_a_refusal_is_raised(tmp_path: Path) -> None:
 def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
-            ada, bob = await bus.join("ada", agent_type="Manager"), await bus.join("bob")
-            await ada.send(question("msg_1_a"))
-            await ada.send(question("msg_2_a"))
-            await ada.recall("msg_2_a")
+            async with bus.join("bob"):
+                pass
+            async with bus.join("ada", agent_type="Manager") as ada:
+                first = await ada.send(to="bob", type="TaskAssigned")
+                second = await ada.send(to="bob", type="TaskAssigned")
+                assert (first.recipient_state, first.queued) == ("not_available_offline", True)
+                assert (await ada.recall(second.message_id)).outcome == "recalled"
+        async with await Tocsin.open(tmp_path / "team") as bus, bus.join("bob") as bob:
+            taken = [message async for message in bob.inbox(timeout_s=0.1)]
+            assert [message.message_id for message in taken] == [first.message_id]
+            await taken[0].processed()
+
+    run(test())
+
+
+def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
+    async def test() -> None:
+        bus = await Tocsin.open(tmp_path / "team")
+        ada, bob = await bus.join("ada"), await bus.join("bob")
+        await ada.send(to="bob", type="StatusUpdate", payload={"n": 1})
+        reading = asyncio.create_task(anext(ada.inbox()))
+        inbox = bob.inbox()
+        await bob.whois("bob")
+        await bus.close()
+        with pytest.raises(HubUnavailable, match="E_HUB_003"):
+            await reading
+        assert ada.state is ConnectionState.FAILED
+        with pytest.raises(HubUnavailable, match="E_HUB_003"):
+            await ada.send(to="bob", type="StatusUpdate")
+        with pytest.raises(HubUnavailable):
+            await anext(inbox)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        async with await Tocsin.open(tmp_path / "team") as again, again.join("bob") as bob:
+            assert (await anext(bob.inbox())).payload == {"n": 1}, "it was pushed, and never seen"
+
+    asyncio.run(test())
+
+
+def test_commands_can_be_given_directly(tmp_path: Path) -> None:
+    async def test() -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
-            bob = await bus.join("bob")
-            session = await bob.open()
-            assert [delivery.signal_id for delivery in await bob.poll(session)] == ["msg_1_a"]
-            await bob.processed("msg_1_a")
-            assert await bob.poll(session) == ()
+            reply = await bus.call(RegisterAgent("Manager", ("1.0.0",)), Caller("ada", "primary"))
+            assert reply == Registered("ada", "1.0.0")
+            with pytest.raises(NotPermitted, match="E_AUTH_003"):
+                await bus.call(RegisterAgent("Manager", ("1.0.0",)), Caller("ada", "king"))
 
     run(test())
 
@@ -85,11 +116,8 @@ def test_a_directory_is_open_once(tmp_path: Path) -> None:
 
 def test_the_lazier_mode_is_named_in_every_receipt(tmp_path: Path) -> None:
     async def test() -> None:
-        async with await Tocsin.open(tmp_path / "team", durability="NORMAL") as bus:
-            ada = await bus.join("ada", agent_type="Manager")
-            await bus.join("bob")
-            receipt = await ada.send(question("msg_1_a"))
-            assert isinstance(receipt, Receipt)
+        async with await Tocsin.open(tmp_path / "team", durability="NORMAL") as bus, bus.join("ada") as ada:
+            receipt = await ada.send(to="ada", type="TaskAssigned")
             assert (receipt.durability, receipt.copies) == ("buffered", 1)
 
     run(test())

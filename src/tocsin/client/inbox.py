@@ -1,0 +1,209 @@
+"""What has come and waits for the application: the most urgent first, each message once, and never too many.
+
+Theory of operation. A message is *held* from its arrival until its receipt is on its way; the hub pushes no more than
+the credit beyond what it has receipts for, so the credit bounds what is held. While the application keeps up, the
+credit is the window. A message that waits too long for the application pauses pushing, so that what the application
+cannot take stays at the hub, where another session can have it and nothing runs into its receipt time twice; and the
+next credit is smaller, until the application keeps up again. Without anyone listening there is no credit at all. A
+response that is awaited must get past what nobody takes: while one is, the credit stays ahead of what is held, up to a
+limit.
+
+What was confirmed is remembered for a while, so that its repeats are dropped and only confirmed again. A message that
+comes with fewer retries than it had before was redriven, and counts as new.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from tocsin.client.config import ClientConfig
+from tocsin.client.message import Message
+from tocsin.core.priority import VOCABULARY, Priority
+
+__all__ = ["Inbox"]
+
+
+class Inbox:
+    """The messages of one agent that the application has not taken yet."""
+
+    def __init__(self, config: ClientConfig, confirm: Callable[[str], None], credit: Callable[[int], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._config = config
+        self._confirm = confirm
+        self._credit = credit
+        #: By priority; with each message, when it came.
+        self._levels: tuple[deque[tuple[float, Message]], ...] = tuple(deque() for _ in Priority)
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._held: set[str] = set()
+        self._remembered: dict[str, int] = {}
+        self._listening = False
+        self._awaited = 0
+        self._allowance = config.window
+        self._paused = False
+        self._pause_timer: asyncio.TimerHandle | None = None
+        self._granted = 0
+        self._depth = 0
+        self._has_ended = False
+        self._why: BaseException | None = None
+
+    def __len__(self) -> int:
+        return self._depth
+
+    @property
+    def held(self) -> int:
+        """Return how many messages are here without a receipt."""
+        return len(self._held)
+
+    @property
+    def window(self) -> int:
+        """Return how many offers without receipt the hub is to make, as things are."""
+        held, config = len(self._held), self._config
+        if held >= config.held_max:
+            return 0
+        if self._awaited:
+            return min(config.held_max, config.window * (held // config.window + 1))
+        return self._allowance if self._listening and not self._paused else 0
+
+    def granted(self, window: int) -> None:
+        """Note what the hub was told with the greeting, and correct it where it is no longer so."""
+        self._granted = window
+        self._adjust()
+
+    def is_news(self, signal_id: str, attempt: int) -> bool:
+        """Tell whether a message has not been here; confirm again what has."""
+        if signal_id in self._held:
+            return False
+        before = self._remembered.get(signal_id)
+        if before is None or attempt < before:
+            return True
+        self._remembered[signal_id] = attempt
+        self._confirm(signal_id)
+        return False
+
+    def hold(self, message: Message) -> None:
+        """Keep a message unconfirmed, for whoever awaits it."""
+        self._held.add(message.signal_id)
+        self._adjust()
+
+    def put(self, message: Message) -> None:
+        """Take a message for the application."""
+        self._held.add(message.signal_id)
+        self._levels[_level(message)].append((self._loop.time(), message))
+        self._depth += 1
+        self._wake()
+        if self._pause_timer is None and not self._paused:
+            self._pause_timer = self._loop.call_later(self._config.pause_after_s, self._look)
+        self._adjust()
+
+    async def take(self) -> Message | None:
+        """Wait for the next message, most urgent first; nothing where there will be none."""
+        self.listen()
+        while not len(self):
+            if self._has_ended:
+                if self._why is not None:
+                    raise self._why
+                return None
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                waiter.cancel()
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                elif len(self):
+                    self._wake()
+                raise
+        return self._pop()
+
+    def listen(self) -> None:
+        """Let messages come: someone is there to take them."""
+        if not self._listening:
+            self._listening = True
+            self._adjust()
+
+    def await_response(self) -> None:
+        """Let messages come as long as a response is awaited."""
+        self._awaited += 1
+        self._adjust()
+
+    def response_came(self) -> None:
+        """End an `await_response`."""
+        self._awaited -= 1
+        self._adjust()
+
+    def confirm(self, message: Message) -> None:
+        """Let the receipt of a message go, if it has not gone yet."""
+        if message.signal_id in self._held:
+            self._confirm(message.signal_id)
+            self.settled(message)
+
+    def settled(self, message: Message) -> None:
+        """Note that the hub has a receipt, or what implies one, and remember the message."""
+        if message.signal_id not in self._held:
+            return
+        self._held.discard(message.signal_id)
+        remembered = self._remembered
+        remembered.pop(message.signal_id, None)
+        remembered[message.signal_id] = message.attempt
+        while len(remembered) > self._config.remembered_max:
+            del remembered[next(iter(remembered))]
+        self._adjust()
+
+    def forget(self, message: Message) -> None:
+        """Let a message come again: the application has asked for that, or given it up."""
+        self._held.discard(message.signal_id)
+        self._remembered.pop(message.signal_id, None)
+        self._adjust()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Hand out no more: what waits here was never seen, and goes back to the queue."""
+        self._has_ended, self._why = True, error
+        for level in self._levels:
+            level.clear()
+        self._depth = 0
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_timer = None
+        while self._waiters:
+            self._wake()
+
+    def _pop(self) -> Message:
+        _, message = next(level for level in reversed(self._levels) if level).popleft()
+        self._depth -= 1
+        if not self._depth:
+            self._paused = False
+            self._allowance = min(self._config.window, self._allowance * 2)
+            self._adjust()
+        return message
+
+    def _wake(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _look(self) -> None:
+        """Pause where a message has waited too long; else look again when one will have."""
+        self._pause_timer = None
+        if not self._depth:
+            return
+        oldest = min(level[0][0] for level in self._levels if level)
+        late_s = oldest + self._config.pause_after_s - self._loop.time()
+        if late_s > 0:
+            self._pause_timer = self._loop.call_later(late_s, self._look)
+            return
+        self._paused = True
+        self._allowance = max(1, self._allowance // 4)
+        self._adjust()
+
+    def _adjust(self) -> None:
+        wanted = self.window
+        if wanted != self._granted and not self._has_ended:
+            self._granted = wanted
+            self._credit(wanted)
+
+
+def _level(message: Message) -> Priority:
+    return VOCABULARY.get(message.priority, Priority.INFO)

@@ -1,0 +1,90 @@
+"""Requests: which message is the response that somebody awaits, and which one says that none will come."""
+
+import asyncio
+from typing import Any
+
+from tocsin.client.errors import error_of
+from tocsin.client.message import Message
+from tocsin.core.commands import SYSTEM
+from tocsin.core.envelope import ANYONE
+from tocsin.core.errors import CATALOGUE, Problem, TocsinError
+
+__all__ = ["Awaited", "Requests", "failure_in"]
+
+_ACK, _NACK, _REPORT = "ACK", "NACK", "ERROR_REPORT"
+#: What a rejection without a code of the catalogue means.
+_REJECTED = "E_TASK_003"
+
+
+class Awaited:
+    """A response that somebody awaits."""
+
+    def __init__(self, to: str, message_id: str, response: "asyncio.Future[Message]") -> None:
+        self.to = to
+        self.message_id = message_id
+        self.response = response
+
+    def fits(self, message: Message) -> bool:
+        """Tell whether a message of its thread is the response, or says that there will be none."""
+        if self.response.done() or message.type == _ACK or message.message_id == self.message_id:
+            return False
+        if message.sender == SYSTEM.agent:
+            return message.type == _REPORT and _about(message) == self.message_id and self.to != ANYONE
+        if message.type == _NACK:
+            return message.payload.get("rejectedMessageId") == self.message_id
+        return self.to in (ANYONE, message.sender)
+
+
+class Requests:
+    """The responses that are awaited, by thread."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[str, list[Awaited]] = {}
+
+    def expect(self, correlation_id: str, awaited: Awaited) -> None:
+        """Begin to await."""
+        self._awaited.setdefault(correlation_id, []).append(awaited)
+
+    def give_up(self, correlation_id: str, awaited: Awaited) -> None:
+        """Await no more."""
+        others = [other for other in self._awaited.get(correlation_id, ()) if other is not awaited]
+        if others:
+            self._awaited[correlation_id] = others
+        else:
+            self._awaited.pop(correlation_id, None)
+
+    def match(self, message: Message) -> Awaited | None:
+        """Return who awaits a message."""
+        if not self._awaited or message.correlation_id is None:
+            return None
+        waiting = self._awaited.get(message.correlation_id, ())
+        return next((awaited for awaited in waiting if awaited.fits(message)), None)
+
+    def fail(self, error: TocsinError) -> None:
+        """Tell everyone that nothing will come any more."""
+        for waiting in self._awaited.values():
+            for awaited in waiting:
+                if not awaited.response.done():
+                    awaited.response.set_exception(error)
+                    awaited.response.exception()  # whoever waits is told; nobody has to
+
+
+def failure_in(message: Message) -> TocsinError | None:
+    """Return the refusal that a response stands for, if it is one."""
+    payload = message.payload
+    if message.type == _NACK:
+        return _failure(payload, str(payload.get("reason", "rejected")), bool(payload.get("canRetry")))
+    if message.type == _REPORT and message.sender == SYSTEM.agent:
+        return _failure(payload, str(payload.get("errorMessage", "the request died")), False)
+    return None
+
+
+def _failure(payload: dict[str, Any], detail: str, retryable: bool) -> TocsinError:
+    code = payload.get("errorCode")
+    return error_of(Problem(code if code in CATALOGUE else _REJECTED, detail, retryable=retryable))
+
+
+def _about(message: Message) -> str | None:
+    context = message.payload.get("context")
+    about = context.get("messageId") if isinstance(context, dict) else None
+    return about if isinstance(about, str) else None

@@ -1,0 +1,111 @@
+"""Where agents can be attached in tests: a bus in this process, or a real hub in a process of its own."""
+
+import asyncio
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cli.processes import RunningHub
+from tocsin.cli.remote import Remote
+from tocsin.client import Agent, client_config
+from tocsin.client.agent import Connecting
+from tocsin.hub.embedded import Tocsin
+from tocsin.policies import parse_policy
+
+POLICY = """
+storage: {projection_interval_s: 0.02}
+bucket: {capacity: 1000000, refill_per_s: 100000}
+quotas: {critical: {cap: 1000, refill_per_s: 100}, blocking: {cap: 1000, refill_per_s: 100}}
+contracts:
+  CUSTOM_TRIED: {ack: required, timeout_s: 30, retries_max: 2, backoff_s: [0.01]}
+"""
+SERVER = "socket: {sweep_interval_s: 0.1, resume_grace_s: 5}\n"
+KINDS = ("embedded", "hub")
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+class Ground(ABC):
+    """A project, and how to attach to it."""
+
+    @abstractmethod
+    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+        """Attach an agent, registering it first; `config` changes what it goes by."""
+
+
+class EmbeddedGround(Ground):
+    """A bus in this process."""
+
+    def __init__(self, bus: Tocsin) -> None:
+        self.bus = bus
+
+    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+        config = client_config(**more.pop("config", {}))
+        return Agent.connect(self.bus, agent=name, role=role, agent_type=agent_type, config=config, **more)
+
+
+class HubGround(Ground):
+    """A hub in a process of its own."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.tokens: dict[str, str] = {}
+        self.hub: RunningHub
+        self.port = 0
+
+    def start(self) -> None:
+        self.hub = RunningHub(self.data, "--port", str(self.port)).__enter__()
+        self.port = int(self.hub.url.rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.hub.process.send_signal(signal.SIGKILL)
+        self.hub.process.communicate(timeout=30)
+
+    @property
+    def url(self) -> str:
+        return self.hub.url
+
+    @property
+    def admin(self) -> Remote:
+        return Remote(self.url, (self.data / "admin.token").read_text().strip())
+
+    def token(self, name: str, role: str = "primary") -> str:
+        if name not in self.tokens:
+            body = {"agent": name, "role": role, "type": None}
+            self.tokens[name] = self.admin.post("v1", "admin", "tokens", body=body)["token"]
+        return self.tokens[name]
+
+    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+        config = client_config(backoff_first_s=0.02, backoff_max_s=0.2, **more.pop("config", {}))
+        url, token = more.pop("url", self.url), self.token(name, role)
+        return Agent.connect(url, token=token, agent_type=agent_type, config=config, **more)
+
+
+@asynccontextmanager
+async def ground_of(kind: str, folder: Path, policy: str = POLICY) -> AsyncIterator[Ground]:
+    if kind == "embedded":
+        async with await Tocsin.open(folder / "team", policy=parse_policy(policy)) as bus:
+            yield EmbeddedGround(bus)
+    else:
+        async with hub_ground(folder, policy) as ground:
+            yield ground
+
+
+@asynccontextmanager
+async def hub_ground(folder: Path, policy: str = POLICY, server: str = SERVER) -> AsyncIterator[HubGround]:
+    data = folder / "team"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
+    (data / "server.yaml").write_text(server, encoding="utf-8")
+    ground = HubGround(data)
+    ground.start()
+    try:
+        yield ground
+    finally:
+        ground.hub.stop()
