@@ -52,14 +52,15 @@ class EmbeddedGround(Ground):
 class HubGround(Ground):
     """A hub in a process of its own."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self.data = data
+        self.options = options
         self.tokens: dict[str, str] = {}
         self.hub: RunningHub
         self.port = 0
 
     def start(self) -> None:
-        self.hub = RunningHub(self.data, "--port", str(self.port)).__enter__()
+        self.hub = RunningHub(self.data, "--port", str(self.port), *self.options).__enter__()
         self.port = int(self.hub.url.rsplit(":", 1)[1])
 
     def kill(self) -> None:
@@ -98,12 +99,14 @@ async def ground_of(kind: str, folder: Path, policy: str = POLICY) -> AsyncItera
 
 
 @asynccontextmanager
-async def hub_ground(folder: Path, policy: str = POLICY, server: str = SERVER) -> AsyncIterator[HubGround]:
+async def hub_ground(
+    folder: Path, policy: str = POLICY, server: str = SERVER, options: tuple[str, ...] = ()
+) -> AsyncIterator[HubGround]:
     data = folder / "team"
     data.mkdir()
     (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
     (data / "server.yaml").write_text(server, encoding="utf-8")
-    ground = HubGround(data)
+    ground = HubGround(data, *options)
     ground.start()
     try:
         yield ground

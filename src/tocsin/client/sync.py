@@ -33,6 +33,7 @@ from tocsin.client.replies import (
     Sent,
 )
 from tocsin.client.sending import Outcome
+from tocsin.core.errors import refusal
 
 __all__ = ["SyncAgent", "SyncMessage"]
 
@@ -52,6 +53,9 @@ class _Background:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("the sync face cannot be called from its own callbacks: they run on its loop")
+        if self._loop.is_closed():
+            work.close()
+            raise refusal("E_STATE_003", "this agent has left: connect again", retryable=False)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -64,10 +68,18 @@ class _Background:
         self._loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread; whoever still waits is let go."""
+        self.run(_let_go())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _let_go() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class SyncAgent:

@@ -1,0 +1,137 @@
+"""The sync face: the same verbs without await, from any thread, against a real hub."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.grounds import POLICY, SERVER, HubGround
+from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
+from tocsin.core.errors import NotPermitted, RoutingFailed, StateConflict
+
+NOTE = "CUSTOM_NOTE"
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[HubGround]:
+    data = tmp_path / "team"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text(POLICY, encoding="utf-8")
+    (data / "server.yaml").write_text(SERVER, encoding="utf-8")
+    ground = HubGround(data)
+    ground.start()
+    yield ground
+    ground.hub.stop()
+
+
+def join(ground: HubGround, name: str, role: str = "primary") -> SyncAgent:
+    return SyncAgent.connect(ground.url, token=ground.token(name, role), agent_type="AdHoc")
+
+
+def test_every_verb(ground: HubGround) -> None:
+    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+        receipt = ada.send(to="bob", type="CUSTOM_TRIED", payload={"n": 1}, priority="Critical")
+        assert isinstance(receipt, Receipt)
+        inbox = bob.inbox(timeout_s=5)
+        message = next(inbox)
+        assert (message.payload, message.sender, message.priority) == ({"n": 1}, "ada", "Critical")
+        assert message.nack("busy", can_retry=True).state == "queued"
+        message = next(inbox)
+        assert (message.attempt, message.ack().state) == (1, "acknowledged")
+        message.processed()
+        assert ada.message(receipt.message_id)[0].state == "processed"
+        assert ada.life(receipt.message_id)[0].life[0].kind == "MessageAccepted"
+        kept, taken_back = ada.send(to="ada", type=NOTE), ada.send(to="ada", type=NOTE)
+        assert ada.recall(taken_back.message_id).outcome == "recalled"
+        assert [message.message_id for message in ada.inbox(timeout_s=0.1)] == [kept.message_id]
+        outcomes = ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(40)])
+        assert len([outcome for outcome in outcomes if isinstance(outcome, Receipt)]) == 40
+        assert [message.payload["n"] for message in bob.inbox(timeout_s=0.3)] == list(range(40))
+        assert {peer.agent for peer in ada.agents()} == {"ada", "bob"}
+        assert ada.whois("bob").presence == "available"
+        assert ada.dead_letters().items == []
+        assert ada.thread("thr_none").items == []
+        assert ada.redrive().redriven == ()
+        assert ada.search("nothing like it").items == []
+        assert set(ada.waiting) == {"Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"}
+        assert (ada.name, ada.state, bool(ada.session)) == ("ada", ConnectionState.CONNECTED, True)
+        with pytest.raises(RoutingFailed):
+            ada.send(to="nobody", type=NOTE)
+
+
+def test_a_request_from_one_thread_to_another(ground: HubGround) -> None:
+    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+
+        def answer() -> None:
+            for message in bob.inbox():
+                message.reply({"doubled": message.payload["n"] * 2})
+                if message.payload["n"] == 2:
+                    return
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert [ada.request(to="bob", type=NOTE, payload={"n": n}).payload["doubled"] for n in range(3)] == [0, 2, 4]
+        answering.join()
+        with pytest.raises(NoResponse):
+            ada.request(to="bob", type=NOTE, timeout_s=0.05)
+
+
+def test_a_handler_that_fails_sees_its_message_again(ground: HubGround) -> None:
+    with join(ground, "ada") as ada:
+        sent = [ada.send(to="ada", type=NOTE).message_id for _ in range(3)]
+    seen: list[str] = []
+    for attempt in range(2):
+        with contextlib.suppress(RuntimeError), join(ground, "ada") as ada:
+            for message in ada.inbox(receipts="handled", timeout_s=0.2):
+                seen.append(message.message_id)
+                if attempt == 0 and len(seen) == 2:
+                    raise RuntimeError("handler failed")
+    assert seen == [sent[0], sent[1], sent[1], sent[2]]
+
+
+def test_manual_receipts(ground: HubGround) -> None:
+    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+        sent = [ada.send(to="bob", type=NOTE).message_id for _ in range(2)]
+        first, _second = list(bob.inbox(receipts="manual", timeout_s=0.2))
+        first.confirm()
+        bob.close()
+        assert [ada.message(one)[0].state for one in sent] == ["delivered", "queued"]
+
+
+def test_many_threads_share_one_agent(ground: HubGround) -> None:
+    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+        threads = [
+            threading.Thread(target=lambda: [ada.send(to="bob", type=NOTE) for _ in range(25)]) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({message.message_id for message in bob.inbox(timeout_s=0.5)}) == 200
+
+
+def test_leaving_ends_the_thread(ground: HubGround) -> None:
+    before = threading.active_count()
+    ada = join(ground, "ada")
+    states: list[ConnectionState] = []
+    ada.on_state(states.append)
+    waiting: list[object] = []
+    reader = threading.Thread(target=lambda: waiting.extend(ada.inbox()))
+    reader.start()
+    ada.agents()
+    ada.close()
+    ada.close()
+    reader.join()
+    assert (waiting, states) == ([], [ConnectionState.CLOSED])
+    assert threading.active_count() == before
+    with pytest.raises(StateConflict, match="E_STATE_003"):
+        ada.send(to="ada", type=NOTE)
+
+
+def test_a_refused_connection_leaves_no_thread(ground: HubGround) -> None:
+    before = threading.active_count()
+    with pytest.raises(NotPermitted):
+        SyncAgent.connect(ground.url, token="tcs_" + "0" * 16 + "_" + "x" * 43)
+    assert threading.active_count() == before
