@@ -130,12 +130,14 @@ def test_a_handler_that_fails_sees_its_message_again(kind: str, tmp_path: Path) 
 def test_manual_receipts_are_the_applications_affair(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
-            sent = [(await ada.send(to="ada", type=NOTE)).message_id for _ in range(3)]
+            sent = [(await ada.send(to="ada", type=NOTE)).message_id for _ in range(4)]
             async with ground.join("ada") as taker:
                 inbox = taker.inbox(receipts="manual")
-                taken = [await anext(inbox) for _ in range(3)]
+                taken = [await anext(inbox) for _ in range(4)]
                 taken[1].confirm()
-            assert [(await ada.message(one))[0].state for one in sent] == ["queued", "delivered", "queued"]
+                await taken[3].reply({"text": "thanks"})
+            states = [(await ada.message(one))[0].state for one in sent]
+            assert states == ["queued", "delivered", "queued", "delivered"]
 
     run(test())
 
@@ -443,6 +445,45 @@ def test_an_agent_that_only_sends_takes_nothing(kind: str, tmp_path: Path) -> No
             assert (await ada.message(receipt.message_id))[0].state == "queued"
             async with ground.join("bob") as worker:
                 assert (await anext(worker.inbox())).message_id == receipt.message_id
+
+    run(test())
+
+
+def test_a_window_that_the_policy_does_not_allow_is_made_smaller(kind: str, tmp_path: Path) -> None:
+    policy = "{limits: {window_max: 5}, delivery: {window_default: 5}}"
+
+    async def test() -> None:
+        async with ground_of(kind, tmp_path, policy) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            sent = await ada.send_many([Draft(to="bob", type=NOTE) for _ in range(20)])
+            inbox = bob.inbox()
+            taken = [(await anext(inbox)).message_id for _ in range(20)]
+            assert taken == [receipt.message_id for receipt in sent if isinstance(receipt, Receipt)]
+
+    run(test())
+
+
+def test_a_send_that_was_cancelled_does_not_hold_up_leaving(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada", config={"close_timeout_s": 100}) as ada:
+            asking = asyncio.create_task(ada.agents())
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    run(test())
+
+
+def test_many_more_messages_than_there_is_room_for(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada", config={"backlog_max": 40}) as ada:
+            batches = [[Draft(to="ada", type=NOTE, payload={"n": n}) for n in range(100)] for _ in range(2)]
+            outcomes = await asyncio.gather(*(ada.send_many(batch) for batch in batches))
+            assert [type(outcome) for batch in outcomes for outcome in batch] == [Receipt] * 200
+            sending = [asyncio.ensure_future(ada.send(to="ada", type=NOTE)) for _ in range(100)]
+            told = await asyncio.gather(*sending, return_exceptions=True)
+            refused = [error for error in told if isinstance(error, AdmissionRefused)]
+            assert {error.code for error in refused} == {"E_ADMISSION_008"}
+            assert len(refused) == 60
 
     run(test())
 

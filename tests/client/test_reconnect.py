@@ -170,7 +170,7 @@ def test_a_silent_hub_is_given_up(tmp_path: Path) -> None:
         async with (
             hub_ground(tmp_path, POLICY, QUICK_HEART) as ground,
             Wire(ground.port) as wire,
-            ground.join("ada", url=wire.url) as ada,
+            ground.join("ada", url=wire.url, config={"silence_max_s": 0.3}) as ada,
         ):
             wire.freeze()
             await ada.until(ConnectionState.RECONNECTING)

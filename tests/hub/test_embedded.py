@@ -7,7 +7,7 @@ import pytest
 
 from tests.hub.test_host import run
 from tocsin.client import Agent, ConnectionState
-from tocsin.core.commands import Caller, Registered, RegisterAgent
+from tocsin.core.commands import Caller, RegisterAgent, Registered
 from tocsin.core.errors import HubUnavailable, NotPermitted, RoutingFailed, ValidationFailed
 from tocsin.hub.embedded import Tocsin
 from tocsin.journal.errors import ProjectBusy

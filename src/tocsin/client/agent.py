@@ -13,6 +13,7 @@ application never saw comes again, what it saw does not. `Receipts` has the othe
 # ruff: noqa: A002
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
@@ -41,6 +42,7 @@ from tocsin.core.priority import Priority, liminal_name
 
 __all__ = ["Agent", "Connecting", "Messages", "Receipts"]
 
+_log = logging.getLogger("tocsin.client")
 _RECALLED = msgspec.json.Decoder(RecallResult)
 #: What an agent says that it is where it does not say: envelopes need a type, and the hub knows the true one.
 _SOME_TYPE = "AdHoc"
@@ -77,7 +79,9 @@ class Agent(Questions):
         self._writer = writer
         self._reader = EnvelopeReader()
         self._requests = Requests()
-        self._connection = Connection(transport, config, self._greeting, self._welcomed, self._arrived)
+        self._connection = Connection(
+            transport, config, self._greeting, self._welcomed, self._arrived, lambda window: self._inbox.shrink(window)
+        )
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
         self._sender = Sender(self._connection, writer, retry)
@@ -275,7 +279,12 @@ class Agent(Questions):
         self._inbox.granted(welcome.window)
 
     def _arrived(self, delivery: Delivery) -> None:
-        received, attempt, ttl_s = self._reader.read(delivery.envelope)
+        try:
+            received, attempt, ttl_s = self._reader.read(delivery.envelope)
+        except msgspec.DecodeError:
+            # Unconfirmed, it comes to another client, or ends among the dead letters, where it can be looked at.
+            _log.exception("%s cannot be read", delivery.signal_id)
+            return
         if not self._inbox.is_news(delivery.signal_id, attempt):
             return
         message = Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s)

@@ -38,10 +38,12 @@ class ClientConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_timeout_s: Seconds
     #: Time for what is under way to be answered when the agent closes, seconds.
     close_timeout_s: Seconds
+    #: Time for a socket's closing handshake, seconds.
+    goodbye_timeout_s: Seconds
     #: Between two looks at which calls have waited too long, seconds.
     sweep_interval_s: Seconds
-    #: Heartbeats without any sign of the hub before the connection is given up.
-    silences_max: Count
+    #: Time without any sign of the hub after something was asked before the connection is given up, seconds.
+    silence_max_s: Seconds
     #: Longest wait before the first new attempt, seconds; it doubles with each.
     backoff_first_s: Seconds
     #: Longest wait before any attempt, seconds.

@@ -25,7 +25,7 @@ from tocsin.client.errors import error_of, no_answer, unreachable
 from tocsin.client.operations import Bye, Confirm, Credit, Hello, Operation, Ping, Send
 from tocsin.client.replies import Nothing, Waiting, Welcome
 from tocsin.client.transport import Answer, Delivery, Farewell, Item, Link, LinkLost, Transport
-from tocsin.core.errors import InvariantViolation, TocsinError, refusal
+from tocsin.core.errors import InvariantViolation, Problem, TocsinError, ValidationFailed, refusal
 
 __all__ = ["Connection", "ConnectionState"]
 
@@ -74,6 +74,7 @@ class Connection:
         greeting: Callable[[str | None], Hello],
         welcomed: Callable[[Welcome], None],
         deliver: Callable[[Delivery], None],
+        overdrawn: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
@@ -81,9 +82,10 @@ class Connection:
         self._greeting = greeting
         self._welcomed = welcomed
         self._deliver = deliver
+        self._overdrawn = overdrawn
         self._state = ConnectionState.CONNECTING
         self._watchers: list[Callable[[ConnectionState], None]] = []
-        self._changed = asyncio.Condition()
+        self._expected: list[tuple[frozenset[ConnectionState], asyncio.Future[ConnectionState]]] = []
         self._runner: asyncio.Task[None] | None = None
         self._last_id = 0
         self._backlog: deque[_Pending] = deque()
@@ -94,7 +96,7 @@ class Connection:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._heard_at = 0.0
+        self._asked_at: float | None = None
         self._closing = False
         #: What the hub said when the present link began, or the last one.
         self.welcome: Welcome | None = None
@@ -109,19 +111,21 @@ class Connection:
         return self._state
 
     @property
-    def backlog_room(self) -> int:
-        """Return how many calls one caller may have under way, so that others still can."""
-        return max(1, self._config.backlog_max // 2)
+    def has_room(self) -> bool:
+        """Tell whether many more calls can be made: half of the backlog is for those that come alone."""
+        return len(self._backlog) + len(self._unanswered) < max(1, self._config.backlog_max // 2)
 
     def watch(self, watcher: Callable[[ConnectionState], None]) -> None:
         """Call a function at every change of state."""
         self._watchers.append(watcher)
 
     async def until(self, *states: ConnectionState) -> ConnectionState:
-        """Wait for one of some states."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._state in states)
+        """Wait for one of some states, even if it lasts but a moment."""
+        if self._state in states:
             return self._state
+        future: asyncio.Future[ConnectionState] = self._loop.create_future()
+        self._expected.append((frozenset(states), future))
+        return await future
 
     async def open(self) -> None:
         """Attach for the first time, or raise why not."""
@@ -196,7 +200,7 @@ class Connection:
             try:
                 link, welcome, items = await self._attach(session)
                 session = welcome.session
-                await self._take_up(welcome)
+                self._take_up(welcome)
                 backoff.reset()
                 give_up_at = None
                 await self._serve(link, items)
@@ -205,18 +209,21 @@ class Connection:
                 lost = error
             except TocsinError as error:
                 lost = LinkLost(str(error), refused=error.problem)
+            except Exception as error:
+                _log.exception("the client failed")
+                lost = LinkLost(str(error), refused=Problem("E_HUB_004", f"the client failed: {error!r}"))
             finally:
                 if link is not None:
                     await link.close()
             self._requeue()
             if lost.refused is not None and not lost.refused.retryable:
-                await self._fail(error_of(lost.refused))
+                self._fail(error_of(lost.refused))
                 return
             if not lost.resumable:
                 session = None
             if self._state is ConnectionState.CONNECTED:
                 _log.info("connection lost: %s", lost)
-                await self._change(ConnectionState.RECONNECTING)
+                self._change(ConnectionState.RECONNECTING)
             if give_up_at is None and self._config.reconnect_timeout_s is not None:
                 give_up_at = self._loop.time() + self._config.reconnect_timeout_s
             wait_s = backoff.next_s()
@@ -224,7 +231,7 @@ class Connection:
                 wait_s = max(wait_s, lost.refused.retry_after_s or 0.0)
             if give_up_at is not None and self._loop.time() + wait_s > give_up_at:
                 gone = unreachable(f"no hub answers: {lost}")
-                await self._fail(gone if lost.refused is None else error_of(lost.refused))
+                self._fail(gone if lost.refused is None else error_of(lost.refused))
                 return
             await asyncio.sleep(wait_s)
 
@@ -255,16 +262,16 @@ class Connection:
             await _let_go(link)
             raise
 
-    async def _take_up(self, welcome: Welcome) -> None:
+    def _take_up(self, welcome: Welcome) -> None:
         self.welcome = welcome
         self.waiting = welcome.waiting
         self._credit = None
         self._welcomed(welcome)
-        await self._change(ConnectionState.CONNECTED)
+        self._change(ConnectionState.CONNECTED)
 
     async def _serve(self, link: Link, items: list[Item]) -> None:
         """Read, write and show life until the link is lost."""
-        self._heard_at = self._loop.time()
+        self._asked_at = None
         self._work.set()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -287,15 +294,18 @@ class Connection:
                     self._deliver(item)
                 elif isinstance(item, Farewell):
                     farewell = item
-            if not self._unanswered and not self._backlog:
-                self._quiet.set()
+            self._note_quiet()
             try:
                 items = list(await link.receive())
             except LinkLost as lost:
                 if farewell is not None and lost.refused is None:
                     raise LinkLost(farewell.reason, resumable=farewell.resume) from None
                 raise
-            self._heard_at = self._loop.time()
+            self._asked_at = None
+
+    def _note_quiet(self) -> None:
+        if not self._unanswered and not self._backlog:
+            self._quiet.set()
 
     def _answered(self, answer: Answer) -> None:
         pending = None if answer.re is None else self._unanswered.pop(answer.re, None)
@@ -319,8 +329,11 @@ class Connection:
         while True:
             batch = self._next_batch()
             if batch:
+                if self._asked_at is None and self._unanswered:
+                    self._asked_at = self._loop.time()
                 await link.send(batch)
             else:
+                self._note_quiet()
                 self._work.clear()
                 await self._work.wait()
 
@@ -339,7 +352,7 @@ class Connection:
             batch.append(Confirm(message_ids=self._receipts[: welcome.batch_max]))
             del self._receipts[: welcome.batch_max]
         if self._credit is not None:
-            batch.append(Credit(window=self._credit))
+            batch.append(self._credit_operation(self._credit))
             self._credit = None
         room = welcome.frame_bytes_max - sum(map(_size, batch))
         backlog, unanswered = self._backlog, self._unanswered
@@ -361,18 +374,36 @@ class Connection:
             batch.append(pending.operation)
         return batch
 
+    def _credit_operation(self, window: int) -> Credit:
+        """Ask for a credit: a policy may allow less than this client is configured for, and says so only then."""
+        self._last_id += 1
+        operation = Credit(id=self._last_id, window=window)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        future.add_done_callback(lambda told: self._credited(told, window))
+        deadline = self._loop.time() + self._config.call_timeout_s
+        self._unanswered[self._last_id] = _Pending(operation, _NOTHING, future, deadline)
+        return operation
+
+    def _credited(self, told: "asyncio.Future[Any]", window: int) -> None:
+        if not told.cancelled() and isinstance(told.exception(), ValidationFailed):
+            _log.warning("a window of %d is more than the hub allows", window)
+            self._overdrawn(window)
+
     async def _beat(self) -> None:
         """Show life, and notice when the other end shows none."""
         if self.welcome is None:
             raise InvariantViolation("no heart beats before the greeting")
-        every_s = self.welcome.heartbeat_s
+        every_s, silence_s = self.welcome.heartbeat_s, self._config.silence_max_s
+        beat_at = self._loop.time() + every_s
         while True:
-            await asyncio.sleep(every_s)
-            silence_s = self._loop.time() - self._heard_at
-            if silence_s > every_s * self._config.silences_max:
-                raise LinkLost(f"no sign of the hub for {silence_s:.1f} s")
-            told = self._submit(Ping(), _WAITING, every_s * self._config.silences_max)
-            told.add_done_callback(self._note_waiting)
+            await asyncio.sleep(min(every_s, silence_s / 4))
+            now = self._loop.time()
+            if self._asked_at is not None and now - self._asked_at > silence_s:
+                raise LinkLost(f"no sign of the hub for {now - self._asked_at:.1f} s")
+            if now >= beat_at:
+                beat_at = now + every_s
+                told = self._submit(Ping(), _WAITING, silence_s)
+                told.add_done_callback(self._note_waiting)
 
     def _note_waiting(self, told: "asyncio.Future[Any]") -> None:
         if not told.cancelled() and told.exception() is None:
@@ -383,7 +414,7 @@ class Connection:
         unanswered = [pending for pending in self._unanswered.values() if not pending.future.done()]
         self._unanswered.clear()
         for pending in reversed(unanswered):
-            if isinstance(pending.operation, Ping | Bye):
+            if isinstance(pending.operation, Ping | Bye | Credit):
                 pending.future.cancel()
             else:
                 self._backlog.appendleft(pending)
@@ -406,20 +437,26 @@ class Connection:
         # A call that is answered after the receipts were written shows that they have been read.
         await self._submit(Ping(), _WAITING, self._config.close_timeout_s)
 
-    async def _change(self, state: ConnectionState) -> None:
-        async with self._changed:
-            self._state = state
-            self._changed.notify_all()
+    def _change(self, state: ConnectionState) -> None:
+        self._state = state
+        expected, self._expected = self._expected, []
+        for states, future in expected:
+            if future.done():
+                continue
+            if state in states:
+                future.set_result(state)
+            else:
+                self._expected.append((states, future))
         for watcher in self._watchers:
             try:
                 watcher(state)
             except Exception:
                 _log.exception("a watcher of the connection failed")
 
-    async def _fail(self, error: TocsinError) -> None:
+    def _fail(self, error: TocsinError) -> None:
         self.error = error
         self._refuse_all(error)
-        await self._change(ConnectionState.FAILED)
+        self._change(ConnectionState.FAILED)
 
     async def _end(self, state: ConnectionState) -> None:
         """Stop everything, and wait until it has stopped."""
@@ -432,7 +469,7 @@ class Connection:
             self._sweeper.cancel()
         self._refuse_all(no_answer("the agent left before the hub answered"))
         if self._state is not state and self._state is not ConnectionState.FAILED:
-            await self._change(state)
+            self._change(state)
 
     def _refuse_all(self, error: TocsinError) -> None:
         waiting = [*self._unanswered.values(), *self._backlog]

@@ -38,6 +38,8 @@ class Inbox:
         self._remembered: dict[str, int] = {}
         self._listening = False
         self._awaited = 0
+        self._window = config.window
+        self._most = config.held_max
         self._allowance = config.window
         self._paused = False
         self._pause_timer: asyncio.TimerHandle | None = None
@@ -61,12 +63,19 @@ class Inbox:
         if held >= config.held_max:
             return 0
         if self._awaited:
-            return min(config.held_max, config.window * (held // config.window + 1))
+            return min(self._most, self._window * (held // self._window + 1))
         return self._allowance if self._listening and not self._paused else 0
 
     def granted(self, window: int) -> None:
         """Note what the hub was told with the greeting, and correct it where it is no longer so."""
         self._granted = window
+        self._adjust()
+
+    def shrink(self, refused: int) -> None:
+        """Ask for less: the hub does not allow a window of that size."""
+        self._most = max(1, refused // 2)
+        self._window = min(self._window, self._most)
+        self._allowance = min(self._allowance, self._window)
         self._adjust()
 
     def is_news(self, signal_id: str, attempt: int) -> bool:
@@ -173,7 +182,7 @@ class Inbox:
         self._depth -= 1
         if not self._depth:
             self._paused = False
-            self._allowance = min(self._config.window, self._allowance * 2)
+            self._allowance = min(self._window, self._allowance * 2)
             self._adjust()
         return message
 

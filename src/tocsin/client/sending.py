@@ -76,13 +76,12 @@ class Sender:
                 outcomes[number] = outcome
 
     async def _round(self, written: Sequence[Written], timeout_s: float) -> list[Outcome]:
-        """Send all of them once, with no more under way than the backlog takes."""
-        most = self._connection.backlog_room
+        """Send all of them once, with no more under way than there is room for."""
         futures: list[asyncio.Future[SendReply]] = []
         outcomes: list[Outcome] = []
         try:
-            for number, item in enumerate(written):
-                if number - len(outcomes) >= most:
+            for item in written:
+                while not self._connection.has_room and len(outcomes) < len(futures):
                     outcomes.append(await _outcome(futures[len(outcomes)]))
                 futures.append(self._submit(item, timeout_s))
             while len(outcomes) < len(futures):

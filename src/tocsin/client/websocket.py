@@ -87,7 +87,7 @@ class WebSocketTransport:
                 compression=None,
                 open_timeout=None,
                 ping_interval=None,
-                close_timeout=self._config.close_timeout_s,
+                close_timeout=self._config.goodbye_timeout_s,
                 max_size=self._config.frame_bytes_max,
                 proxy=None if self._is_local else True,
             )
