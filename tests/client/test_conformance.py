@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.grounds import KINDS, ground_of, run
 from tocsin.client import (
+    Agent,
     BroadcastReceipt,
     ConnectionState,
     Draft,
@@ -469,6 +470,8 @@ def test_a_send_that_was_cancelled_does_not_hold_up_leaving(kind: str, tmp_path:
             await asyncio.sleep(0)
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
+            async with asyncio.timeout(10):  # a heartbeat comes later than that
+                await ada.close()
 
     run(test())
 
@@ -594,6 +597,46 @@ def test_a_cancelled_reader_loses_no_message(kind: str, tmp_path: Path) -> None:
                 sent.append((await sending).message_id)
             taken += [message.message_id async for message in bob.inbox(timeout_s=0.3)]
             assert sorted(taken) == sorted(sent)
+
+    run(test())
+
+
+def test_a_request_that_is_cancelled_as_it_is_answered_loses_nothing(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            questions = bob.inbox()
+            answered: list[int] = []
+            for number in range(60):
+                asking = asyncio.create_task(ada.request(to="bob", type=NOTE, payload={"n": number}))
+                question = await anext(questions)
+                come = ada._inbox.held
+                await question.reply({"n": number})
+                while ada._inbox.held == come and not asking.done():
+                    await asyncio.sleep(0)  # until the response is with ada
+                for _ in range(number % 4):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                for told in await asyncio.gather(asking, return_exceptions=True):
+                    answered += [told.payload["n"]] if isinstance(told, Message) else []
+            answered += [message.payload["n"] async for message in ada.inbox(timeout_s=0.2)]
+            assert sorted(answered) == list(range(60))
+
+    run(test())
+
+
+def test_a_connection_that_is_cancelled_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground:
+            before = asyncio.all_tasks()
+            for steps in range(0, 40, 3):
+                connecting = asyncio.ensure_future(ground.join("ada")._open())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                connecting.cancel()
+                for agent in await asyncio.gather(connecting, return_exceptions=True):
+                    if isinstance(agent, Agent):
+                        await agent.close()
+                assert asyncio.all_tasks() == before
 
     run(test())
 

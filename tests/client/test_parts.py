@@ -233,6 +233,21 @@ def test_the_credit_follows_the_applications_pace() -> None:
     on_loop(test())
 
 
+def test_a_reader_that_is_cancelled_as_it_is_woken_wakes_the_next() -> None:
+    async def test() -> None:
+        inbox = Inbox(client_config(), lambda _: None, lambda _: None)
+        first, second = asyncio.create_task(inbox.take()), asyncio.create_task(inbox.take())
+        await asyncio.sleep(0)
+        inbox.put(message(1))
+        first.cancel()
+        taken = await second
+        assert taken is not None
+        assert taken.payload == {"n": 1}
+        inbox.end()
+
+    on_loop(test())
+
+
 def test_an_ended_inbox_hands_out_nothing() -> None:
     async def test() -> None:
         inbox = Inbox(client_config(), lambda _: None, lambda _: None)

@@ -11,6 +11,8 @@ from tests.client.grounds import POLICY, HubGround, hub_ground, run
 from tests.client.wires import Wire
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
 from tocsin.client.message import Message
+from tocsin.client.operations import Hello
+from tocsin.client.websocket import WebSocketTransport
 from tocsin.core.errors import HubUnavailable, NotPermitted
 
 NOTE = "CUSTOM_NOTE"
@@ -131,6 +133,22 @@ def test_a_request_outlives_the_hub(tmp_path: Path) -> None:
             await question.reply({"n": 2})
             assert (await asking).payload == {"n": 2}
             assert [message async for message in ada.inbox(timeout_s=0.1)] == []
+
+    run(test())
+
+
+def test_a_session_that_another_has_taken_is_not_fought_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hub_ground(tmp_path) as ground, ground.join("ada") as ada:
+            session = ada.session
+            thief = await WebSocketTransport(ground.url, client_config(), token=ground.token("ada")).dial()
+            await thief.send([Hello(id=0, window=0, session=session)])
+            await thief.receive()
+            await ada.until(ConnectionState.RECONNECTING)
+            await ada.until(ConnectionState.CONNECTED)
+            assert ada.session != session
+            assert (await ada.send(to="ada", type=NOTE)).durability == "flushed"
+            await thief.close()
 
     run(test())
 

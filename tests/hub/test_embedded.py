@@ -7,6 +7,7 @@ import pytest
 
 from tests.hub.test_host import run
 from tocsin.client import Agent, ConnectionState
+from tocsin.client.operations import Hello
 from tocsin.core.commands import Caller, RegisterAgent, Registered
 from tocsin.core.errors import HubUnavailable, NotPermitted, RoutingFailed, ValidationFailed
 from tocsin.hub.embedded import Tocsin
@@ -91,6 +92,19 @@ def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
             assert (await anext(bob.inbox())).payload == {"n": 1}, "it was pushed, and never seen"
 
     asyncio.run(test())
+
+
+def test_an_agent_that_says_no_goodbye_has_gone_all_the_same(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await Tocsin.open(tmp_path / "team") as bus, bus.join("eve") as eve:
+            link = await bus.transport("ada", "primary").dial()
+            await link.send([Hello(id=0, window=1, agent_type="AdHoc", supported=("1.1.0",))])
+            await link.receive()
+            assert (await eve.whois("ada")).presence == "available"
+            await link.close()
+            assert (await eve.whois("ada")).presence == "not_available_offline"
+
+    run(test())
 
 
 def test_commands_can_be_given_directly(tmp_path: Path) -> None:
