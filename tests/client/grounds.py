@@ -1,7 +1,11 @@
 """Where agents can be attached in tests: a bus in this process, or a real hub in a process of its own."""
 
 import asyncio
+import contextlib
+import os
+import shutil
 import signal
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -9,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.processes import RunningHub
-from tocsin.cli.remote import Remote
+from tocsin.cli.remote import Refused, Remote
 from tocsin.client import Agent, client_config
 from tocsin.client.agent import Connecting
 from tocsin.hub.embedded import Tocsin
@@ -26,8 +30,12 @@ SERVER = "socket: {sweep_interval_s: 0.1, resume_grace_s: 5}\n"
 KINDS = ("embedded", "hub")
 
 
+#: Tests at full length take as long as they take.
+PATIENCE_S = 600 if os.environ.get("TOCSIN_SOAK") else 60
+
+
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
+    asyncio.run(asyncio.wait_for(test, PATIENCE_S))
 
 
 class Ground(ABC):
@@ -82,10 +90,38 @@ class HubGround(Ground):
             self.tokens[name] = self.admin.post("v1", "admin", "tokens", body=body)["token"]
         return self.tokens[name]
 
+    def clear(self) -> None:
+        """Let everyone go who has joined, with all that waits for them."""
+        for name in self.tokens:
+            with contextlib.suppress(Refused):  # who never got as far as registering
+                self.admin.call("DELETE", ("v1", "agents", name), None, {})
+            self.admin.post("v1", "admin", "tokens", name, "revoke")
+        self.tokens.clear()
+
     def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
         config = client_config(backoff_first_s=0.02, backoff_max_s=0.2, **more.pop("config", {}))
         url, token = more.pop("url", self.url), self.token(name, role)
         return Agent.connect(url, token=token, agent_type=agent_type, config=config, **more)
+
+
+class Shared:
+    """The hub that tests share where any will do: starting one takes longer than most tests."""
+
+    ground: HubGround | None = None
+
+    @classmethod
+    def start(cls) -> HubGround:
+        if cls.ground is None:
+            cls.ground = _prepared(Path(tempfile.mkdtemp(prefix="tocsin-client-")), POLICY, SERVER)
+            cls.ground.start()
+        return cls.ground
+
+    @classmethod
+    def stop(cls) -> None:
+        if cls.ground is not None:
+            cls.ground.hub.stop()
+            shutil.rmtree(cls.ground.data.parent)
+            cls.ground = None
 
 
 @asynccontextmanager
@@ -93,20 +129,30 @@ async def ground_of(kind: str, folder: Path, policy: str = POLICY) -> AsyncItera
     if kind == "embedded":
         async with await Tocsin.open(folder / "team", policy=parse_policy(policy)) as bus:
             yield EmbeddedGround(bus)
+    elif policy == POLICY:
+        shared = await asyncio.to_thread(Shared.start)
+        try:
+            yield shared
+        finally:
+            await asyncio.to_thread(shared.clear)
     else:
         async with hub_ground(folder, policy) as ground:
             yield ground
+
+
+def _prepared(folder: Path, policy: str, server: str, *options: str) -> HubGround:
+    data = folder / "team"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
+    (data / "server.yaml").write_text(server, encoding="utf-8")
+    return HubGround(data, *options)
 
 
 @asynccontextmanager
 async def hub_ground(
     folder: Path, policy: str = POLICY, server: str = SERVER, options: tuple[str, ...] = ()
 ) -> AsyncIterator[HubGround]:
-    data = folder / "team"
-    data.mkdir()
-    (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
-    (data / "server.yaml").write_text(server, encoding="utf-8")
-    ground = HubGround(data, *options)
+    ground = _prepared(folder, policy, server, *options)
     ground.start()
     try:
         yield ground

@@ -201,10 +201,8 @@ def test_dead_letters_are_seen_and_redriven(kind: str, tmp_path: Path) -> None:
             await (await anext(inbox)).nack("never", code="E_TASK_003")
             notice = await anext(ada.inbox())
             assert (notice.sender, notice.type) == ("tocsin", "ERROR_REPORT")
-            letters = (await ada.dead_letters()).items
-            assert [(letter.message.signal_id, letter.code) for letter in letters] == [
-                (receipt.signal_id, "E_TASK_003")
-            ]
+            letters = {letter.message.signal_id: letter for letter in (await ada.dead_letters()).items}
+            assert letters[receipt.signal_id].code == "E_TASK_003"
             redriven = await ada.redrive(receipt.signal_id, "msg_no_such")
             assert redriven.redriven == (receipt.signal_id,)
             assert redriven.refused["msg_no_such"].code == "E_STATE_001"

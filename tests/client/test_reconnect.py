@@ -12,6 +12,7 @@ from tests.client.wires import Wire
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
 from tocsin.client.message import Message
 from tocsin.client.operations import Hello
+from tocsin.client.transport import Link, LinkLost
 from tocsin.client.websocket import WebSocketTransport
 from tocsin.core.errors import HubUnavailable, NotPermitted
 
@@ -211,10 +212,18 @@ def test_heartbeats_keep_a_quiet_agent_attached_and_informed(tmp_path: Path) -> 
                 await bob.send(to="ada", type=NOTE, priority="Critical")
             while not ada.waiting["Critical"]:
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(1.0)  # twice as long as silence is suffered
+            silent = await WebSocketTransport(ground.url, client_config(), token=ground.token("bob")).dial()
+            await silent.send([Hello(id=0, window=0)])
+            with pytest.raises(LinkLost, match="4408"):
+                await received_all(silent)
             assert states == []
 
     run(test())
+
+
+async def received_all(link: Link) -> None:
+    while True:
+        await link.receive()
 
 
 def test_a_token_that_ends_fails_the_agent_for_good(tmp_path: Path) -> None:

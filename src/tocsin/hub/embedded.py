@@ -50,7 +50,7 @@ class Tocsin:
         )
         host = await Host.start(journal, run_by, segments=folder / "segments")
         try:
-            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s)
+            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.hurry)
         except BaseException:
             await host.close()
             raise

@@ -135,7 +135,7 @@ class Recollection:
 
     async def _durable(self) -> None:
         """Wait until all that the live state knows now is durable."""
-        reply = await self._host.submit(cmd.Tick(), cmd.SYSTEM)
+        reply = await self._host.durable()
         if isinstance(reply, Problem):
             raise error_for(reply)
 
