@@ -90,6 +90,7 @@ def serve(
     store: Store = "",
     address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
     port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.")] = None,
+    channels: Annotated[Path | None, typer.Option(help="Directory of NDJSON channel files; none without.")] = None,
     insecure_loopback: Annotated[bool, typer.Option(help="Believe any caller on this machine.")] = False,
     standby: Annotated[bool, typer.Option(help="Wait until no other hub serves the project (PostgreSQL).")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
@@ -97,7 +98,8 @@ def serve(
     """Serve a project until told to stop."""
     from tocsin.cli.serving import run_hub
 
-    doors = {"address": address, "port": port}
+    files = None if channels is None else {"directory": str(channels)}
+    doors = {"address": address, "port": port, "channels": files}
     run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, standby=standby, **doors)
 
 

@@ -13,6 +13,7 @@ from tocsin.cli.output import console, fail
 from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.feed import FeedGateway
+from tocsin.gateways.files.gateway import FileGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.server import PortTaken, listen, serve
@@ -89,6 +90,12 @@ def run_hub(
             listener.close()
             return ""
         hub.trusting = trusting
+        try:
+            await FileGateway.open(hub)
+        except BaseException:
+            listener.close()
+            await hub.close()
+            raise
 
         def started() -> None:
             address, port = listener.getsockname()[:2]

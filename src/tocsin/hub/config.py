@@ -16,7 +16,7 @@ from msgspec import Meta
 from tocsin.core.diagnosis import explain
 from tocsin.core.errors import Problem, error_for, refusal
 
-__all__ = ["ServerConfig", "SocketConfig", "is_loopback", "load_config"]
+__all__ = ["Channels", "FileAgent", "ServerConfig", "SocketConfig", "is_loopback", "load_config"]
 
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
@@ -81,6 +81,56 @@ class FeedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check_interval_s: Seconds
 
 
+class FileAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An agent that takes part by appending lines to files."""
+
+    #: User that must own its directories; null is the hub's own.
+    uid: Annotated[int, Meta(ge=0)] | None = None
+    #: What it is for routing.
+    type: str = "AdHoc"
+    #: What it may do.
+    role: str = "primary"
+    #: Protocol versions that it speaks; empty is all.
+    versions: list[str] = []
+
+
+class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file gateway: channels as NDJSON files."""
+
+    #: Where the channels are; null is no file gateway.
+    directory: str | None
+    #: File agents by name.
+    agents: dict[str, FileAgent]
+    #: Group that may read what the hub writes; null is nobody but the hub's user.
+    group: Annotated[int, Meta(ge=0)] | None
+    #: Lines of one file agent under way at a time.
+    lines_max: Count
+    #: Directories of one file agent that are read.
+    files_per_agent_max: Count
+    #: Time for a line's end to follow its beginning, seconds.
+    partial_line_timeout_s: Seconds
+    #: Between two looks at a file agent's directories, if nothing tells of a change, seconds.
+    poll_interval_s: Seconds
+    #: Time that changes are gathered before a look, seconds.
+    watch_step_s: Annotated[float, Meta(ge=0.001, le=10)]
+    #: Time that reading rests after a batch in which a line was refused, seconds.
+    refusal_pause_s: Annotated[float, Meta(ge=0, le=3.2e9)]
+    #: Size at which a file is renamed and a new one begun, bytes.
+    rotate_bytes: Count
+    #: The same by age, seconds: counted in whole periods since the epoch.
+    rotate_age_s: Seconds
+    #: Time that a renamed file is kept, seconds.
+    keep_s: Seconds
+    #: Events that wait in memory to be written; what comes after them is read from the journal.
+    backlog_events_max: Count
+    #: The same by size, bytes.
+    backlog_bytes_max: Count
+    #: Files whose end is remembered.
+    tails_max: Count
+    #: Time before a failed write is tried again, seconds.
+    retry_s: Seconds
+
+
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One process's doors and limits."""
 
@@ -128,6 +178,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     socket: SocketConfig
     #: The live feed.
     feed: FeedConfig
+    #: Channels as files.
+    channels: Channels
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

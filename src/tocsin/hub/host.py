@@ -137,6 +137,11 @@ class Host:
         return self._journal.project
 
     @property
+    def journal(self) -> Journal:
+        """Return the journal, to read what followers have missed; only the host appends to it."""
+        return self._journal
+
+    @property
     def exchange(self) -> ObservedExchange:
         """Return the exchange, to look at between two commands; it may be ahead of the journal."""
         return self._exchange

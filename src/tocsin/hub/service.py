@@ -7,6 +7,7 @@ connection open tells its other end then; the commits are drained after the last
 import asyncio
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tocsin.core.policy import Policy
@@ -54,6 +55,7 @@ class Hub:
         self.first_token: Path | None = None
         self._clock = Clock()
         self._telemetry: Telemetry | None = None
+        self._before_close: list[Callable[[], Awaitable[None]]] = []
 
     @classmethod
     async def open(
@@ -94,9 +96,15 @@ class Hub:
         """Return the time, microseconds since the epoch."""
         return self._clock.now()
 
+    def before_close(self, last_words: Callable[[], Awaitable[None]]) -> None:
+        """Let a gateway finish while commands are still decided; the last to ask is the first to be called."""
+        self._before_close.append(last_words)
+
     async def close(self) -> None:
-        """Drain the commits and let go of the project."""
+        """Let the gateways finish, drain the commits and let go of the project."""
         self.closing.set()
+        while self._before_close:
+            await self._before_close.pop()()
         await self.host.close()
         self.feed.close()
         await self.reader.close()

@@ -1,0 +1,160 @@
+"""What a file agent is told of its lines: a NACK or an ERROR_REPORT where one was refused, and a receipt for each.
+
+Refusals are envelopes as APM §2.5 and §2.8 have them, from the bus, in the channel back to the agent. Receipts are in
+a file of their own beside them, because APM has no message for them. The ids follow from the line that is answered, so
+that an answer that is written again after a crash is known to be there.
+"""
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.core.envelope import VERSIONS, iso
+from tocsin.core.errors import Problem
+from tocsin.core.priority import Priority, apm_name, liminal_name
+from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
+from tocsin.gateways.files.writing import Line
+from tocsin.gateways.http.messages import send_view
+
+__all__ = ["Addressee", "Spot", "answers_to", "derived_id", "report"]
+
+_JSON = msgspec.json.Encoder()
+#: Refusals that are reported and not rejected, although the line has an id (APM §3.1, §3.5).
+_REPORTED = frozenset({"E_ROUTING_001", "E_ROUTING_003", "E_ROUTING_004"})
+#: What a file agent can be told of an E_ code's family (APM §2.5).
+_ERROR_TYPES = {"VALIDATION": "ValidationError", "PROTOCOL": "ValidationError", "ROUTING": "DependencyError"}
+
+
+class Addressee(msgspec.Struct, frozen=True):
+    """The agent that is answered."""
+
+    agent: str
+    type: str
+    version: str
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """Which line of which channel is answered."""
+
+    channel: str
+    generation: int
+    offset: int
+
+    def id_of(self, what: str, data: bytes = b"") -> str:
+        """Make an id that is the same whenever the same line is read."""
+        place = f"{self.channel}\0{self.generation}\0{self.offset}\0".encode()
+        return f"msg_{what}_{blake2b(place + data, digest_size=12).hexdigest()}"
+
+
+def derived_id(spot: Spot, line: bytes) -> str:
+    """Return the messageId of a line that has none."""
+    return spot.id_of("file", line)
+
+
+def answers_to(
+    spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None, correlation_id: str | None
+) -> list[Line]:
+    """Write down what became of a line."""
+    lines = [_receipt(spot, reply, addressee, now, message_id)]
+    problem = reply if isinstance(reply, Problem) else _partly_failed(reply)
+    if problem is not None:
+        if message_id is None or problem.code in _REPORTED:
+            lines.append(report(spot, problem, addressee, now, message_id, correlation_id))
+        else:
+            lines.append(_nack(spot, problem, addressee, now, message_id, correlation_id))
+    return lines
+
+
+def report(
+    spot: Spot,
+    problem: Problem,
+    addressee: Addressee,
+    now: int,
+    message_id: str | None = None,
+    correlation_id: str | None = None,
+) -> Line:
+    """Write an ERROR_REPORT (APM §2.5)."""
+    entry = problem.entry
+    context: dict[str, Any] = {"channel": spot.channel, "generation": spot.generation, "offset": spot.offset}
+    if message_id is not None:
+        context["messageId"] = message_id
+    payload = {
+        "errorType": _ERROR_TYPES.get(problem.code.split("_")[1], "SystemError"),
+        "errorCode": problem.code,
+        "errorMessage": problem.detail,
+        "severity": entry.severity.lower(),
+        "context": context | _clues(problem),
+        "recoverable": entry.recoverable,
+        "suggestedAction": problem.expected or entry.remedy,
+    }
+    return _envelope(spot, "report", "ERROR_REPORT", Priority.BLOCKING, payload, addressee, now, correlation_id)
+
+
+def _nack(
+    spot: Spot, problem: Problem, addressee: Addressee, now: int, message_id: str, correlation_id: str | None
+) -> Line:
+    payload = {
+        "rejectedMessageId": message_id,
+        "reason": problem.detail,
+        "errorCode": problem.code,
+        "timestamp": iso(now),
+        "canRetry": problem.retryable,
+        "suggestedFix": problem.expected or problem.entry.remedy,
+    }
+    return _envelope(spot, "nack", "NACK", Priority.COORDINATE, payload, addressee, now, correlation_id)
+
+
+def _envelope(
+    spot: Spot,
+    what: str,
+    message_type: str,
+    priority: Priority,
+    payload: dict[str, Any],
+    addressee: Addressee,
+    now: int,
+    correlation_id: str | None,
+) -> Line:
+    old = addressee.version == VERSIONS[0]
+    key = spot.id_of(what)
+    envelope: dict[str, Any] = {
+        "version": addressee.version,
+        "messageId": key,
+        "timestamp": iso(now),
+        "sender": {"agentId": BUS, "type": "System"},
+        "receiver": {"agentId": addressee.agent, "type": addressee.type},
+        "messageType": message_type,
+        "priority": apm_name(priority) if old else liminal_name(priority),
+        "payload": payload,
+        "metadata": {},
+    }
+    if correlation_id is not None:
+        envelope["correlationId"] = correlation_id
+    return Line(directory_of(BUS, addressee.agent), MESSAGES, _JSON.encode(envelope), key=key)
+
+
+def _receipt(spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None) -> Line:
+    key = spot.id_of("receipt").removeprefix("msg_")
+    document: dict[str, Any] = {
+        "receiptId": key,
+        "at": iso(now),
+        "channel": spot.channel,
+        "generation": spot.generation,
+        "offset": spot.offset,
+        "messageId": message_id,
+    }
+    document |= {"recall": reply} if isinstance(reply, cmd.RecallResult) else msgspec.to_builtins(send_view(reply))
+    return Line(directory_of(BUS, addressee.agent), RECEIPTS, _JSON.encode(document), key=key)
+
+
+def _partly_failed(reply: cmd.Reply) -> Problem | None:
+    if not isinstance(reply, cmd.BroadcastReceipt) or not reply.failed:
+        return None
+    left_out = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(reply.failed.items())[:5])
+    return Problem("E_ROUTING_004", f"{len(reply.failed)} recipients were left out ({left_out})", retryable=False)
+
+
+def _clues(problem: Problem) -> dict[str, Any]:
+    clues = {"field": problem.field, "found": problem.found, "expected": problem.expected}
+    return {name: value for name, value in clues.items() if value is not None} | problem.facts

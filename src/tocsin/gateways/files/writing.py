@@ -1,0 +1,256 @@
+"""The hub's side of the channels: lines appended in order, on disk before anyone relies on them, each exactly once.
+
+Theory of operation. A line that tells of an event carries the event's sequence number (`metadata.journalSeq`), and the
+numbers in one file only grow. So a file's own tail says how far it is, and no other record of that has to be kept in
+step with it: after a crash the same lines are handed over again, and those up to the tail's number are there already.
+A line that answers an agent has no number but an id that follows from what it answers; the ids of the tail tell the
+same. A last line without its end was torn by the crash: nobody was told of it, and it is cut off.
+
+A file that has become large or old is renamed, `messages.<UTC time>.ndjson`, and a new one begun; such names sort as
+they were made, and whoever has the old one open reads it to its end. All calls block and belong to one thread.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from tocsin.gateways.files.custody import Unsound, directory, file_to_append, open_root, sync
+from tocsin.hub.config import Channels
+
+__all__ = ["ChannelWriter", "Line", "numbered"]
+
+_BLOCK = 65_536
+#: How far back answers are looked for, bytes: more than those to one batch of lines.
+_ANSWERS = 1_048_576
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
+_ROTATED = re.compile(r"\.(\d{8}T\d{6}\.\d{6}Z)\.ndjson")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line to be appended."""
+
+    directory: str
+    file: str
+    #: JSON without its newline.
+    data: bytes
+    #: Sequence number of the event that it tells of; 0 for an answer.
+    seq: int = 0
+    #: Id of an answer.
+    key: str = ""
+
+
+class _Tail(msgspec.Struct):
+    """How far a file is."""
+
+    #: Sequence number of the last event in it.
+    seq: int
+    #: Ids of the answers at its end.
+    keys: frozenset[str]
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    journal_seq: int = msgspec.field(name="journalSeq", default=0)
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What a line says of its own place: an envelope its messageId and number, a receipt its id."""
+
+    message_id: str = msgspec.field(name="messageId", default="")
+    receipt_id: str = msgspec.field(name="receiptId", default="")
+    metadata: _Mark = _Mark()
+
+
+_WRITTEN: msgspec.json.Decoder[_Written] = msgspec.json.Decoder(_Written)
+
+
+def numbered(metadata: bytes, seq: int) -> bytes:
+    """Add the sequence number that a line tells of to a message's metadata."""
+    if metadata in (b"", b"{}"):
+        return b'{"journalSeq":%d}' % seq
+    known: dict[str, object] = msgspec.json.decode(metadata)
+    known["journalSeq"] = seq
+    return msgspec.json.encode(known)
+
+
+class ChannelWriter:
+    """Appends lines to the channels below a root."""
+
+    def __init__(self, root: Path, config: Channels) -> None:
+        self._config = config
+        self._root = open_root(root, config.group)
+        self._modes = (0o700, 0o600) if config.group is None else (0o750, 0o640)
+        self._tails: dict[tuple[str, str], _Tail] = {}
+
+    @property
+    def root(self) -> int:
+        """Return the directory of all channels, open."""
+        return self._root
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        os.close(self._root)
+
+    def append(self, lines: list[Line]) -> dict[str, str]:
+        """Append lines that are not there yet, on disk when it returns; say which directories were unsound, and how.
+
+        An error of the system leaves some lines written and some not: hand them all over again.
+        """
+        unsound: dict[str, str] = {}
+        lines = sorted(lines, key=lambda line: (line.directory, line.file))
+        try:
+            for (folder, file), some in groupby(lines, key=lambda line: (line.directory, line.file)):
+                try:
+                    self._append(folder, file, list(some))
+                except Unsound as error:
+                    unsound[folder] = str(error)
+        except OSError:
+            self._tails.clear()
+            raise
+        return unsound
+
+    def _append(self, name: str, file: str, lines: list[Line]) -> None:
+        with self._own_directory(name) as folder:
+            tail = self._tails.get((name, file))
+            if tail is None:
+                tail = self._recover(folder, name, file)
+            news = [line for line in lines if line.seq > tail.seq or (not line.seq and line.key not in tail.keys)]
+            if not news:
+                return
+            data = b"".join(line.data + b"\n" for line in news)
+            with self._own_file(folder, file) as opened:
+                due = self._rotation_due(opened, len(data))
+                if not due:
+                    _write(opened, data)
+            if due:
+                self._rotate(folder, file)
+                with self._own_file(folder, file) as opened:
+                    _write(opened, data)
+            tail.seq = max(tail.seq, *(line.seq for line in news))
+
+    @contextmanager
+    def _own_directory(self, name: str) -> Iterator[int]:
+        mode, group = self._modes[0], self._config.group
+        try:
+            os.mkdir(name, mode, dir_fd=self._root)
+        except FileExistsError:
+            made = False
+        else:
+            made = True
+        with directory(self._root, name, os.geteuid()) as folder:
+            if made:
+                if group is not None:
+                    os.chown(folder, -1, group)
+                os.fchmod(folder, mode)
+                sync(self._root)
+            yield folder
+
+    def _own_file(self, folder: int, file: str) -> AbstractContextManager[int]:
+        return file_to_append(folder, file, self._modes[1], self._config.group)
+
+    def _recover(self, folder: int, name: str, file: str) -> _Tail:
+        """Find out how far a file is; an empty one continues the newest that was renamed."""
+        if len(self._tails) >= self._config.tails_max:
+            self._tails.clear()
+        with self._own_file(folder, file) as opened:
+            tail = _tail_of(opened)
+        if not tail.seq:
+            for older in reversed(_rotated(folder, file)):
+                with self._own_file(folder, older) as opened:
+                    before = _tail_of(opened)
+                tail = _Tail(before.seq, tail.keys | before.keys)
+                if tail.seq:
+                    break
+        self._tails[name, file] = tail
+        return tail
+
+    def _rotation_due(self, opened: int, more: int) -> bool:
+        found = os.fstat(opened)
+        age_s = self._config.rotate_age_s
+        old = found.st_mtime // age_s != time.time() // age_s
+        return found.st_size > 0 and (old or found.st_size + more > self._config.rotate_bytes)
+
+    def _rotate(self, folder: int, file: str) -> None:
+        existing = _rotated(folder, file)
+        stem = file.removesuffix(".ndjson")
+        name = f"{stem}.{datetime.now(UTC):{_STAMP}}.ndjson"
+        if existing and existing[-1] >= name:
+            # The clock went back: the order of the names is worth more than the time in them.
+            last = datetime.strptime(existing[-1].removeprefix(stem + ".").removesuffix(".ndjson"), _STAMP)
+            name = f"{stem}.{last + timedelta(microseconds=1):{_STAMP}}.ndjson"
+        os.rename(file, name, src_dir_fd=folder, dst_dir_fd=folder)
+        for old in existing:
+            if os.stat(old, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - self._config.keep_s:
+                os.unlink(old, dir_fd=folder)
+        sync(folder)
+
+
+def _rotated(folder: int, file: str) -> list[str]:
+    """List the renamed files, oldest first."""
+    stem = file.removesuffix(".ndjson")
+    return sorted(
+        name for name in os.listdir(folder) if name.startswith(stem) and _ROTATED.fullmatch(name.removeprefix(stem))
+    )
+
+
+def _write(opened: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(opened, view) :]
+    os.fsync(opened)
+
+
+def _tail_of(opened: int) -> _Tail:
+    """Read a file from its end until an event's line and the last answers are found; cut off what a crash has torn."""
+    size = whole = os.fstat(opened).st_size
+    keys: set[str] = set()
+    seq = 0
+    sound = False
+    for start, data in _backwards(opened, size):
+        try:
+            written = _WRITTEN.decode(data) if data.endswith(b"\n") else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            written = None
+        if written is None:
+            if not sound:
+                whole = start
+            continue
+        sound = True
+        if written.metadata.journal_seq:
+            seq = max(seq, written.metadata.journal_seq)
+        else:
+            keys.add(written.receipt_id or written.message_id)
+        if seq and start + _ANSWERS < size:
+            break
+    if whole < size:
+        os.ftruncate(opened, whole)
+        os.fsync(opened)
+    return _Tail(seq, frozenset(keys))
+
+
+def _backwards(opened: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file, the last one first, each with its offset and its newline if it has one."""
+    rest = b""
+    end = size
+    while end:
+        start = max(0, end - _BLOCK)
+        data = os.pread(opened, end - start, start) + rest
+        first, *others = _split(data)
+        at = start + len(data)
+        for line in reversed(others):
+            at -= len(line)
+            yield at, line
+        rest, end = first, start
+    if rest:
+        yield 0, rest
+
+
+def _split(data: bytes) -> list[bytes]:
+    parts = data.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
