@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.acceptance.agents.base import Driver, Letter, Refused
 from tests.acceptance.agents.team import ABSENT, GATEWAYS, Team, serving
@@ -18,10 +19,10 @@ POLICY = """
 storage: {projection_interval_s: 0.05}
 sweeper: {interval_s: 0.05}
 contracts:
-  CUSTOM_HURRY: {ack: required, timeout_s: 0.5, retries_max: 2, backoff_s: [0.05]}
+  CUSTOM_HURRY: {ack: required, timeout_s: 0.3, retries_max: 9, backoff_s: [0.05]}
 """
-#: Sessions that are taken for stale, and for ended, at once.
-HASTY = POLICY + "sessions: {stale_after_s: 0.6, lapse_after_s: 1.2, heartbeat_record_s: 0}\n"
+#: Sessions that are taken for stale soon, and for ended when the test says so.
+HASTY = POLICY + "sessions: {stale_after_s: 1, lapse_after_s: 1000, heartbeat_record_s: 0}\n"
 PAIRS = list(product(GATEWAYS, GATEWAYS))
 PUSHED = frozenset({"socket"})
 
@@ -231,23 +232,19 @@ def test_recalled_or_delivered_and_never_both(stage: Stage, gateway: str) -> Non
         early, racing = await one_each(), await one_each()
         for sender, letter in early:
             assert await sender.recall(letter.message_id) == "recalled"
-        way = stage.team.attach(name)
-        receiver, *outcomes = await asyncio.gather(
-            way.__aenter__(), *(sender.recall(letter.message_id) for sender, letter in racing)
-        )
-        try:
-            last = [(sender, Letter.fresh(sender.agent, "StatusUpdate", CONTENT)) for sender in senders]
-            for sender, letter in last:
+        recalls = [asyncio.ensure_future(sender.recall(letter.message_id)) for sender, letter in racing]
+        async with stage.team.attach(name) as receiver:
+            outcomes = await asyncio.gather(*recalls)
+            for sender in senders:
+                letter = Letter.fresh(sender.agent, "StatusUpdate", CONTENT)
                 await sender.send(name, letter)
                 await receiver.receive(letter.message_id)
                 assert await sender.recall(letter.message_id) == "already_delivered"
-            came = {letter.message_id for letter in receiver.kept}
-            for (_, letter), outcome in zip(racing, outcomes, strict=True):
-                assert outcome == ("already_delivered" if letter.message_id in came else "recalled")
-            assert came.isdisjoint({letter.message_id for _, letter in early})
-            assert len(receiver.kept) == len(came)
-        finally:
-            await way.__aexit__(None, None, None)
+            came = [letter.message_id for letter in receiver.kept]
+        for (_, letter), outcome in zip(racing, outcomes, strict=True):
+            assert outcome == ("already_delivered" if letter.message_id in came else "recalled")
+        assert len(came) == len(set(came))
+        assert set(came) <= {letter.message_id for _, letter in racing}
         for _, letter in early:
             assert await stage.team.state(letter.message_id) == "recalled"
 
@@ -315,14 +312,22 @@ def test_presence_follows_the_agent(hasty: Stage, gateway: str) -> None:
     name = hasty.latecomer(gateway)
     team = hasty.team
 
+    async def lapse_after(seconds: float) -> None:
+        policy = yaml.safe_load(HASTY)
+        policy["sessions"]["lapse_after_s"] = seconds
+        await team.ask("PUT", "/v1/policy", {"policy": policy, "reason": "a test"})
+
     async def play() -> None:
         assert await team.presence(name) == "not_available_offline"
-        async with team.attach(name):
-            await team.until(team.presence, name, "available")
-        if gateway in ("socket", "files"):
-            await team.until(team.presence, name, "not_available_offline")
-        else:
+        polls = gateway not in ("socket", "files")
+        async with team.attach(name) as agent:
+            while await team.presence(name) != "available":
+                if polls:
+                    await agent.look()
+        if polls:
             await team.until(team.presence, name, "not_available_stale")
-            await team.until(team.presence, name, "not_available_offline")
+            await lapse_after(1.1)
+        await team.until(team.presence, name, "not_available_offline")
+        await lapse_after(1000)
 
     hasty.run(play)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import httpx2
 from tests.acceptance.agents.base import PATIENCE_S, Driver
 from tests.acceptance.agents.files import over_files
 from tests.acceptance.agents.http import over_http
+from tests.acceptance.agents.mcp import over_mcp_http, over_mcp_stdio
 from tests.acceptance.agents.socket import over_socket
 from tests.cli.processes import RunningHub
 
 __all__ = ["ABSENT", "GATEWAYS", "Team", "serving"]
 
-GATEWAYS = ("http", "socket", "files")
+GATEWAYS = ("http", "socket", "mcphttp", "mcpstdio", "files")
 #: How many agents per gateway come later; two are there from the beginning.
 LATE = 2
 #: An agent that is known and never there.
@@ -71,6 +72,10 @@ class Team:
                 return over_http(self.hub.url, agent, token)
             case "socket":
                 return over_socket(self.hub.url, agent, token)
+            case "mcphttp":
+                return over_mcp_http(self.hub.url, agent, token)
+            case "mcpstdio":
+                return over_mcp_stdio(self.hub.url, agent, token, self.path)
             case "files":
                 return over_files(self.root, agent)
         raise ValueError(gateway)
@@ -89,20 +94,45 @@ async def serving(path: Path, policy: str, *, attached: bool = True) -> AsyncIte
     (data / "tocsin.yaml").write_text(policy)
     declared = {name: {"type": TYPE, "role": ROLE} for name in _names() if name.startswith("files-")}
     channels = {"directory": str(path / "channels"), "agents": declared, "poll_interval_s": 0.2}
-    socket = {"resume_grace_s": 0.2, "silence_max_s": 600}  # between its turns an agent of a test is silent
+    # Between its turns an agent of a test is silent, and does not even answer a ping.
+    socket = {"resume_grace_s": 0.2, "silence_max_s": 600, "ping_interval_s": 600}
     (data / "server.yaml").write_text(json.dumps({"channels": channels, "socket": socket}))
     with RunningHub(data) as hub:
         token = (data / "admin.token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=30) as admin, AsyncExitStack() as ways:
+        async with httpx2.AsyncClient(base_url=hub.url, headers=headers, timeout=30) as admin:
             team = Team(hub, path, admin)
             for name in set(_names()) - set(declared):
                 body = {"agent": name, "role": ROLE, "type": TYPE}
                 team.tokens[name] = (await team.ask("POST", "/v1/admin/tokens", body))["token"]
-            if attached:
-                for name in _names():
-                    if name.endswith(("-a", "-b")):
-                        team.agents[name] = await ways.enter_async_context(team.attach(name))
-                for name in team.agents:
-                    await team.until(team.presence, name, "available")
-            yield team
+            there = [name for name in _names() if attached and name.endswith(("-a", "-b"))]
+            async with _attached(team, there):
+                yield team
+
+
+@asynccontextmanager
+async def _attached(team: Team, names: list[str]) -> AsyncIterator[None]:
+    """Keep agents attached, each in a task of its own: a way into a hub ends in the task that it began in."""
+    over = asyncio.Event()
+
+    async def attend(name: str, begun: asyncio.Future[None]) -> None:
+        try:
+            async with team.attach(name) as driver:
+                team.agents[name] = driver
+                await team.until(team.presence, name, "available")
+                begun.set_result(None)
+                await over.wait()
+        except BaseException as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
+
+    loop = asyncio.get_running_loop()
+    begins = [loop.create_future() for _ in names]
+    tasks = [loop.create_task(attend(name, begun)) for name, begun in zip(names, begins, strict=True)]
+    try:
+        await asyncio.gather(*begins)
+        yield
+    finally:
+        over.set()
+        await asyncio.gather(*tasks)
