@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -526,3 +527,19 @@ def test_where_everything_must_be_signed_no_line_is_taken(tmp_path: Path) -> Non
         assert receipt["problem"]["code"] == "E_AUTH_006"
 
     with_channels(tmp_path, talk, "bob", policy=QUICK + "\nsecurity: {require_signatures: true}")
+
+
+def test_a_project_that_begins_anew_writes_to_the_channels_that_are_there(tmp_path: Path) -> None:
+    async def talk(team: Team, root: Path) -> None:
+        bob = FileClient(root, "bob")
+        before = len(bob.lines("ada")), len(bob.receipts())
+        await team.post("ada", "/v1/messages", envelope(1, receiver="bob", payload={"text": "again"}))
+        bob.outbox()
+        await until(lambda: len(bob.lines("ada")) == before[0] + 1)
+        bob.append(b"nonsense\n")
+        await until(lambda: len(bob.receipts()) == before[1] + 1)
+
+    with_channels(tmp_path, talk, "bob")
+    shutil.rmtree(tmp_path / "data")
+    shutil.rmtree(tmp_path / "channels" / "bob_to_tocsin")
+    with_channels(tmp_path, talk, "bob")

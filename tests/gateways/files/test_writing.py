@@ -15,8 +15,8 @@ from tocsin.hub.config import Channels, load_config
 CONFIG = load_config().channels
 
 
-def event(seq: int, folder: str = "ada_to_bob", padding: int = 0) -> Line:
-    metadata = json.loads(numbered(b"{}", seq))
+def event(seq: int, folder: str = "ada_to_bob", padding: int = 0, journal: str = "this") -> Line:
+    metadata = json.loads(numbered(b"{}", journal, seq))
     data = json.dumps({"messageId": f"msg_{seq}_x", "metadata": metadata, "payload": "é" * padding}).encode()
     return Line(folder, "messages.ndjson", data, seq)
 
@@ -35,9 +35,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "channels" / "ada_to_bob" / "messages.ndjson"
 
 
-def write(path: Path, lines: list[Line], settings: Channels = CONFIG) -> dict[str, str]:
+def write(
+    path: Path, lines: list[Line], settings: Channels = CONFIG, journal: str = "this", last_seq: int = 1000
+) -> dict[str, str]:
     """Write as a hub does that has just started."""
-    writer = ChannelWriter(path.parent.parent, settings)
+    writer = ChannelWriter(path.parent.parent, settings, journal, lambda: last_seq)
     try:
         return writer.append(lines)
     finally:
@@ -49,7 +51,7 @@ def ids(path: Path) -> list[str]:
 
 
 def test_metadata_keeps_what_it_had() -> None:
-    assert json.loads(numbered(b'{"tags": ["a"]}', 7)) == {"tags": ["a"], "journalSeq": 7}
+    assert json.loads(numbered(b'{"tags": ["a"]}', "x", 7)) == {"tags": ["a"], "journalId": "x", "journalSeq": 7}
 
 
 def test_what_is_written_is_readable_by_the_hubs_user_only(path: Path) -> None:
@@ -83,6 +85,17 @@ def test_zeros_that_a_power_cut_left_are_cut_off(path: Path) -> None:
         file.write(bytes(100) + b"\n" + bytes(10))
     write(path, [event(1), event(2)])
     assert ids(path) == ["msg_1_x", "msg_2_x"]
+
+
+def test_a_line_that_says_nothing_of_its_place_is_kept(path: Path) -> None:
+    """A receipt of a line without an id, and whatever else is JSON: only what is torn is cut off."""
+    odd = [b'{"receiptId": "r1", "messageId": null}', b'{"messageId": 3}', b'["no object"]', b"null"]
+    for number, data in enumerate(odd):
+        write(path, [Line("ada_to_bob", "messages.ndjson", data, key=f"odd{number}")])
+    write(path, [event(1)])
+    assert path.read_bytes().splitlines()[: len(odd)] == odd
+    write(path, [Line("ada_to_bob", "messages.ndjson", odd[0], key="r1"), event(2)])
+    assert len(path.read_bytes().splitlines()) == len(odd) + 2
 
 
 def test_a_tail_longer_than_a_block_is_found(path: Path) -> None:
@@ -157,7 +170,7 @@ def test_a_file_in_the_way_is_told_of(path: Path) -> None:
 
 
 def test_the_ends_of_only_so_many_files_are_remembered(path: Path) -> None:
-    writer = ChannelWriter(path.parent.parent, config(tails_max=2))
+    writer = ChannelWriter(path.parent.parent, config(tails_max=2), "this", lambda: 1000)
     folders = [f"a{number}_to_b" for number in range(5)]
     for seq in (1, 2):
         for folder in folders:
@@ -167,3 +180,22 @@ def test_the_ends_of_only_so_many_files_are_remembered(path: Path) -> None:
     writer.close()
     for folder in folders:
         assert ids(path.parent.parent / folder / "messages.ndjson") == ["msg_1_x", "msg_2_x"]
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_the_numbers_of_another_journal_say_nothing(path: Path, renamed: bool) -> None:
+    """A project that begins anew beside the channels of an earlier one loses no line."""
+    write(path, [event(seq, journal="other") for seq in (1, 2, 3)], journal="other")
+    if renamed:
+        path.rename(path.parent / "messages.20260101T000000.000000Z.ndjson")
+    for _ in range(2):
+        write(path, [event(2)])
+    write(path, [event(2), event(3)])
+    assert ids(path) == ["msg_1_x", "msg_2_x", "msg_3_x", "msg_2_x", "msg_3_x"]
+
+
+def test_a_tail_ahead_of_the_journal_is_not_believed(path: Path) -> None:
+    """A journal that was put back to an earlier state uses numbers again."""
+    write(path, [event(seq) for seq in (1, 2, 3)])
+    write(path, [event(2)], last_seq=2)
+    assert ids(path) == ["msg_1_x", "msg_2_x", "msg_3_x", "msg_2_x"]

@@ -28,11 +28,12 @@ _ERROR_TYPES = {"VALIDATION": "ValidationError", "PROTOCOL": "ValidationError", 
 
 
 class Addressee(msgspec.Struct, frozen=True):
-    """The agent that is answered."""
+    """The agent that is answered, and by the hub of which journal."""
 
     agent: str
     type: str
     version: str
+    journal_id: str
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -117,7 +118,7 @@ def _envelope(
     correlation_id: str | None,
 ) -> Line:
     old = addressee.version == VERSIONS[0]
-    key = spot.id_of(what)
+    key = spot.id_of(what, addressee.journal_id.encode())
     envelope: dict[str, Any] = {
         "version": addressee.version,
         "messageId": key,
@@ -135,7 +136,7 @@ def _envelope(
 
 
 def _receipt(spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None) -> Line:
-    key = spot.id_of("receipt").removeprefix("msg_")
+    key = spot.id_of("receipt", addressee.journal_id.encode()).removeprefix("msg_")
     document: dict[str, Any] = {
         "receiptId": key,
         "at": iso(now),

@@ -326,8 +326,8 @@ class Attendant:
     def _addressee(self) -> Addressee:
         known = self._host.exchange.state.agents.get(self.agent)
         if known is None:
-            return Addressee(self.agent, self._declared.type, VERSIONS[-1])
-        return Addressee(known.agent, known.agent_type, known.version)
+            return Addressee(self.agent, self._declared.type, VERSIONS[-1], self._projector.journal_id)
+        return Addressee(known.agent, known.agent_type, known.version, self._projector.journal_id)
 
 
 def _not_yours(error: Unsound) -> Problem:

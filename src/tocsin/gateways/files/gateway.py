@@ -19,7 +19,7 @@ from tocsin.gateways.files.attendant import Attendant
 from tocsin.gateways.files.custody import Unsound
 from tocsin.gateways.files.names import BUS, is_plain, parties_of
 from tocsin.gateways.files.positions import Notebook
-from tocsin.gateways.files.projector import Projector
+from tocsin.gateways.files.projector import Projector, progressed
 from tocsin.gateways.files.writing import ChannelWriter
 from tocsin.hub.auth.authority import ROLES
 from tocsin.hub.config import Channels
@@ -38,10 +38,11 @@ class FileGateway:
         loop = asyncio.get_running_loop()
         config = self._config = hub.config.channels
         self._path = path
-        self._writer = ChannelWriter(path, config)
-        self._workers = [Worker(f"channels {what}", loop) for what in ("writer", "reader")]
         notebook = Notebook(hub.data / "channels" / f"project={hub.host.project}")
-        self._projector = Projector(hub.host, self._writer, self._workers[0], notebook, config)
+        progress = progressed(hub.host, notebook)
+        self._writer = ChannelWriter(path, config, progress.journal_id, hub.host.journal.last_seq)
+        self._workers = [Worker(f"channels {what}", loop) for what in ("writer", "reader")]
+        self._projector = Projector(hub.host, self._writer, self._workers[0], notebook, progress)
         self._attendants = {
             name: Attendant(hub, name, self._projector, self._workers[1], notebook, self._rewatch)
             for name in config.agents

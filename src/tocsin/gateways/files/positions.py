@@ -45,9 +45,11 @@ class Attended(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """How far the channels follow the journal."""
+    """How far the channels follow the journal, and which journal that is."""
 
     written_seq: int = 0
+    #: Made up when the journal is first followed; another journal in the same place gets another.
+    journal_id: str = ""
 
 
 class Notebook:

@@ -13,6 +13,7 @@ A write that fails is tried again until it succeeds.
 
 import asyncio
 import logging
+import secrets
 from collections import deque
 
 import msgspec
@@ -25,13 +26,12 @@ from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of
 from tocsin.gateways.files.positions import Notebook, Progress
 from tocsin.gateways.files.writing import ChannelWriter, Line, numbered
-from tocsin.hub.config import Channels
 from tocsin.hub.host import Host
 from tocsin.hub.worker import Worker
 from tocsin.journal.errors import JournalError
 from tocsin.journal.log import events_of
 
-__all__ = ["Projector"]
+__all__ = ["Projector", "progressed"]
 
 _log = logging.getLogger("tocsin.files")
 _PROGRESS = "written"
@@ -46,13 +46,15 @@ Span = tuple[int, list[Event]]
 class Projector:
     """Writes one project's channels."""
 
-    def __init__(self, host: Host, writer: ChannelWriter, worker: Worker, notebook: Notebook, config: Channels) -> None:
+    def __init__(
+        self, host: Host, writer: ChannelWriter, worker: Worker, notebook: Notebook, progress: Progress
+    ) -> None:
         self._host = host
         self._writer = writer
         self._worker = worker
         self._notebook = notebook
-        self._config = config
-        self._written = notebook.load(_PROGRESS, Progress).written_seq
+        self._config = writer.config
+        self._written = progress.written_seq
         self._waiting: deque[Span] = deque()
         self._waiting_events = self._waiting_bytes = 0
         self._behind = True
@@ -60,6 +62,8 @@ class Projector:
         self._warned: dict[str, str] = {}
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
+        #: Names the journal that is followed.
+        self.journal_id = progress.journal_id
         #: Sessions of file agents, each with its agent: what is offered to them is written.
         self.sessions: dict[str, str] = {}
         #: Messages that could not be written, because their directory was unsound, and how.
@@ -148,7 +152,7 @@ class Projector:
 
     def _store(self, lines: list[Line], upto: int) -> dict[str, str]:
         unsound = self._writer.append(lines)
-        self._notebook.save(_PROGRESS, Progress(upto))
+        self._notebook.save(_PROGRESS, Progress(upto, self.journal_id))
         return unsound
 
     def _missing(self) -> list[Span]:
@@ -204,13 +208,22 @@ class Projector:
         if event.sender in agents or event.recipient in agents:
             return []
         payload, metadata = content if event.broadcast else (event.payload, event.metadata)
-        data = render(_message_of(seq, event, payload, numbered(metadata, seq)), state)
+        data = render(_message_of(seq, event, payload, numbered(metadata, self.journal_id, seq)), state)
         return [Line(directory_of(event.sender, event.recipient), MESSAGES, data, seq)]
 
     def _delivered(self, seq: int, message: Message, state: ProjectState) -> Line:
         sender = BUS if message.sender in self._config.agents else message.sender
-        numbered_message = msgspec.structs.replace(message, metadata=numbered(message.metadata, seq))
+        numbered_message = msgspec.structs.replace(message, metadata=numbered(message.metadata, self.journal_id, seq))
         return Line(directory_of(sender, message.recipient), MESSAGES, render(numbered_message, state), seq)
+
+
+def progressed(host: Host, notebook: Notebook) -> Progress:
+    """Return how far the channels are; a journal that is behind them is another one, or an earlier state of it."""
+    noted = notebook.load(_PROGRESS, Progress)
+    if not noted.journal_id or noted.written_seq > host.journal.last_seq():
+        noted = Progress(0, secrets.token_hex(4))
+        notebook.save(_PROGRESS, noted)
+    return noted
 
 
 def _weight(event: Event) -> int:

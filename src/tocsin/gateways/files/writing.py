@@ -3,6 +3,8 @@
 Theory of operation. A line that tells of an event carries the event's sequence number (`metadata.journalSeq`), and the
 numbers in one file only grow. So a file's own tail says how far it is, and no other record of that has to be kept in
 step with it: after a crash the same lines are handed over again, and those up to the tail's number are there already.
+Numbers of another journal, or of one that was put back to an earlier state, say nothing: each line also names its
+journal (`metadata.journalId`), and a tail that is ahead of the journal is not believed.
 A line that answers an agent has no number but an id that follows from what it answers; the ids of the tail tell the
 same. A last line without its end was torn by the crash: nobody was told of it, and it is cut off.
 
@@ -13,7 +15,7 @@ they were made, and whoever has the old one open reads it to its end. All calls 
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -57,12 +59,13 @@ class _Tail(msgspec.Struct):
 
 class _Mark(msgspec.Struct, frozen=True):
     journal_seq: int = msgspec.field(name="journalSeq", default=0)
+    journal_id: str = msgspec.field(name="journalId", default="")
 
 
 class _Written(msgspec.Struct, frozen=True):
     """What a line says of its own place: an envelope its messageId and number, a receipt its id."""
 
-    message_id: str = msgspec.field(name="messageId", default="")
+    message_id: str | None = msgspec.field(name="messageId", default=None)
     receipt_id: str = msgspec.field(name="receiptId", default="")
     metadata: _Mark = _Mark()
 
@@ -70,20 +73,20 @@ class _Written(msgspec.Struct, frozen=True):
 _WRITTEN: msgspec.json.Decoder[_Written] = msgspec.json.Decoder(_Written)
 
 
-def numbered(metadata: bytes, seq: int) -> bytes:
-    """Add the sequence number that a line tells of to a message's metadata."""
-    if metadata in (b"", b"{}"):
-        return b'{"journalSeq":%d}' % seq
-    known: dict[str, object] = msgspec.json.decode(metadata)
-    known["journalSeq"] = seq
-    return msgspec.json.encode(known)
+def numbered(metadata: bytes, journal_id: str, seq: int) -> bytes:
+    """Add what a line tells of to a message's metadata."""
+    known: dict[str, object] = msgspec.json.decode(metadata) if metadata not in (b"", b"{}") else {}
+    return msgspec.json.encode(known | {"journalId": journal_id, "journalSeq": seq})
 
 
 class ChannelWriter:
     """Appends lines to the channels below a root."""
 
-    def __init__(self, root: Path, config: Channels) -> None:
-        self._config = config
+    def __init__(self, root: Path, config: Channels, journal_id: str, last_seq: Callable[[], int]) -> None:
+        #: What it goes by.
+        self.config = config
+        self._journal_id = journal_id
+        self._last_seq = last_seq
         self._root = open_root(root, config.group)
         self._modes = (0o700, 0o600) if config.group is None else (0o750, 0o640)
         self._tails: dict[tuple[str, str], _Tail] = {}
@@ -136,7 +139,7 @@ class ChannelWriter:
 
     @contextmanager
     def _own_directory(self, name: str) -> Iterator[int]:
-        mode, group = self._modes[0], self._config.group
+        mode, group = self._modes[0], self.config.group
         try:
             os.mkdir(name, mode, dir_fd=self._root)
         except FileExistsError:
@@ -152,29 +155,29 @@ class ChannelWriter:
             yield folder
 
     def _own_file(self, folder: int, file: str) -> AbstractContextManager[int]:
-        return file_to_append(folder, file, self._modes[1], self._config.group)
+        return file_to_append(folder, file, self._modes[1], self.config.group)
 
     def _recover(self, folder: int, name: str, file: str) -> _Tail:
-        """Find out how far a file is; an empty one continues the newest that was renamed."""
-        if len(self._tails) >= self._config.tails_max:
+        """Find out how far a file is; one without an event continues those that were renamed, the newest first."""
+        if len(self._tails) >= self.config.tails_max:
             self._tails.clear()
-        with self._own_file(folder, file) as opened:
-            tail = _tail_of(opened)
-        if not tail.seq:
-            for older in reversed(_rotated(folder, file)):
-                with self._own_file(folder, older) as opened:
-                    before = _tail_of(opened)
-                tail = _Tail(before.seq, tail.keys | before.keys)
-                if tail.seq:
-                    break
+        tail = _Tail(0, frozenset())
+        for older in [file, *reversed(_rotated(folder, file))]:
+            with self._own_file(folder, older) as opened:
+                found, more = _tail_of(opened, self._journal_id)
+            tail = _Tail(found.seq, tail.keys | found.keys)
+            if not more:
+                break
+        if tail.seq > self._last_seq():
+            tail = _Tail(0, tail.keys)
         self._tails[name, file] = tail
         return tail
 
     def _rotation_due(self, opened: int, more: int) -> bool:
         found = os.fstat(opened)
-        age_s = self._config.rotate_age_s
+        age_s = self.config.rotate_age_s
         old = found.st_mtime // age_s != time.time() // age_s
-        return found.st_size > 0 and (old or found.st_size + more > self._config.rotate_bytes)
+        return found.st_size > 0 and (old or found.st_size + more > self.config.rotate_bytes)
 
     def _rotate(self, folder: int, file: str) -> None:
         existing = _rotated(folder, file)
@@ -186,7 +189,7 @@ class ChannelWriter:
             name = f"{stem}.{last + timedelta(microseconds=1):{_STAMP}}.ndjson"
         os.rename(file, name, src_dir_fd=folder, dst_dir_fd=folder)
         for old in existing:
-            if os.stat(old, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - self._config.keep_s:
+            if os.stat(old, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - self.config.keep_s:
                 os.unlink(old, dir_fd=folder)
         sync(folder)
 
@@ -206,32 +209,45 @@ def _write(opened: int, data: bytes) -> None:
     os.fsync(opened)
 
 
-def _tail_of(opened: int) -> _Tail:
-    """Read a file from its end until an event's line and the last answers are found; cut off what a crash has torn."""
+def _tail_of(opened: int, journal_id: str) -> tuple[_Tail, bool]:
+    """Read a file from its end until an event's line and the last answers are found; cut off what a crash has torn.
+
+    Say also whether older files may tell more: not where an event was found, be it of another journal.
+    """
     size = whole = os.fstat(opened).st_size
     keys: set[str] = set()
-    seq = 0
-    sound = False
+    seq, found, sound = 0, False, False
     for start, data in _backwards(opened, size):
-        try:
-            written = _WRITTEN.decode(data) if data.endswith(b"\n") else None
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            written = None
+        written = _read(data)
         if written is None:
             if not sound:
                 whole = start
             continue
         sound = True
-        if written.metadata.journal_seq:
-            seq = max(seq, written.metadata.journal_seq)
-        else:
-            keys.add(written.receipt_id or written.message_id)
-        if seq and start + _ANSWERS < size:
+        mark = written.metadata
+        if not mark.journal_seq:
+            keys.add(written.receipt_id or written.message_id or "")
+        elif not found:
+            found = True
+            seq = mark.journal_seq if mark.journal_id == journal_id else 0
+        if found and start + _ANSWERS < size:
             break
     if whole < size:
         os.ftruncate(opened, whole)
         os.fsync(opened)
-    return _Tail(seq, frozenset(keys))
+    return _Tail(seq, frozenset(keys)), not found
+
+
+def _read(line: bytes) -> _Written | None:
+    """Read what a line says of its place; nothing where it is no whole line."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        return _WRITTEN.decode(line)
+    except msgspec.ValidationError:
+        return _Written()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _backwards(opened: int, size: int) -> Iterator[tuple[int, bytes]]:
