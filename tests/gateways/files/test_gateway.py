@@ -14,6 +14,7 @@ from tests.gateways.hubs import QUICK, Team, envelope, team_at
 from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import PolicyRefused, TocsinError
 from tocsin.core.payloads import check_payload
+from tocsin.hub.host import Condition
 from tocsin.journal.base import Commit, Group
 from tocsin.journal.errors import CommitFailed
 from tocsin.policies import default_policy
@@ -498,7 +499,10 @@ def test_what_the_hub_could_not_decide_is_read_again(
     with_channels(tmp_path, talk, "bob")
 
 
-def test_a_message_whose_commit_nobody_was_told_of_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("receiver", ["bob", "boss"])
+def test_a_message_whose_commit_nobody_was_told_of_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: str
+) -> None:
     async def talk(team: Team, root: Path) -> None:
         bob = FileClient(root, "bob")
         bob.outbox()
@@ -512,9 +516,12 @@ def test_a_message_whose_commit_nobody_was_told_of_is_written(tmp_path: Path, mo
             raise CommitFailed("io_error", "seen by nobody")
 
         monkeypatch.setattr(journal, "append", append)
-        assert (await team.post("ada", "/v1/messages", envelope(1, receiver="bob"))).status_code == 503
-        [item] = await until(lambda: bob.lines("ada"))
-        assert item["messageId"] == "msg_1_x"
+        assert (await team.post("ada", "/v1/messages", envelope(1, receiver=receiver))).status_code == 503
+        await until(lambda: team.hub.host.condition is Condition.SERVING)
+        assert (await team.post("ada", "/v1/messages", envelope(2, receiver=receiver))).status_code == 200
+        path = root / f"ada_to_{receiver}" / "messages.ndjson"
+        await until(lambda: len(lines_of(path)) == 2)
+        assert [item["messageId"] for item in lines_of(path)] == ["msg_1_x", "msg_2_x"]
 
     with_channels(tmp_path, talk, "bob")
 
