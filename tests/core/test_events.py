@@ -21,6 +21,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     bytes: st.binary(max_size=12),
     tuple[str, ...]: st.lists(TEXT, max_size=3).map(tuple),
+    tuple[int, ...]: st.lists(st.integers(0, 2**63 - 1), max_size=3).map(tuple),
     DeliveryClass: st.sampled_from(DeliveryClass),
     RecipientState: st.sampled_from(RecipientState),
     PublishPath: st.sampled_from(PublishPath),

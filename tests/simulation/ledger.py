@@ -7,7 +7,9 @@ knows of orders and endings is written down anew here, in the plainest way, not 
 
 import msgspec
 
+from tests.simulation.coordination import check_coordination
 from tests.simulation.ids import SeededIds
+from tests.simulation.promises import Violation, must
 from tocsin.core import events as ev
 from tocsin.core.admission import levels
 from tocsin.core.events import Event, decode_events, encode_events
@@ -35,18 +37,9 @@ _SLACK = 1e-9
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-class Violation(AssertionError):
-    """A promise was broken."""
-
-
 def fingerprint(state: ProjectState) -> bytes:
     """Encode a whole state, for comparing."""
     return _ENCODER.encode(take(state))
-
-
-def must(condition: bool, promise: str) -> None:
-    if not condition:
-        raise Violation(promise)
 
 
 class Ledger:
@@ -133,6 +126,7 @@ class Ledger:
             must(sum(map(bool, stamps)) <= 1, f"message {message.seq} has more than one terminal stamp")
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
+        check_coordination(live)
 
     def _check_mailboxes(self, live: ProjectState, now: int) -> None:
         waiting: dict[str, list[Message]] = {name: [] for name in live.agents}

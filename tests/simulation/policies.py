@@ -47,6 +47,7 @@ CHOICES: dict[str, list[Any]] = {
     "retention.thread_idle_s": [10, 3600],
     "retention.dead_s": [30, 3600],
     "retention.batch": [1, 3, 64],
+    "inheritance.messages_max": [1, 3, 100],
     "routing.enforce_direction": [True, False],
 }
 

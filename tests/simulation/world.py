@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tests.simulation import errands
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
@@ -102,17 +103,21 @@ class World:
         """Give the live exchange a command, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
         outcome = self.exchange.handle(command, caller, self.now)
-        events = self.last_events = outcome.events
+        return self.keep(type(command).__name__, caller, outcome.events, outcome.reply)
+
+    def keep(self, what: str, caller: Caller, events: list[Event], reply: Reply) -> Reply:
+        """Make durable what was decided, or lose it, and let the ledger follow."""
+        self.last_events = events
         names = ", ".join(type(event).__name__ for event in events) or "nothing"
-        answer = outcome.reply.code if isinstance(outcome.reply, Problem) else type(outcome.reply).__name__
-        line = f"{self.steps:6} {iso(self.now)} {caller.agent}: {type(command).__name__} → {answer} [{names}]"
+        answer = reply.code if isinstance(reply, Problem) else type(reply).__name__
+        line = f"{self.steps:6} {iso(self.now)} {caller.agent}: {what} → {answer} [{names}]"
         self.story.append(line)
         del self.story[:-_HISTORY]
         if self._tell is not None:
             self._tell(line)
         for delivery in self.exchange.deliveries(events):
             parse_envelope(delivery.envelope, self.policy.limits.message_bytes_max)
-        if isinstance(outcome.reply, Problem):
+        if isinstance(reply, Problem):
             done = [event for event in events if not _may_go_with_a_refusal(event)]
             if done:
                 raise self.failure(Violation(f"the command was refused, and yet: {done}"))
@@ -126,7 +131,7 @@ class World:
                 self.ledger.follow(events)
             except Violation as violation:
                 raise self.failure(violation) from violation
-        return outcome.reply
+        return reply
 
     def lose(self) -> Problem:
         """Let the commit of a decided command fail: the state is thrown away, as if it had never been asked."""
@@ -501,4 +506,7 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.rebuild, 0.4),
     (World.rebuild_prefix, 0.3),
     (World.restore, 0.6),
+    (errands.begin, 3),
+    (errands.shift, 1),
+    (errands.end, 1.5),
 )

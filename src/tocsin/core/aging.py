@@ -31,7 +31,7 @@ def fire_aging(turn: Turn, seq: int) -> None:
     aging = turn.policy.aging
     age = turn.now - message.enqueued_at
     boosts = age // aging.threshold_us
-    aged = Priority(message.priority).boost(boosts * aging.boost_levels)
+    aged = max(message.own_level, Priority(message.priority).boost(boosts * aging.boost_levels))
     turn.emit(
         ev.MessageBoosted(
             at=turn.now,
@@ -43,6 +43,7 @@ def fire_aging(turn: Turn, seq: int) -> None:
             threshold_s=aging.threshold_s,
             age_us=age,
             boosts=boosts,
+            own_level=aged,
         )
     )
 
@@ -51,6 +52,7 @@ def apply_boosted(state: ProjectState, event: ev.MessageBoosted) -> None:
     """Put it in its new place."""
     message = state.message(event.message)
     disarm(state, message)
+    message.own_level = event.new_level if event.own_level is None else event.own_level
     message.level = event.new_level
     message.overdue = event.overdue
     message.boosts = event.boosts

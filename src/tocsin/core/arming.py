@@ -22,6 +22,7 @@ def arm(state: ProjectState, message: Message) -> None:
             timers.backoff.schedule(seq, message.ready_at)
         else:
             state.agents[message.recipient].mailbox.add(message)
+        state.outgoing.setdefault(message.sender, {})[seq] = None
         timers.expiry.schedule(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.schedule(seq, _stale_due(state, message))
@@ -45,6 +46,7 @@ def disarm(state: ProjectState, message: Message) -> None:
             timers.backoff.cancel(seq, message.ready_at)
         else:
             state.agents[message.recipient].mailbox.remove(message)
+        del state.outgoing[message.sender][seq]
         timers.expiry.cancel(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.cancel(seq, _stale_due(state, message))
@@ -125,6 +127,7 @@ def arm_session(state: ProjectState, session: Session) -> None:
 
 def rearm_all(state: ProjectState) -> None:
     """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
+    state.outgoing.clear()
     for message in state.messages.values():
         arm(state, message)
     for session in state.sessions.values():

@@ -5,6 +5,7 @@ from tocsin.core.arming import arm, disarm, move
 from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.delivery import land, note_failure, pump
 from tocsin.core.errors import Problem, refusal
+from tocsin.core.inheritance import relevel
 from tocsin.core.message import NEVER, Message, State
 from tocsin.core.notices import report_death
 from tocsin.core.presence import presence
@@ -85,7 +86,8 @@ def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
     message.dead_at = NEVER
     message.enqueued_at = event.at
     message.expires_at = event.expires_at
-    message.level = message.priority
+    message.own_level = message.priority
+    relevel(state, message)
     message.attempts = message.boosts = 0
     message.overdue = False
     arm(state, message)

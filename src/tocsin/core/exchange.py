@@ -16,17 +16,20 @@ import msgspec
 from tocsin.core import (
     admission,
     aging,
+    coordination,
     deadletters,
     delivery,
     drain,
     expiry,
     governance,
+    inheritance,
     queue_manager,
     recall,
     registry,
     retention,
     sending,
     settlement,
+    waiting,
 )
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
@@ -80,6 +83,12 @@ _APPLIERS: dict[type, Apply] = {
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.SessionWindowChanged: registry.apply_window,
+    ev.WaitBegan: waiting.apply_wait_began,
+    ev.WaitShifted: waiting.apply_wait_shifted,
+    ev.WaitEnded: waiting.apply_wait_ended,
+    ev.DeadlockFound: _nothing,
+    ev.PriorityInherited: inheritance.apply_inherited,
+    ev.PriorityRestored: inheritance.apply_restored,
 }
 
 Decide = Callable[[Turn, Any], Reply]
@@ -123,6 +132,7 @@ class Exchange:
         except TocsinError as error:
             reply = error.problem
         if governed:
+            coordination.settle(turn)
             retention.trim(turn)
         return Outcome(reply, turn.events)
 

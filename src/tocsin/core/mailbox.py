@@ -12,6 +12,7 @@ alive and the level is swept. Entries are plain integers, so the garbage collect
 """
 
 import heapq
+from collections.abc import Iterator
 
 from tocsin.core.decay import current_importance
 from tocsin.core.errors import InvariantViolation
@@ -89,6 +90,15 @@ class Mailbox:
     def depths(self) -> tuple[int, ...]:
         """Count what waits, by level."""
         return tuple(level.live for level in self._levels)
+
+    def __iter__(self) -> Iterator[Message]:
+        """Go through what waits, by level, in no particular order within one."""
+        for level in reversed(self._levels):
+            for heap in level.classes.values():
+                for key in heap:
+                    message = self._messages.get(key & _SEQ_MASK)
+                    if message is not None and _stands(message, level.number, key):
+                        yield message
 
     def add(self, message: Message) -> None:
         """Put a queued message in its place."""

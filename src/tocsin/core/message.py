@@ -11,10 +11,24 @@ import msgspec
 
 from tocsin.core.contracts import DeliveryClass
 
-__all__ = ["NEVER", "Failure", "Message", "PublishPath", "RecipientState", "State", "content_digest", "signal_id"]
+__all__ = [
+    "LENT_BY_RECIPIENT",
+    "LENT_BY_SENDER",
+    "NEVER",
+    "Failure",
+    "Message",
+    "PublishPath",
+    "RecipientState",
+    "State",
+    "content_digest",
+    "signal_id",
+]
 
 #: A stamp that has not been set.
 NEVER = 0
+#: Who lends a message the priority that it has inherited: bits of `Message.lent`.
+LENT_BY_SENDER = 1
+LENT_BY_RECIPIENT = 2
 
 
 class State(StrEnum):
@@ -57,7 +71,7 @@ class Message(msgspec.Struct, gc=False):
     type: str
     #: As admitted.
     priority: int
-    #: As it counts now, with boosts.
+    #: As it counts now, with boosts and with what it is lent.
     level: int
     #: As the sender asked.
     requested: int
@@ -107,6 +121,10 @@ class Message(msgspec.Struct, gc=False):
     session: str | None = None
     #: Fingerprint of the content, once the content itself is dropped.
     digest: bytes | None = None
+    #: As it would count if nobody lent it anything.
+    own_level: int = 0
+    #: Who lends it priority: `LENT_BY_SENDER`, `LENT_BY_RECIPIENT`, both or neither.
+    lent: int = 0
 
 
 class Failure(msgspec.Struct, gc=False):

@@ -20,17 +20,13 @@ from tocsin.core.priority import Priority
 from tocsin.core.state import Agent
 from tocsin.core.turn import Turn
 
-__all__ = ["announce", "notify_directors", "report_death"]
+__all__ = ["announce", "directors", "notify_directors", "report_death", "tell"]
 
 _REPORT = "ERROR_REPORT"
 
 
 def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
     """Tell every director; where there is none, every human."""
-    agents = turn.state.agents.values()
-    told = [agent for agent in agents if agent.role == "director"] or [
-        agent for agent in agents if agent.role == "human"
-    ]
     payload = {
         "errorType": "SystemError",
         "errorCode": code,
@@ -38,8 +34,15 @@ def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
         "severity": "medium",
         "context": {"agent": about},
     }
-    for agent in told:
-        _tell(turn, agent, _REPORT, payload, Priority.BLOCKING)
+    for agent in directors(turn):
+        tell(turn, agent, _REPORT, payload, Priority.BLOCKING)
+
+
+def directors(turn: Turn) -> list[Agent]:
+    """Return the directors; where there is none, the humans."""
+    agents = turn.state.agents.values()
+    found = [agent for agent in agents if agent.role == "director"]
+    return found or [agent for agent in agents if agent.role == "human"]
 
 
 def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
@@ -61,7 +64,7 @@ def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
         "recoverable": True,
         "suggestedAction": "look at the dead letter, then redrive it or send anew",
     }
-    _tell(turn, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+    tell(turn, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
 
 
 def announce(turn: Turn, peer: Agent, message_type: str) -> None:
@@ -71,10 +74,10 @@ def announce(turn: Turn, peer: Agent, message_type: str) -> None:
     payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
     attached = [agent for agent in turn.state.agents.values() if agent.sessions and agent is not peer]
     for agent in attached[: turn.policy.limits.broadcast_recipients_max]:
-        _tell(turn, agent, message_type, payload, Priority.INFO)
+        tell(turn, agent, message_type, payload, Priority.INFO)
 
 
-def _tell(
+def tell(
     turn: Turn,
     agent: Agent,
     message_type: str,
@@ -82,6 +85,7 @@ def _tell(
     priority: Priority,
     correlation_id: str | None = None,
 ) -> None:
+    """Send an agent a notice; one whose mailbox is full is left out."""
     if agent.mailbox.depth >= turn.policy.limits.mailbox_depth_max:
         return
     recipient_state, path, session = resolve(agent, turn.policy, turn.now)

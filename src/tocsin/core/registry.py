@@ -27,6 +27,7 @@ from tocsin.core.negotiation import highest_common_version
 from tocsin.core.notices import announce
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.turn import Turn
+from tocsin.core.waiting import end_waits_of
 
 __all__ = [
     "apply_closed",
@@ -104,6 +105,7 @@ def decide_retire(turn: Turn, command: RetireAgent) -> Done:
     if agent is None:
         raise refusal("E_ROUTING_001", f"{command.agent[:64]} is not registered", found=command.agent[:64])
     reason = turn.text(command.reason, "$.reason")
+    end_waits_of(turn, agent.agent, "retired")
     for session in list(agent.sessions.values()):
         _end_session(turn, session, "retired")
     gone = [

@@ -26,6 +26,7 @@ from tocsin.core.decay import rounded_rate
 from tocsin.core.delivery import pump
 from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_of, priority_of
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.inheritance import lend_on_acceptance
 from tocsin.core.message import Message, State, content_digest, signal_id
 from tocsin.core.payloads import Ack, Nack, StateSync, check_payload
 from tocsin.core.policy import microseconds
@@ -379,6 +380,7 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         type=intern(event.message_type),
         priority=event.priority,
         level=event.priority,
+        own_level=event.priority,
         requested=event.requested,
         importance=event.importance,
         decay_rate=event.decay_rate,
@@ -398,6 +400,8 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         resolved_session=event.resolved_session,
     )
     state.messages[seq] = message
+    follow(state, event)
+    if state.inherited:
+        lend_on_acceptance(state, message)
     arm(state, message)
     spend(state, event)
-    follow(state, event)

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from tocsin.core.arming import rearm_all
+from tocsin.core.documents import documents, restore_documents
 from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import Failure, Message
+from tocsin.core.message import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
 from tocsin.core.policy import document_of, policy_from
 from tocsin.core.state import Agent, Broadcast, LatencyWindow, ProjectState, Session, Thread
 
@@ -83,6 +84,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     rate: float
     rate_changed_at: int
     latencies: list[tuple[int, int]]
+    #: What agents coordinate by: kind, id and JSON.
+    documents: list[tuple[str, str, bytes]]
 
 
 def take(state: ProjectState) -> Snapshot:
@@ -103,6 +106,7 @@ def take(state: ProjectState) -> Snapshot:
         rate=state.latency.rate,
         rate_changed_at=state.latency.changed_at,
         latencies=list(state.latency.samples),
+        documents=documents(state),
     )
 
 
@@ -173,6 +177,7 @@ def restore(snapshot: Snapshot) -> ProjectState:
         state.messages[message.seq] = message
         if message.broadcast_id is None:
             state.ids[message.message_id] = message.seq
+        _lend(state, message)
     for broadcast in snapshot.broadcasts:
         state.broadcasts[broadcast.broadcast] = _broadcast(broadcast)
     state.threads = {thread.correlation_id: thread for thread in snapshot.threads}
@@ -186,8 +191,16 @@ def restore(snapshot: Snapshot) -> ProjectState:
         deque(snapshot.latencies),
         sum(latency for _, latency in snapshot.latencies),
     )
+    restore_documents(state, snapshot.documents)
     rearm_all(state)
     return state
+
+
+def _lend(state: ProjectState, message: Message) -> None:
+    if message.lent & LENT_BY_SENDER:
+        state.lent.setdefault(message.sender, {})[message.seq] = None
+    if message.lent & LENT_BY_RECIPIENT:
+        state.lent.setdefault(message.recipient, {})[message.seq] = None
 
 
 def _agent(row: AgentRow, messages: dict[int, Message]) -> Agent:

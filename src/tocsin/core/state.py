@@ -16,6 +16,7 @@ from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import Failure, Message, State, content_digest
 from tocsin.core.policy import Policy
 from tocsin.core.timers import Timers
+from tocsin.core.waitgraph import WaitGraph
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
 
@@ -140,6 +141,14 @@ class ProjectState:
         #: `(at, seq)` of acknowledged messages, oldest first.
         self.acknowledged: deque[tuple[int, int]] = deque()
         self.latency = LatencyWindow(0.0, 0, deque())
+        #: Who waits for whom.
+        self.waits = WaitGraph()
+        #: What each agent is lent by those who wait for it.
+        self.inherited: dict[str, int] = {}
+        #: Messages that an agent's inheritance raises, by the agent.
+        self.lent: dict[str, dict[int, None]] = {}
+        #: Messages that wait, by their sender.
+        self.outgoing: dict[str, dict[int, None]] = {}
 
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force, with fresh timers; the caller schedules what is open into them."""

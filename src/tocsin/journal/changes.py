@@ -13,12 +13,13 @@ sequence number is kept for each.
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
+from tocsin.core.documents import DOCUMENT_EVENTS, document, touched
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.message import Failure, Message
@@ -26,10 +27,15 @@ from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
 from tocsin.journal.tables import Line
 
-__all__ = ["MESSAGE_EVENTS", "Capture", "Memory", "ObservedExchange"]
+__all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "Memory", "ObservedExchange"]
 
 #: Events about one message, named by its number.
 MESSAGE_EVENTS = frozenset(kind for kind in ev.EVENT_TYPES if kind.__struct_fields__[1:2] == ("message",))
+#: Events about several messages at once, and how they name them.
+LEVEL_EVENTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
+    ev.PriorityInherited: attrgetter("raised"),
+    ev.PriorityRestored: attrgetter("lowered"),
+}
 #: `copy.copy` of a struct, without looking for other ways to copy it.
 _copied: Callable[[Any], Any] = methodcaller("__copy__")
 _REMOVALS = frozenset({ev.MessagesForgotten, ev.DeadLetterPurged, ev.SessionClosed, ev.AgentRetired})
@@ -59,6 +65,8 @@ class Capture(msgspec.Struct, frozen=True):
     sessions: list[tuple[SessionRow, int, int]]
     #: With the event that touched it last.
     threads: list[tuple[Thread, int]]
+    #: Documents touched, by kind and id, as they are now; nothing where one is gone.
+    documents: list[tuple[str, str, bytes | None]]
     lines: list[Line]
     oldest_thread: str | None
     life_bytes_max: int
@@ -161,21 +169,26 @@ class ObservedExchange(Exchange):
         """Copy what changed, as it is now, and start anew."""
         state, notes = self.state, self._notes
         first_seq = self._captured_seq + 1
-        touched: dict[int, None] = {}
+        touched_messages: dict[int, None] = {}
         senders: dict[str, None] = {}
         threads: dict[str, int] = {}
         others: list[tuple[int, Event]] = []
+        papers: dict[tuple[str, str], None] = {}
         for seq, event in enumerate(notes.events, first_seq):
             kind = type(event)
             if kind is ev.MessageAccepted:
-                touched[seq] = None
+                touched_messages[seq] = None
                 senders[event.sender] = None  # type: ignore[union-attr]
                 if event.correlation_id is not None:  # type: ignore[union-attr]
                     threads[event.correlation_id] = seq  # type: ignore[union-attr]
             elif kind in MESSAGE_EVENTS:
-                touched[event.message] = None  # type: ignore[union-attr]
+                touched_messages[event.message] = None  # type: ignore[union-attr]
             else:
                 others.append((seq, event))
+                if kind in LEVEL_EVENTS:
+                    touched_messages.update(dict.fromkeys(LEVEL_EVENTS[kind](event)))
+                if kind in DOCUMENT_EVENTS:
+                    papers.update(dict.fromkeys(touched(event)))
         messages, gone, failures = state.messages, notes.gone, state.failures
         capture = Capture(
             events=notes.events,
@@ -186,12 +199,13 @@ class ObservedExchange(Exchange):
             rate=state.latency.rate,
             rate_changed_at=state.latency.changed_at,
             latencies=list(state.latency.samples),
-            messages=[_copied(messages.get(number) or gone[number]) for number in touched],
+            messages=[_copied(messages.get(number) or gone[number]) for number in touched_messages],
             forgotten={number for number in gone if number not in messages},
-            failures={number: _copied(failures[number]) for number in touched if number in failures},
+            failures={number: _copied(failures[number]) for number in touched_messages if number in failures},
             agents=self._captured_agents(others, senders),
             sessions=self._captured_sessions(others),
             threads=[(_copied(state.threads[name]), seq) for name, seq in threads.items() if name in state.threads],
+            documents=[(kind, id_, document(state, kind, id_)) for kind, id_ in papers],
             lines=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
             oldest_thread=next(iter(state.threads), None),
             life_bytes_max=state.policy.storage.life_bytes_max if state.has_policy else 0,

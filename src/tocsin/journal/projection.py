@@ -11,11 +11,12 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.message import NEVER, Message, State, signal_id
 from tocsin.core.snapshot import AgentRow, SessionRow
-from tocsin.journal.changes import MESSAGE_EVENTS, Capture
+from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.records import life_line
 from tocsin.journal.tables import (
     AGENTS,
     BROADCASTS,
+    DOCUMENTS,
     MESSAGES,
     POLICIES,
     SESSIONS,
@@ -57,6 +58,7 @@ def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Ba
         (SESSIONS, [_session(row, seq, closed_at) for row, seq, closed_at in capture.sessions]),
         (BROADCASTS, [_broadcast(seq, event) for seq, event in news.broadcasts]),
         (MESSAGES, _messages(capture, news, breathe)),
+        (DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
         (
             THREADS,
             [
@@ -72,6 +74,7 @@ def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Ba
         lines=capture.lines,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
+        removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
     )
 
 
@@ -107,6 +110,10 @@ def _news_of(capture: Capture, breathe: Callable[[], None]) -> _News:
                 news.offered[number] = seq
             elif isinstance(event, ev.MessageDied):
                 news.died[number] = seq
+        elif type(event) in LEVEL_EVENTS:
+            line = life_line(seq, event)
+            for number in LEVEL_EVENTS[type(event)](event):
+                news.lives.setdefault(number, []).append(line)
         elif isinstance(event, ev.BroadcastAccepted):
             latest[event.broadcast] = seq
             news.broadcasts.append((seq, event))
@@ -229,6 +236,8 @@ def _message(message: Message, news: _News, capture: Capture) -> tuple[Any, ...]
         news.offered.get(number),
         news.died.get(number),
         number not in capture.forgotten,
+        message.own_level,
+        message.lent,
         b"\n".join(news.lives[number]),
     )
 

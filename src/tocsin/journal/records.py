@@ -17,6 +17,8 @@ __all__ = ["life_line", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 _DOCUMENTS = frozenset({"payload", "metadata", "policy"})
+#: Fields that name messages by their numbers.
+_NUMBERS = frozenset({"message", "raised", "lowered"})
 #: What a life says of an acceptance; the rest is in the message's columns.
 _ACCEPTANCE = ("at", "version", "rule", "recipient_state", "publish_path", "tokens", "critical_quota", "blocking_quota")
 
@@ -36,7 +38,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in
 _LIFE: dict[type, tuple[tuple[str, ...], Getter]] = {
     kind: (names, _getter(names))
     for kind, fields in _FIELDS.items()
-    if (names := _ACCEPTANCE if kind is ev.MessageAccepted else tuple(name for name in fields if name != "message"))
+    if (names := _ACCEPTANCE if kind is ev.MessageAccepted else tuple(name for name in fields if name not in _NUMBERS))
 }
 
 

@@ -18,7 +18,7 @@ from tocsin.journal.base import Journal
 from tocsin.journal.changes import Memory, ObservedExchange
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import tail
-from tocsin.journal.tables import AGENTS, BROADCASTS, MESSAGES, POLICIES, SESSIONS, THREADS, Tables
+from tocsin.journal.tables import AGENTS, BROADCASTS, DOCUMENTS, MESSAGES, POLICIES, SESSIONS, THREADS, Tables
 
 __all__ = ["reopen", "snapshot_of"]
 
@@ -82,6 +82,7 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
         latencies=standing.latencies,
+        documents=[(kind, id_, bytes(data)) for kind, id_, data in tables.rows(DOCUMENTS)],
     )
     return snapshot, memory
 
@@ -108,7 +109,7 @@ def _messages(
         correlation_id, broadcast_id, broadcast_seq, recipient_state, publish_path, resolved_session, pushed, attempts,
         offers, boosts, overdue, backing_off, ready_at, offered_at, delivered_at, acked_at, processed_at, expired_at,
         recalled_at, dead_at, _, session, digest, failed, first_failed_at, last_failed_at, failure_reason, failure_code,
-        offered_seq, dead_seq, _, _,
+        offered_seq, dead_seq, _, own_level, lent, _,
     ) in tables.rows(MESSAGES, where="remembered IS TRUE", order="seq"):  # fmt: skip
         if digest is not None:
             payload = metadata = b""
@@ -156,6 +157,8 @@ def _messages(
                 dead_at or NEVER,
                 same(session, session),
                 digest,
+                level if own_level is None else own_level,
+                lent or 0,
             )
         )
         if session is not None:

@@ -16,6 +16,7 @@ from tocsin.journal.history import DeadLetter, Page, Signal
 __all__ = [
     "AGENTS",
     "BROADCASTS",
+    "DOCUMENTS",
     "MESSAGES",
     "POLICIES",
     "SEGMENTS",
@@ -118,6 +119,7 @@ MESSAGES = Table(
         *_columns(Kind.TEXT, "failure_reason failure_code"),
         *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
         *_columns(Kind.BOOL, "remembered"),
+        *_columns(Kind.INT, "own_level lent"),
         *_columns(Kind.BODY, "life", Update.APPEND),
     ),
 )
@@ -187,6 +189,15 @@ POLICIES = Table(
     ),
 )
 
+DOCUMENTS = Table(
+    "documents",
+    "kind, id",
+    (
+        *_columns(Kind.TEXT, "kind id", Update.KEEP),
+        *_columns(Kind.BODY, "document"),
+    ),
+)
+
 SEGMENTS = Table(
     "segments",
     "first_seq",
@@ -243,6 +254,8 @@ class Batch(msgspec.Struct, frozen=True):
     oldest_thread: str | None
     #: Bytes that the life of one message may take.
     life_bytes_max: int
+    #: Documents that the state no longer holds, by kind and id.
+    removed: list[tuple[str, str]] = []
 
 
 class Segment(msgspec.Struct, frozen=True):

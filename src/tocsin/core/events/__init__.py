@@ -46,6 +46,14 @@ from tocsin.core.events.project import (
     MessagesForgotten,
     PolicyAdopted,
 )
+from tocsin.core.events.waits import (
+    DeadlockFound,
+    PriorityInherited,
+    PriorityRestored,
+    WaitBegan,
+    WaitEnded,
+    WaitShifted,
+)
 
 __all__ = [
     "EVENT_TYPES",
@@ -54,6 +62,7 @@ __all__ = [
     "BroadcastAccepted",
     "DeadLetterPurged",
     "DeadLetterRedriven",
+    "DeadlockFound",
     "DecayRateChanged",
     "Event",
     "GamingCleared",
@@ -72,6 +81,8 @@ __all__ = [
     "MessageRequeued",
     "MessagesForgotten",
     "PolicyAdopted",
+    "PriorityInherited",
+    "PriorityRestored",
     "RecallRefused",
     "SendRefused",
     "SessionClosed",
@@ -79,6 +90,9 @@ __all__ = [
     "SessionOpened",
     "SessionWentStale",
     "SessionWindowChanged",
+    "WaitBegan",
+    "WaitEnded",
+    "WaitShifted",
     "decode_events",
     "encode_events",
 ]
@@ -113,6 +127,12 @@ Event: TypeAlias = (
     | GamingCleared
     | DecayRateChanged
     | SessionWindowChanged
+    | WaitBegan
+    | WaitShifted
+    | WaitEnded
+    | DeadlockFound
+    | PriorityInherited
+    | PriorityRestored
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

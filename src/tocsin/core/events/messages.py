@@ -266,6 +266,8 @@ class MessageBoosted(EventBase, frozen=True):
     age_us: int
     #: How often its age has crossed the threshold in all.
     boosts: int
+    #: Level after, without what it is lent; null where that is the same.
+    own_level: int | None = None
 
 
 class MessageDied(EventBase, frozen=True):

@@ -5,6 +5,7 @@ __all__ = [
     "BY_RECIPIENT",
     "BY_THREAD",
     "DEAD",
+    "DROP_DOCUMENT",
     "DROP_THREADS",
     "INDEX",
     "LATEST",
@@ -70,6 +71,7 @@ OWNED = "SELECT 1 FROM tocsin.projects WHERE project = %s AND epoch = %s FOR SHA
 STAND = """
 INSERT INTO tocsin.standing (project, seq, document, indexed_seq) VALUES (%s, %s, %s, 0)
 ON CONFLICT (project) DO UPDATE SET seq = EXCLUDED.seq, document = EXCLUDED.document"""
+DROP_DOCUMENT = "DELETE FROM tocsin.documents WHERE project = %s AND kind = %s AND id = %s"
 DROP_THREADS = """
 DELETE FROM tocsin.threads WHERE project = %s AND touched_seq
 < (SELECT touched_seq FROM tocsin.threads WHERE project = %s AND correlation_id = %s)"""

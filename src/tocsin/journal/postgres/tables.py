@@ -58,6 +58,8 @@ class PostgresTables:
                     self._project,
                     batch.forgotten,
                 )
+            for kind, id_ in batch.removed:
+                self._run(history.DROP_DOCUMENT, self._project, kind, id_)
             for line in batch.lines:
                 self._write_line(line)
             self._drop_threads(batch.oldest_thread)

@@ -51,6 +51,7 @@ class SqliteTables:
             for table, rows in batch.rows:
                 run(_upsert(table, batch.life_bytes_max), rows)
             run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
+            run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
             for line in batch.lines:
                 self._write_line(line)
             self._drop_threads(batch.oldest_thread)

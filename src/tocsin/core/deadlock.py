@@ -1,0 +1,97 @@
+"""Circles of waiting are found when they close, and broken in the same decision.
+
+The victim is the agent of the lowest priority, then the one whose wait is youngest. In a circle everyone inherits from
+everyone, so what counts is what an agent waits at itself, and what it inherits from outside the circle. The victim's
+wait is refused, and what it holds that the circle waits for is released, so that the one before it can go on. The
+victim is told why; the directors are told the whole circle.
+"""
+
+from collections.abc import Callable
+
+from tocsin.core import events as ev
+from tocsin.core.notices import directors, tell
+from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.turn import Turn
+from tocsin.core.waitgraph import Wait, WaitGraph
+from tocsin.core.waiting import BREAKERS
+
+__all__ = ["break_deadlock"]
+
+#: Takes from the first agent whatever it holds that the wait of another is for.
+Release = Callable[[Turn, str, Wait, str], None]
+
+
+def break_deadlock(turn: Turn, release: Release) -> bool:
+    """Break one deadlock, if an agent that began to wait for someone closed one; say whether there was one."""
+    graph = turn.state.waits
+    while graph.suspects:
+        agent = next(iter(graph.suspects))
+        cycle = graph.deadlock_of(agent)
+        if cycle:
+            _break(turn, cycle, release)
+            return True
+        del graph.suspects[agent]
+    return False
+
+
+def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
+    graph = turn.state.waits
+    levels = [_own_level(graph, wait, {member.waiter for member in cycle}) for wait in cycle]
+    place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
+    victim = cycle[place]
+    names = [wait.waiter for wait in cycle]
+    circle = " → ".join([*names[place:], *names[:place], victim.waiter])
+    detail = f"deadlock: {circle}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
+    turn.emit(
+        ev.DeadlockFound(
+            turn.now,
+            tuple(names),
+            tuple(wait.label for wait in cycle),
+            tuple(levels),
+            victim.waiter,
+            victim.label,
+        )
+    )
+    _tell(turn, cycle, levels, victim, detail)
+    BREAKERS[victim.kind](turn, victim, detail)
+    for wait in cycle:
+        if victim.waiter in wait.on and wait.key in graph.waits:
+            release(turn, victim.waiter, wait, detail)
+
+
+def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
+    """Return the priority of one in a circle: its own, and what comes to it from outside the circle."""
+    level = max(mine.level for mine in graph.by_waiter[wait.waiter].values())
+    line = [wait.waiter]
+    seen = {*members}
+    for agent in line:
+        for lender in graph.upon.get(agent, {}).values():
+            if lender.waiter not in members:
+                level = max(level, lender.level)
+                if lender.waiter not in seen:
+                    seen.add(lender.waiter)
+                    line.append(lender.waiter)
+    return level
+
+
+def _tell(turn: Turn, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
+    payload = {
+        "errorType": "DependencyError",
+        "errorCode": "E_LEASE_004",
+        "errorMessage": detail,
+        "severity": "high",
+        "context": {
+            "victim": victim.waiter,
+            "refused": victim.label,
+            "cycle": [
+                {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": liminal_name(level)}
+                for wait, level in zip(cycle, levels, strict=True)
+            ],
+        },
+        "recoverable": True,
+        "suggestedAction": "release what you hold, then ask again",
+    }
+    told = [agent for agent in directors(turn) if agent.agent != victim.waiter]
+    mine = turn.state.agents.get(victim.waiter)
+    for agent in [mine, *told] if mine is not None else told:
+        tell(turn, agent, "ERROR_REPORT", payload, Priority.BLOCKING)

@@ -1,0 +1,138 @@
+"""The state of coordination as documents: for each kind, which events touch it, how it is written and read back.
+
+A document is one JSON object under a kind and an id. Everything that agents coordinate by is kept so, because a new
+kind is then one entry in `KINDS`, and the snapshot, the tables and the recovery follow by themselves. An entry says
+which events touch which ids; a document that is gone after an event is removed. Documents are restored kind by kind
+in the order of `KINDS`, and by id within one; where another order matters, the document holds a number to sort by.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.events import Event
+from tocsin.core.state import ProjectState
+from tocsin.core.waitgraph import Wait, wait_key
+
+__all__ = ["DOCUMENT_EVENTS", "KINDS", "Kind", "document", "documents", "restore_documents", "touched"]
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of document."""
+
+    name: str
+    #: Which documents an event touches, by the event's type.
+    touched: dict[type, Callable[[Any], Iterable[str]]]
+    #: All ids.
+    ids: Callable[[ProjectState], Iterable[str]]
+    #: A document, of `row` or as plain data; nothing once it is gone.
+    read: Callable[[ProjectState, str], Any]
+    #: What a document is decoded as.
+    row: Any
+    #: Enters a decoded document into a state that is being restored.
+    restore: Callable[[ProjectState, Any], None]
+
+
+class InheritanceRow(msgspec.Struct, frozen=True):
+    """What an agent is lent."""
+
+    agent: str
+    level: int
+
+
+class WaitRow(msgspec.Struct, frozen=True):
+    """A wait, with whom it is for."""
+
+    waiter: str
+    kind: str
+    ref: str
+    since: int
+    level: int
+    seq: int
+    any_of: bool
+    on: list[str]
+
+
+def _wait_of(event: Any) -> tuple[str]:
+    return (wait_key(event.wait_kind, event.ref, event.waiter),)
+
+
+def _read_wait(state: ProjectState, key: str) -> WaitRow | None:
+    wait = state.waits.waits.get(key)
+    if wait is None:
+        return None
+    on = sorted(wait.on)
+    return WaitRow(wait.waiter, wait.kind, wait.ref, wait.since, wait.level, wait.seq, wait.any_of, on)
+
+
+def _restore_wait(state: ProjectState, row: WaitRow) -> None:
+    on = dict.fromkeys(row.on, 1)
+    state.waits.add(Wait(row.waiter, row.kind, row.ref, row.since, row.level, row.seq, row.any_of, on))
+
+
+def _read_inheritance(state: ProjectState, agent: str) -> InheritanceRow | None:
+    level = state.inherited.get(agent)
+    return None if level is None else InheritanceRow(agent, level)
+
+
+def _restore_inheritance(state: ProjectState, row: InheritanceRow) -> None:
+    state.inherited[row.agent] = row.level
+
+
+#: Every kind, in the order in which they are restored.
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "inheritance",
+        dict.fromkeys((ev.PriorityInherited, ev.PriorityRestored), lambda event: (event.agent,)),
+        lambda state: state.inherited,
+        _read_inheritance,
+        InheritanceRow,
+        _restore_inheritance,
+    ),
+    Kind(
+        "wait",
+        dict.fromkeys((ev.WaitBegan, ev.WaitShifted, ev.WaitEnded), _wait_of),
+        lambda state: (key for key, wait in state.waits.waits.items() if wait.kind != "lease"),
+        _read_wait,
+        WaitRow,
+        _restore_wait,
+    ),
+)
+
+#: Events that touch a document.
+DOCUMENT_EVENTS = frozenset(event for kind in KINDS for event in kind.touched)
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_JSON = msgspec.json.Encoder()
+
+
+def touched(event: Event) -> list[tuple[str, str]]:
+    """Return the documents that an event touches, by kind and id."""
+    return [
+        (kind.name, id_) for kind in KINDS if (ids := kind.touched.get(type(event))) is not None for id_ in ids(event)
+    ]
+
+
+def document(state: ProjectState, kind: str, id_: str) -> bytes | None:
+    """Write a document down, or nothing where it is gone."""
+    row = _BY_NAME[kind].read(state, id_)
+    return None if row is None else _JSON.encode(row)
+
+
+def documents(state: ProjectState) -> list[tuple[str, str, bytes]]:
+    """Write all documents down, by kind and id."""
+    found: list[tuple[str, str, bytes]] = []
+    for kind in KINDS:
+        found += [(kind.name, id_, _JSON.encode(kind.read(state, id_))) for id_ in sorted(kind.ids(state))]
+    return found
+
+
+def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes]]) -> None:
+    """Enter documents into a state that has its policy, agents and messages."""
+    by_kind: dict[str, list[tuple[str, bytes]]] = {kind.name: [] for kind in KINDS}
+    for name, id_, data in found:
+        by_kind[name].append((id_, data))
+    for kind in KINDS:
+        for _, data in sorted(by_kind[kind.name]):
+            kind.restore(state, msgspec.json.decode(data, type=kind.row))

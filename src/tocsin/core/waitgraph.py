@@ -1,0 +1,213 @@
+"""Who waits for whom: one graph over every kind of waiting.
+
+Theory of operation. An agent has any number of waits, and none of them is over until it ends: an agent with waits moves
+on when *all* of them have ended. A wait is for agents. Usually it needs all of them (a lease held by several sharers);
+an `any_of` wait needs one (an approval that any director can give), and is stuck only when all of them are.
+
+An agent that does not wait will move on by itself. One that waits will move on if each of its waits can end, a wait for
+all when everyone in it moves on, a wait for any when someone does. A deadlock is the agents that this never reaches; as
+long as every wait is for all, that is the same as a circle. Nothing is ever reported that time could still resolve.
+
+A lease's line adds places: whoever stands in line waits also for those before it (`behind`), who hold nothing yet.
+Such a place can close a circle, but it lends no priority: whoever stands before has at least as much.
+
+The graph is data and searching; `tocsin.core.waiting` says how waits begin and end.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+__all__ = ["Wait", "WaitGraph", "wait_key"]
+
+
+def wait_key(kind: str, ref: str, waiter: str) -> str:
+    """Name a wait."""
+    return f"{kind}:{ref}:{waiter}"
+
+
+class Wait(msgspec.Struct):
+    """One agent's waiting for one thing."""
+
+    waiter: str
+    #: `lease`, `request`, `discussion` or `approval`.
+    kind: str
+    #: What it waits for, by the id that its kind gives it.
+    ref: str
+    since: int
+    #: The priority that it waits at, and lends.
+    level: int
+    #: Number of the event that began it: its age.
+    seq: int
+    #: Whether any one of `on` can end it.
+    any_of: bool
+    #: Whom it waits for, and through how many things each.
+    on: dict[str, int]
+    #: Who stands before it in line.
+    behind: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """Return its name in the graph."""
+        return wait_key(self.kind, self.ref, self.waiter)
+
+    @property
+    def label(self) -> str:
+        """Return what it waits for, as events say it."""
+        return f"{self.kind}:{self.ref}"
+
+
+class WaitGraph:
+    """All waits of a project, from both ends."""
+
+    def __init__(self) -> None:
+        self.waits: dict[str, Wait] = {}
+        #: Waits of each waiter.
+        self.by_waiter: dict[str, dict[str, Wait]] = {}
+        #: Waits for each agent, through something that it has or owes: those that lend to it.
+        self.upon: dict[str, dict[str, Wait]] = {}
+        #: Agents that wait for someone new: a circle may have closed through them.
+        self.suspects: dict[str, None] = {}
+        #: Agents that someone began or ceased to wait for.
+        self.lent: dict[str, None] = {}
+        #: How many waits any one of several can end.
+        self.alternatives = 0
+
+    def add(self, wait: Wait) -> None:
+        """Let a wait begin."""
+        self.waits[wait.key] = wait
+        self.by_waiter.setdefault(wait.waiter, {})[wait.key] = wait
+        self.alternatives += wait.any_of
+        for agent in wait.on:
+            self._enter(wait, agent)
+        self.suspects[wait.waiter] = None
+
+    def drop(self, wait: Wait) -> None:
+        """Let a wait end."""
+        del self.waits[wait.key]
+        mine = self.by_waiter[wait.waiter]
+        del mine[wait.key]
+        if not mine:
+            del self.by_waiter[wait.waiter]
+        self.alternatives -= wait.any_of
+        for agent in wait.on:
+            self._leave(wait, agent)
+
+    def shift(self, wait: Wait, on: Iterable[str]) -> None:
+        """Let a wait be for these agents from now on."""
+        wanted = dict.fromkeys(on, 1)
+        for agent in [agent for agent in wait.on if agent not in wanted]:
+            self._leave(wait, agent)
+        for agent in wanted:
+            if agent not in wait.on:
+                self._enter(wait, agent)
+        wait.on = wanted
+        self.suspects[wait.waiter] = None
+
+    def block(self, wait: Wait, agent: str, count: int) -> None:
+        """Let an agent stand in a wait's way through some things more."""
+        if agent in wait.on:
+            wait.on[agent] += count
+        else:
+            wait.on[agent] = count
+            self._enter(wait, agent)
+            self.suspects[wait.waiter] = None
+
+    def unblock(self, wait: Wait, agent: str, count: int) -> None:
+        """Let an agent stand in a wait's way through some things less."""
+        wait.on[agent] -= count
+        if not wait.on[agent]:
+            del wait.on[agent]
+            self._leave(wait, agent)
+
+    def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
+        """Say who stands before a wait in line."""
+        if agents - wait.behind:
+            self.suspects[wait.waiter] = None
+        wait.behind = agents
+
+    def _enter(self, wait: Wait, agent: str) -> None:
+        self.upon.setdefault(agent, {})[wait.key] = wait
+        self.lent[agent] = None
+
+    def _leave(self, wait: Wait, agent: str) -> None:
+        waits = self.upon[agent]
+        del waits[wait.key]
+        if not waits:
+            del self.upon[agent]
+        self.lent[agent] = None
+
+    def targets(self, agent: str) -> Iterator[tuple[Wait, str]]:
+        """Go through whom an agent waits for, with the wait."""
+        for wait in self.by_waiter.get(agent, {}).values():
+            for other in wait.on:
+                yield wait, other
+            for other in wait.behind:
+                if other not in wait.on:
+                    yield wait, other
+
+    def deadlock_of(self, agent: str) -> list[Wait]:
+        """Find the deadlock that an agent's waiting closes: one wait of each who is in it, or none.
+
+        There was none before the agent waited as it does now, so one that is there now goes through it.
+        """
+        path = self._way_back(agent)
+        if not path or not self.alternatives:
+            return path
+        stuck = self._stuck(agent)
+        return stuck if agent in {wait.waiter for wait in stuck} else []
+
+    def _way_back(self, start: str) -> list[Wait]:
+        """Follow waits from an agent back to itself; return the waits on the way."""
+        by_waiter = self.by_waiter
+        came: dict[str, Wait] = {}
+        stack = [start]
+        while stack:
+            agent = stack.pop()
+            for wait in by_waiter.get(agent, {}).values():
+                for others in (wait.on, wait.behind):
+                    for other in others:
+                        if other == start:
+                            return self._path(start, wait, came)
+                        if other not in came:
+                            came[other] = wait
+                            if other in by_waiter:
+                                stack.append(other)
+        return []
+
+    @staticmethod
+    def _path(start: str, last: Wait, came: dict[str, Wait]) -> list[Wait]:
+        path = [last]
+        while path[-1].waiter != start:
+            path.append(came[path[-1].waiter])
+        path.reverse()
+        return path
+
+    def _stuck(self, start: str) -> list[Wait]:
+        """Return a stuck wait of each agent, among those that `start` can reach, that will never move on."""
+        reached = [start]
+        dependents: dict[str, list[str]] = {start: []}
+        for agent in reached:
+            for _, other in self.targets(agent):
+                if other not in dependents:
+                    dependents[other] = []
+                    reached.append(other)
+                dependents[other].append(agent)
+        news = [agent for agent in reached if agent not in self.by_waiter]
+        moving = set(news)
+        for moved in news:
+            for agent in dependents[moved]:
+                if agent not in moving and all(_can_end(w, moving) for w in self.by_waiter[agent].values()):
+                    moving.add(agent)
+                    news.append(agent)
+        return [
+            next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moving))
+            for agent in reached
+            if agent not in moving
+        ]
+
+
+def _can_end(wait: Wait, moving: set[str]) -> bool:
+    if wait.any_of:
+        return not wait.on or any(agent in moving for agent in wait.on)
+    return all(agent in moving for agent in wait.on) and all(agent in moving for agent in wait.behind)

@@ -1,0 +1,77 @@
+"""Waiting of a kind that only the simulator has: agents wait for each other in every way that the graph knows."""
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.ids import SeededIds
+from tocsin.core import waiting
+from tocsin.core.commands import SYSTEM, Done
+from tocsin.core.coordination import settle
+from tocsin.core.retention import trim
+from tocsin.core.turn import Turn
+from tocsin.core.waitgraph import Wait
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["begin", "end", "shift"]
+
+_KIND = "simulated"
+
+
+def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+    waiting.end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+
+
+waiting.BREAKERS[_KIND] = _refuse
+
+
+def begin(world: "World") -> None:
+    """Let somebody wait for others: for all of them, or for any."""
+    rng, agents = world.rng, list(world.exchange.state.agents)
+    if len(agents) < 2 or len(world.exchange.state.waits.waits) > 12:
+        return
+    waiter = rng.choice(agents)
+    on = rng.sample(agents, rng.randint(1, min(3, len(agents))))
+    if on == [waiter]:
+        return
+    turn = _turn(world)
+    level, any_of = rng.randint(0, 4), rng.random() < 0.25
+    waiting.begin_wait(turn, waiter, _KIND, f"{world.steps}", on=on, level=level, any_of=any_of)
+    _decided(world, turn, "begin_wait")
+
+
+def shift(world: "World") -> None:
+    """Let a wait be for others."""
+    wait = _drawn(world)
+    others = [agent for agent in world.exchange.state.agents if wait is not None and agent != wait.waiter]
+    if wait is not None and others:
+        turn = _turn(world)
+        on = world.rng.sample(others, world.rng.randint(1, min(2, len(others))))
+        waiting.shift_wait(turn, _KIND, wait.ref, wait.waiter, on)
+        _decided(world, turn, "shift_wait")
+
+
+def end(world: "World") -> None:
+    """Let a wait end."""
+    wait = _drawn(world)
+    if wait is not None:
+        turn = _turn(world)
+        waiting.end_wait(turn, _KIND, wait.ref, wait.waiter)
+        _decided(world, turn, "end_wait")
+
+
+def _drawn(world: "World") -> Wait | None:
+    waits = [wait for wait in world.exchange.state.waits.waits.values() if wait.kind == _KIND]
+    return world.rng.choice(sorted(waits, key=lambda wait: wait.seq)) if waits else None
+
+
+def _turn(world: "World") -> Turn:
+    exchange = world.exchange
+    world.latest = max(world.latest, world.now)
+    return Turn(exchange.state, exchange.apply, SYSTEM, world.now, SeededIds(world.rng.randrange(2**32)))
+
+
+def _decided(world: "World", turn: Turn, what: str) -> None:
+    settle(turn)
+    trim(turn)
+    world.keep(what, SYSTEM, turn.events, Done())
