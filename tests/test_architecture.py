@@ -27,6 +27,7 @@ ARROWS: dict[str, set[str]] = {
 CLIENT_MAY_KNOW = {"envelope", "errors", "commands", "priority", "contracts", "message", "diagnosis"}
 #: What the core may import: nothing that reads a clock, draws a number, touches a file or a socket, or waits.
 PURE = {
+    "bisect",
     "collections",
     "collections.abc",
     "datetime",
