@@ -73,11 +73,11 @@ def test_two_paths_conflict_when_a_path_matches_both(one: str, other: str) -> No
 def test_the_index_finds_exactly_what_conflicts(texts: list[str], query: str, struck: set[int]) -> None:
     index = GlobIndex()
     for number, text in enumerate(texts):
-        index.add(parse_pattern(text), str(number))
+        index.add(parse_pattern(text), ("lease", number))
     for number in struck & set(range(len(texts))):
-        index.discard(parse_pattern(texts[number]), str(number))
+        index.discard(parse_pattern(texts[number]), ("lease", number))
     wanted = {
-        str(number)
+        ("lease", number)
         for number, text in enumerate(texts)
         if number not in struck and intersects(parse_pattern(text), parse_pattern(query))
     }
@@ -88,9 +88,9 @@ def test_the_index_finds_exactly_what_conflicts(texts: list[str], query: str, st
 def test_an_emptied_index_is_as_new(texts: list[str]) -> None:
     index = GlobIndex()
     for number, text in enumerate(texts):
-        index.add(parse_pattern(text), str(number))
+        index.add(parse_pattern(text), ("lease", number))
     for number, text in enumerate(texts):
-        index.discard(parse_pattern(text), str(number))
+        index.discard(parse_pattern(text), ("lease", number))
     assert index._root.is_empty
     assert not index._root.names
     assert not index._root.starts

@@ -1,17 +1,82 @@
 """What must hold of waiting after every step, worked out anew from the waits and the leases alone."""
 
+from itertools import combinations, product
+
 from tests.simulation.promises import must
+from tocsin.core.globs import intersects, parse_pattern
+from tocsin.core.leasebook import Claim, LeaseRequest
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState
 
-__all__ = ["check_coordination"]
+__all__ = ["check_coordination", "check_times"]
 
 
 def check_coordination(live: ProjectState) -> None:
     """Check that nobody waits in vain, and that everybody has inherited exactly what the waits amount to."""
+    # A rebuilt exchange works out the places when it decides next.
+    live.leases.settle_places(live.policy.leases.overtakes_max)
+    _check_holders(live)
+    _check_line(live)
     _check_no_deadlock(live)
     _check_inheritance(live)
     _check_messages(live)
+
+
+def _clash(one: Claim, other: Claim) -> bool:
+    both = one.shared and other.shared
+    return not both and intersects(parse_pattern(one.resource), parse_pattern(other.resource))
+
+
+def _check_holders(live: ProjectState) -> None:
+    for one, other in combinations(live.leases.leases.values(), 2):
+        if one.holder != other.holder:
+            clash = any(_clash(a, b) for a, b in product(one.claims, other.claims))
+            must(not clash, f"{one.holder} and {other.holder} both hold {one.claims} and {other.claims}")
+
+
+def _check_line(live: ProjectState) -> None:
+    """Check who waits for whom in the lines, and that nobody waits for nothing."""
+    book, most = live.leases, live.policy.leases.overtakes_max
+    line = list(book.line.values())
+
+    def order(request: LeaseRequest) -> tuple[int, int]:
+        return (-max(request.level, live.inherited.get(request.agent, 0)), request.seq)
+
+    def taken(request: LeaseRequest, claim: Claim) -> bool:
+        others = (lease for lease in book.leases.values() if lease.holder != request.agent)
+        return any(_clash(claim, held) for lease in others for held in lease.claims)
+
+    waits = {wait.ref: wait for wait in live.waits.waits.values() if wait.kind == "lease"}
+    must(waits.keys() == book.line.keys(), "the waits for leases are not the requests in line")
+    for request in line:
+        holders = {
+            lease.holder
+            for lease in book.leases.values()
+            if lease.holder != request.agent and any(_clash(a, b) for a, b in product(request.claims, lease.claims))
+        }
+        ahead = {
+            other.agent
+            for other in line
+            if other.agent != request.agent
+            and order(other) < order(request)
+            and any(
+                _clash(a, b) and (other.overtaken >= most or taken(other, b))
+                for a, b in product(request.claims, other.claims)
+            )
+        }
+        wait = waits[request.lease]
+        must(set(wait.on) == holders, f"{request.lease} waits for {set(wait.on)}, and {holders} hold what it wants")
+        must(wait.behind == ahead, f"{request.lease} stands behind {set(wait.behind)}, it should be {ahead}")
+        must(bool(holders or ahead), f"{request.lease} waits for nobody and is not granted")
+
+
+def check_times(live: ProjectState, now: int) -> None:
+    """Check, after a tick that left nothing due, that nothing is held or waits beyond its time."""
+    late = now - live.policy.timers.granularity_us
+    for lease in live.leases.leases.values():
+        must(lease.expires_at > late, f"{lease.lease} is held beyond its time")
+    for request in live.leases.line.values():
+        must(request.wait_until > late, f"{request.lease} waits beyond its time")
 
 
 def _check_no_deadlock(live: ProjectState) -> None:

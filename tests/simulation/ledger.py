@@ -53,6 +53,8 @@ class Ledger:
         #: Messages that were ever offered.
         self.seen: set[int] = set()
         self.counts: dict[str, int] = {}
+        #: Requests for leases that nobody has answered yet, and who made them.
+        self.in_line: dict[str, str] = {}
 
     def follow(self, events: list[Event]) -> None:
         """Check each event against the state before it, then apply it."""
@@ -109,6 +111,10 @@ class Ledger:
             self.seen.add(event.message)
         elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven):
             self.fate[event.message] = "queued"
+        elif isinstance(event, ev.LeaseQueued):
+            self.in_line[event.lease] = event.agent
+        elif isinstance(event, ev.LeaseGranted | ev.LeaseWaitEnded):
+            self.in_line.pop(event.lease, None)
         elif type(event) in _ENDINGS:
             self.fate[event.message] = _ENDINGS[type(event)]  # type: ignore[union-attr]
 
@@ -127,6 +133,7 @@ class Ledger:
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
         check_coordination(live)
+        must(self.in_line.keys() == live.leases.line.keys(), "a request left the line and nobody was told")
 
     def _check_mailboxes(self, live: ProjectState, now: int) -> None:
         waiting: dict[str, list[Message]] = {name: [] for name in live.agents}
@@ -174,6 +181,7 @@ class Ledger:
         for seq, fate in self.fate.items():
             open_still = fate in ("queued", "offered") or (fate == "delivered" and self.ack_required[seq])
             must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")
+        must(not self.in_line, f"somebody waits in line for ever: {self.in_line}")
 
 
 def _order(message: Message, now: int, state: ProjectState) -> tuple[float, ...]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.simulation import errands
+from tests.simulation import errands, leasing
+from tests.simulation.coordination import check_times
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
@@ -117,10 +118,12 @@ class World:
             self._tell(line)
         for delivery in self.exchange.deliveries(events):
             parse_envelope(delivery.envelope, self.policy.limits.message_bytes_max)
-        if isinstance(reply, Problem):
+        if isinstance(reply, Problem) and reply.code != "E_LEASE_004":
             done = [event for event in events if not _may_go_with_a_refusal(event)]
             if done:
                 raise self.failure(Violation(f"the command was refused, and yet: {done}"))
+        if self.exchange.state.leases.unsettled or self.exchange.state.leases.ready:
+            raise self.failure(Violation("a decision left the lines unsettled"))
         if self.losing:
             return self.lose()
         if events:
@@ -362,6 +365,7 @@ class World:
             raise self.failure(Violation("something is due for ever"))
         try:
             self.ledger.check_bound(self.exchange.state, self.now)
+            check_times(self.exchange.state, self.now)
         except Violation as violation:
             raise self.failure(violation) from violation
 
@@ -384,7 +388,8 @@ class World:
     def fail_commit(self) -> None:
         """Do something whose commit fails."""
         self.losing = True
-        self.rng.choice((World.send, World.drain, World.settle, World.recall, World.tick, World.attach))(self)
+        actions = (World.send, World.drain, World.settle, World.recall, World.tick, World.attach, leasing.acquire)
+        self.rng.choice(actions)(self)
         self.losing = False
 
     def project(self) -> None:
@@ -449,7 +454,7 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     """Tell whether an event is about a refusal, or only noticed on the way to one."""
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent
-    kinds = (ev.SendRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
+    kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
     return isinstance(event, (*kinds, ev.MessagesForgotten))
 
 
@@ -506,6 +511,10 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.rebuild, 0.4),
     (World.rebuild_prefix, 0.3),
     (World.restore, 0.6),
+    (leasing.acquire, 12),
+    (leasing.renew, 3),
+    (leasing.release, 5),
+    (leasing.force, 0.5),
     (errands.begin, 3),
     (errands.shift, 1),
     (errands.end, 1.5),

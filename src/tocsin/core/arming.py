@@ -6,12 +6,26 @@ from the messages, and a restored state arms itself the same way.
 
 from tocsin.core.decay import stale_at
 from tocsin.core.errors import InvariantViolation
+from tocsin.core.leasebook import Lease, LeaseRequest
 from tocsin.core.lifecycle import advance
 from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState, Session
 
-__all__ = ["ack_due", "arm", "arm_session", "boost_due", "disarm", "move", "rearm_all", "receipt_due", "session_due"]
+__all__ = [
+    "ack_due",
+    "arm",
+    "arm_lease",
+    "arm_request",
+    "arm_session",
+    "boost_due",
+    "disarm",
+    "lease_due",
+    "move",
+    "rearm_all",
+    "receipt_due",
+    "session_due",
+]
 
 
 def arm(state: ProjectState, message: Message) -> None:
@@ -125,6 +139,21 @@ def arm_session(state: ProjectState, session: Session) -> None:
     state.timers.sessions.schedule(session.session, session_due(state, session))
 
 
+def lease_due(state: ProjectState, lease: Lease) -> int:
+    """Return when the holder of a lease is warned, or when it lapses once that was done."""
+    return lease.expires_at - (0 if lease.warned else state.policy.leases.warning_us(lease.ttl_s))
+
+
+def arm_lease(state: ProjectState, lease: Lease) -> None:
+    """Look at a lease again when its time is nearly over, or over."""
+    state.timers.leases.schedule(lease.lease, lease_due(state, lease))
+
+
+def arm_request(state: ProjectState, request: LeaseRequest) -> None:
+    """Look at a request again when it would wait no longer."""
+    state.timers.lease_waits.schedule(request.lease, request.wait_until)
+
+
 def rearm_all(state: ProjectState) -> None:
     """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
@@ -132,3 +161,8 @@ def rearm_all(state: ProjectState) -> None:
         arm(state, message)
     for session in state.sessions.values():
         arm_session(state, session)
+    for lease in state.leases.leases.values():
+        arm_lease(state, lease)
+    for request in state.leases.line.values():
+        arm_request(state, request)
+    state.leases.unsettle_all()

@@ -1,22 +1,23 @@
-"""What follows from waiting, settled before a decision ends: deadlocks are broken, and priority is lent and given back.
+"""What follows from waiting, settled before a decision ends: deadlocks broken, priority lent, leases granted.
 
-Each step may lead to another (a refused wait lowers someone, who loses a place in line), so it goes on until nothing
-more follows. It comes to an end: a broken deadlock ends a wait, and nothing here begins one.
+Each step may lead to another (a refused wait frees a lease, a grant lends its holder priority, that moves it in another
+line), so it goes on until nothing more follows. It comes to an end: nothing here begins a wait, what is lent follows
+from who holds what, places follow from what is lent, and whoever is granted something or refused has left the line.
 """
 
 from tocsin.core.deadlock import break_deadlock
 from tocsin.core.inheritance import follow_waits
+from tocsin.core.leases import grant_ready, release_for
 from tocsin.core.turn import Turn
-from tocsin.core.waitgraph import Wait
 
 __all__ = ["settle"]
 
 
 def settle(turn: Turn) -> None:
     """Let everything follow that the waits of this decision lead to."""
-    while break_deadlock(turn, _release) or follow_waits(turn):
-        pass
-
-
-def _release(turn: Turn, victim: str, wait: Wait, detail: str) -> None:
-    """Release nothing: only leases are held."""
+    state = turn.state
+    book, graph = state.leases, state.waits
+    while book.unsettled or book.ready or graph.suspects or graph.lent:
+        book.settle_places(turn.policy.leases.overtakes_max)
+        if not (break_deadlock(turn, release_for) or follow_waits(turn)):
+            grant_ready(turn)

@@ -3,7 +3,7 @@
 A document is one JSON object under a kind and an id. Everything that agents coordinate by is kept so, because a new
 kind is then one entry in `KINDS`, and the snapshot, the tables and the recovery follow by themselves. An entry says
 which events touch which ids; a document that is gone after an event is removed. Documents are restored kind by kind
-in the order of `KINDS`, and by id within one; where another order matters, the document holds a number to sort by.
+in the order of `KINDS`, and within one by their `seq`, where they have one, and by id.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +13,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
+from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
 from tocsin.core.waitgraph import Wait, wait_key
 
@@ -81,6 +82,25 @@ def _restore_inheritance(state: ProjectState, row: InheritanceRow) -> None:
     state.inherited[row.agent] = row.level
 
 
+def _lease_of(event: Any) -> tuple[str]:
+    return (event.lease,)
+
+
+def _granted(event: ev.LeaseGranted) -> tuple[str, ...]:
+    return (event.lease, *event.passed)
+
+
+def _lapsed(event: ev.LeaseLapsed | ev.LeaseReclaimed) -> tuple[str, ...]:
+    return (event.lease, *event.forgotten)
+
+
+def _restore_lapsed(state: ProjectState, row: LapsedLease) -> None:
+    state.leases.lapsed[row.lease] = row
+
+
+_ENDS = (ev.LeaseLapsed, ev.LeaseReclaimed)
+_LEASE_EVENTS = (ev.LeaseGranted, ev.LeaseRenewed, ev.LeaseExpiring, ev.LeaseReleased, *_ENDS)
+
 #: Every kind, in the order in which they are restored.
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -90,6 +110,30 @@ KINDS: tuple[Kind, ...] = (
         _read_inheritance,
         InheritanceRow,
         _restore_inheritance,
+    ),
+    Kind(
+        "lease",
+        dict.fromkeys(_LEASE_EVENTS, _lease_of),
+        lambda state: state.leases.leases,
+        lambda state, id_: state.leases.leases.get(id_),
+        Lease,
+        lambda state, row: state.leases.hold(row),
+    ),
+    Kind(
+        "lease_request",
+        {ev.LeaseQueued: _lease_of, ev.LeaseGranted: _granted, ev.LeaseWaitEnded: _lease_of},
+        lambda state: state.leases.line,
+        lambda state, id_: state.leases.line.get(id_),
+        LeaseRequest,
+        lambda state, row: state.leases.enter(row),
+    ),
+    Kind(
+        "lapsed_lease",
+        dict.fromkeys(_ENDS, _lapsed),
+        lambda state: state.leases.lapsed,
+        lambda state, id_: state.leases.lapsed.get(id_),
+        LapsedLease,
+        _restore_lapsed,
     ),
     Kind(
         "wait",
@@ -134,5 +178,6 @@ def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes
     for name, id_, data in found:
         by_kind[name].append((id_, data))
     for kind in KINDS:
-        for _, data in sorted(by_kind[kind.name]):
-            kind.restore(state, msgspec.json.decode(data, type=kind.row))
+        rows = [msgspec.json.decode(data, type=kind.row) for _, data in sorted(by_kind[kind.name])]
+        for row in sorted(rows, key=lambda row: getattr(row, "seq", 0)):
+            kind.restore(state, row)

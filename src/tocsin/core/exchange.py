@@ -23,6 +23,8 @@ from tocsin.core import (
     expiry,
     governance,
     inheritance,
+    leases,
+    leasing,
     queue_manager,
     recall,
     registry,
@@ -89,6 +91,16 @@ _APPLIERS: dict[type, Apply] = {
     ev.DeadlockFound: _nothing,
     ev.PriorityInherited: inheritance.apply_inherited,
     ev.PriorityRestored: inheritance.apply_restored,
+    ev.LeaseRefused: _nothing,
+    ev.LeaseQueued: leases.apply_lease_queued,
+    ev.LeaseGranted: leases.apply_lease_granted,
+    ev.LeaseRenewed: leases.apply_lease_renewed,
+    ev.LeaseExpiring: leases.apply_lease_expiring,
+    ev.LeaseReleased: leases.apply_lease_released,
+    ev.LeaseLapsed: leases.apply_lease_ended,
+    ev.LeaseReclaimed: leases.apply_lease_ended,
+    ev.LeaseWaitEnded: leases.apply_lease_wait_ended,
+    ev.LeaseContended: _nothing,
 }
 
 Decide = Callable[[Turn, Any], Reply]
@@ -109,6 +121,10 @@ _DECIDERS: dict[type, Decide] = {
     cmd.MarkProcessed: settlement.decide_processed,
     cmd.Recall: recall.decide_recall,
     cmd.Redrive: deadletters.decide_redrive,
+    cmd.AcquireLease: leasing.decide_acquire,
+    cmd.RenewLease: leasing.decide_renew,
+    cmd.ReleaseLease: leasing.decide_release,
+    cmd.ForceRelease: leasing.decide_force,
     cmd.Tick: governance.decide_tick,
 }
 

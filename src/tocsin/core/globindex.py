@@ -13,7 +13,10 @@ from collections.abc import Iterator
 
 from tocsin.core.globs import DEEP, Pattern, Segment, segments_meet
 
-__all__ = ["GlobIndex"]
+__all__ = ["GlobIndex", "Key"]
+
+#: Whose pattern it is, and which of theirs.
+Key = tuple[str, int]
 
 
 class _Node:
@@ -33,7 +36,7 @@ class _Node:
         #: The child after `**`.
         self.deep: _Node | None = None
         #: Whose pattern ends here.
-        self.entries: dict[str, None] = {}
+        self.entries: dict[Key, None] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -51,14 +54,14 @@ class GlobIndex:
     def __init__(self) -> None:
         self._root = _Node(None, None)
 
-    def add(self, pattern: Pattern, key: str) -> None:
+    def add(self, pattern: Pattern, key: Key) -> None:
         """Enter a pattern for a key; the same pair again changes nothing."""
         node = self._root
         for segment in pattern.segments:
             node = self._child(node, segment) or self._grow(node, segment)
         node.entries[key] = None
 
-    def discard(self, pattern: Pattern, key: str) -> None:
+    def discard(self, pattern: Pattern, key: Key) -> None:
         """Strike a pair out, and what only it needed."""
         node: _Node | None = self._root
         for segment in pattern.segments:
@@ -111,11 +114,11 @@ class GlobIndex:
                 if bucket[1]:
                     del node.starts[bisect_left(node.starts, bucket[0])]
 
-    def conflicting(self, pattern: Pattern) -> dict[str, None]:
+    def conflicting(self, pattern: Pattern) -> dict[Key, None]:
         """Return the keys of all patterns that some name matches together with this one."""
         segments = pattern.segments
         last = len(segments)
-        found: dict[str, None] = {}
+        found: dict[Key, None] = {}
         line: list[tuple[_Node, int]] = [(self._root, 0)]
         seen: set[tuple[int, int]] = set()
         for node, place in line:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tocsin.core import aging, deadletters, delivery, expiry, queue_manager, registry, retention, settlement
+from tocsin.core import aging, deadletters, delivery, expiry, leasing, queue_manager, registry, retention, settlement
 from tocsin.core import events as ev
 from tocsin.core.arming import rearm_all
 from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
@@ -63,7 +63,12 @@ def decide_tick(turn: Turn, command: Tick) -> Ticked:
         while fired < limit and (seq := wheel.pop(turn.now)) is not None:
             fire(turn, seq)
             fired += 1
-    while fired < limit and (name := timers.sessions.pop(turn.now)) is not None:
-        registry.fire_session(turn, name)
-        fired += 1
+    for names, fire_named in (
+        (timers.sessions, registry.fire_session),
+        (timers.leases, leasing.fire_lease),
+        (timers.lease_waits, leasing.fire_lease_wait),
+    ):
+        while fired < limit and (name := names.pop(turn.now)) is not None:
+            fire_named(turn, name)
+            fired += 1
     return Ticked(fired, next_due(turn.state))

@@ -163,6 +163,7 @@ def apply_inherited(state: ProjectState, event: ev.PriorityInherited) -> None:
         lent[seq] = None
         message.lent |= _lenders(message, event.agent)
         _move(state, message)
+    state.leases.reorder(event.agent)
 
 
 def apply_restored(state: ProjectState, event: ev.PriorityRestored) -> None:
@@ -178,6 +179,7 @@ def apply_restored(state: ProjectState, event: ev.PriorityRestored) -> None:
         _move(state, message)
     if event.new_level is None:
         state.lent.pop(event.agent, None)
+    state.leases.reorder(event.agent)
 
 
 def _lenders(message: Message, agent: str) -> int:

@@ -21,6 +21,7 @@ from tocsin.core.commands import (
 from tocsin.core.deadletters import die
 from tocsin.core.delivery import pump, requeue
 from tocsin.core.errors import refusal
+from tocsin.core.leases import release_leases_of
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import State
 from tocsin.core.negotiation import highest_common_version
@@ -106,6 +107,7 @@ def decide_retire(turn: Turn, command: RetireAgent) -> Done:
         raise refusal("E_ROUTING_001", f"{command.agent[:64]} is not registered", found=command.agent[:64])
     reason = turn.text(command.reason, "$.reason")
     end_waits_of(turn, agent.agent, "retired")
+    release_leases_of(turn, agent.agent)
     for session in list(agent.sessions.values()):
         _end_session(turn, session, "retired")
     gone = [

@@ -12,6 +12,7 @@ import msgspec
 
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
+from tocsin.core.leasebook import LeaseBook
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.message import Failure, Message, State, content_digest
 from tocsin.core.policy import Policy
@@ -145,6 +146,8 @@ class ProjectState:
         self.waits = WaitGraph()
         #: What each agent is lent by those who wait for it.
         self.inherited: dict[str, int] = {}
+        #: Who holds what, and who stands in line for it.
+        self.leases = LeaseBook(self.waits, self.inherited)
         #: Messages that an agent's inheritance raises, by the agent.
         self.lent: dict[str, dict[int, None]] = {}
         #: Messages that wait, by their sender.

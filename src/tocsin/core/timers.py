@@ -71,7 +71,7 @@ class Wheel(Generic[Key]):
 class Timers:
     """The wheels of one project, one per reason to come back."""
 
-    __slots__ = ("acks", "aging", "backoff", "dead", "decay", "expiry", "receipts", "sessions")
+    __slots__ = ("acks", "aging", "backoff", "dead", "decay", "expiry", "lease_waits", "leases", "receipts", "sessions")
 
     def __init__(self, policy: Policy) -> None:
         near = policy.timers.granularity_us
@@ -85,6 +85,10 @@ class Timers:
         self.aging: Wheel[int] = Wheel(near)
         #: Sessions to look at: stale, or lapsed.
         self.sessions: Wheel[str] = Wheel(near)
+        #: Leases to look at: their holders to be warned, or over.
+        self.leases: Wheel[str] = Wheel(near)
+        #: Requests for leases that have waited as long as they would.
+        self.lease_waits: Wheel[str] = Wheel(near)
         #: Queued messages whose TTL is over: SPEC-071's sweeper.
         self.expiry: Wheel[int] = Wheel(policy.sweeper.interval_us)
         #: Queued messages whose importance has decayed away: DECAY's background task.
@@ -99,7 +103,8 @@ class Timers:
             for wheel in (self.receipts, self.acks, self.backoff, self.aging, self.expiry, self.decay, self.dead)
             if (due := wheel.next_due()) is not None
         ]
-        session_due = self.sessions.next_due()
-        if session_due is not None:
-            dues.append(session_due)
+        for names in (self.sessions, self.leases, self.lease_waits):
+            due = names.next_due()
+            if due is not None:
+                dues.append(due)
         return min(dues) if dues else None

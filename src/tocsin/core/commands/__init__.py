@@ -17,6 +17,15 @@ from tocsin.core.commands.agents import (
     SessionReady,
 )
 from tocsin.core.commands.base import SYSTEM, Caller
+from tocsin.core.commands.leases import (
+    AcquireLease,
+    ForceRelease,
+    Held,
+    Queued,
+    Released,
+    ReleaseLease,
+    RenewLease,
+)
 from tocsin.core.commands.messages import (
     Acknowledge,
     Acknowledged,
@@ -44,6 +53,7 @@ __all__ = [
     "SYSTEM",
     "Acknowledge",
     "Acknowledged",
+    "AcquireLease",
     "AdoptPolicy",
     "Adopted",
     "BroadcastReceipt",
@@ -56,10 +66,13 @@ __all__ = [
     "Done",
     "Drain",
     "Drained",
+    "ForceRelease",
     "GrantCredit",
     "Heartbeat",
+    "Held",
     "MarkProcessed",
     "OpenSession",
+    "Queued",
     "Recall",
     "RecallResult",
     "Receipt",
@@ -69,6 +82,9 @@ __all__ = [
     "Registered",
     "Reject",
     "Rejected",
+    "ReleaseLease",
+    "Released",
+    "RenewLease",
     "Reply",
     "RetireAgent",
     "Send",
@@ -94,6 +110,10 @@ Command: TypeAlias = (
     | MarkProcessed
     | Recall
     | Redrive
+    | AcquireLease
+    | RenewLease
+    | ReleaseLease
+    | ForceRelease
     | Tick
 )
 
@@ -108,6 +128,9 @@ Reply: TypeAlias = (
     | Rejected
     | RecallResult
     | Redriven
+    | Held
+    | Queued
+    | Released
     | Adopted
     | Ticked
     | Done

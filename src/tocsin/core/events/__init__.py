@@ -22,6 +22,18 @@ from tocsin.core.events.agents import (
     SessionWindowChanged,
 )
 from tocsin.core.events.base import EventBase
+from tocsin.core.events.leases import (
+    LeaseContended,
+    LeaseExpiring,
+    LeaseGranted,
+    LeaseLapsed,
+    LeaseQueued,
+    LeaseReclaimed,
+    LeaseRefused,
+    LeaseReleased,
+    LeaseRenewed,
+    LeaseWaitEnded,
+)
 from tocsin.core.events.messages import (
     BroadcastAccepted,
     DeadLetterPurged,
@@ -67,6 +79,16 @@ __all__ = [
     "Event",
     "GamingCleared",
     "GamingDetected",
+    "LeaseContended",
+    "LeaseExpiring",
+    "LeaseGranted",
+    "LeaseLapsed",
+    "LeaseQueued",
+    "LeaseReclaimed",
+    "LeaseRefused",
+    "LeaseReleased",
+    "LeaseRenewed",
+    "LeaseWaitEnded",
     "MessageAccepted",
     "MessageAcknowledged",
     "MessageBoosted",
@@ -133,6 +155,16 @@ Event: TypeAlias = (
     | DeadlockFound
     | PriorityInherited
     | PriorityRestored
+    | LeaseRefused
+    | LeaseQueued
+    | LeaseGranted
+    | LeaseRenewed
+    | LeaseExpiring
+    | LeaseReleased
+    | LeaseLapsed
+    | LeaseReclaimed
+    | LeaseWaitEnded
+    | LeaseContended
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

@@ -7,7 +7,7 @@ One module per subject; this one gathers them. Nothing here knows of files: `toc
 
 from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role, Security
 from tocsin.core.policy.base import microseconds
-from tocsin.core.policy.coordination import Inheritance
+from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.document import Policy, document_of, policy_from
@@ -21,6 +21,7 @@ __all__ = [
     "Delivery",
     "Gaming",
     "Inheritance",
+    "Leases",
     "Limits",
     "Policy",
     "QueueManager",

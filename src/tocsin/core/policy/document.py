@@ -8,7 +8,7 @@ from tocsin.core import diagnosis
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role, Security
-from tocsin.core.policy.coordination import Inheritance
+from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.limits import Limits
@@ -36,6 +36,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     timers: TimerPolicy
     retention: Retention
     routing: Routing
+    leases: Leases
     inheritance: Inheritance
     storage: Storage
     #: What each message type promises.
@@ -75,7 +76,7 @@ def document_of(policy: Policy) -> Any:
 
 def _contradictions(policy: Policy) -> list[tuple[str, str]]:
     """List what no single field shows: each rule with the path that breaks it."""
-    manager, sessions, retention = policy.queue_manager, policy.sessions, policy.retention
+    manager, sessions, retention, leases = policy.queue_manager, policy.sessions, policy.retention, policy.leases
     levels = [liminal_name(level) for level in Priority]
     checks: list[tuple[bool, str, str]] = [
         (sorted(policy.bucket.cost) != sorted(levels), "$.bucket.cost", "must name " + ", ".join(levels)),
@@ -112,6 +113,9 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
             "$.gaming.messages_min",
             "must be at most samples_max",
         ),
+        (leases.priority not in levels, "$.leases.priority", "must be one of " + ", ".join(levels)),
+        (leases.ttl_default_s > leases.ttl_max_s, "$.leases.ttl_default_s", "must be at most ttl_max_s"),
+        (leases.wait_default_s > leases.wait_max_s, "$.leases.wait_default_s", "must be at most wait_max_s"),
         (
             retention.acknowledged_s < retention.settled_s,
             "$.retention.acknowledged_s",
