@@ -9,6 +9,7 @@ TEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-hub docs lock clean
+.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-coordination docs lock clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,8 @@ bench-frames: $(STAMP) ## What a publish costs with 1 to 1000 subscribers, and w
 
 bench-hub: $(STAMP) ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Critical message under load
 	@$(BIN)/python -m bench.hub
+bench-coordination: $(STAMP) ## What a lease decision, a deadlock check and a look for conflicting globs cost
+	@$(BIN)/python -m bench.coordination
 
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py

@@ -6,7 +6,8 @@ wait is refused, and what it holds that the circle waits for is released, so tha
 victim is told why; the directors are told the whole circle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from tocsin.core import events as ev
 from tocsin.core.notices import directors, tell
@@ -15,7 +16,10 @@ from tocsin.core.turn import Turn
 from tocsin.core.waitgraph import Wait, WaitGraph
 from tocsin.core.waiting import BREAKERS
 
-__all__ = ["break_deadlock"]
+__all__ = ["break_deadlock", "circle_of"]
+
+#: Agents of a circle that a sentence names; the event and the notice have them all.
+_SHOWN = 8
 
 #: Takes from the first agent whatever it holds that the wait of another is for.
 Release = Callable[[Turn, str, Wait, str], None]
@@ -24,24 +28,20 @@ Release = Callable[[Turn, str, Wait, str], None]
 def break_deadlock(turn: Turn, release: Release) -> bool:
     """Break one deadlock, if an agent that began to wait for someone closed one; say whether there was one."""
     graph = turn.state.waits
-    while graph.suspects:
-        agent = next(iter(graph.suspects))
-        cycle = graph.deadlock_of(agent)
-        if cycle:
-            _break(turn, cycle, release)
-            return True
-        del graph.suspects[agent]
-    return False
+    cycle = graph.find_deadlock() if graph.suspects else []
+    if cycle:
+        _break(turn, cycle, release)
+    return bool(cycle)
 
 
 def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
     graph = turn.state.waits
-    levels = [_own_level(graph, wait, {member.waiter for member in cycle}) for wait in cycle]
+    members = {wait.waiter for wait in cycle}
+    levels = [_own_level(graph, wait, members) for wait in cycle]
     place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
     victim = cycle[place]
     names = [wait.waiter for wait in cycle]
-    circle = " → ".join([*names[place:], *names[:place], victim.waiter])
-    detail = f"deadlock: {circle}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
+    detail = f"deadlock: {circle_of(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
     turn.emit(
         ev.DeadlockFound(
             turn.now,
@@ -59,11 +59,17 @@ def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
             release(turn, victim.waiter, wait, detail)
 
 
+def circle_of(names: Sequence[str]) -> str:
+    """Write a circle down; of a large one, how it begins and ends."""
+    shown = [*names] if len(names) <= _SHOWN else [*names[: _SHOWN - 2], f"… {len(names) - _SHOWN + 1} more", names[-1]]
+    return " → ".join([*shown, names[0]])
+
+
 def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
     """Return the priority of one in a circle: its own, and what comes to it from outside the circle."""
     level = max(mine.level for mine in graph.by_waiter[wait.waiter].values())
     line = [wait.waiter]
-    seen = {*members}
+    seen: set[str] = set()
     for agent in line:
         for lender in graph.upon.get(agent, {}).values():
             if lender.waiter not in members:
@@ -83,9 +89,10 @@ def _tell(turn: Turn, cycle: list[Wait], levels: list[int], victim: Wait, detail
         "context": {
             "victim": victim.waiter,
             "refused": victim.label,
+            "size": len(cycle),
             "cycle": [
                 {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": liminal_name(level)}
-                for wait, level in zip(cycle, levels, strict=True)
+                for wait, level in islice(zip(cycle, levels, strict=True), turn.policy.limits.batch_max)
             ],
         },
         "recoverable": True,

@@ -302,13 +302,40 @@ class LeaseBook:
 
     def settle_places(self, overtakes_max: int) -> None:
         """Work out the places of the unsettled; those that nothing stands in the way of become ready."""
+        if not self.unsettled:
+            return
+        behind = self._places(overtakes_max)
         for name in self.unsettled:
-            request = self.line[name]
-            ahead, _ = self._ahead(request, overtakes_max)
-            wait = self.wait_of(request)
+            ahead = frozenset(behind[name])
+            wait = self.wait_of(self.line[name])
             self._waits.stand_behind(wait, ahead)
             if wait.on or ahead:
                 self.ready.pop(name, None)
             else:
                 self.ready[name] = None
         self.unsettled.clear()
+
+    def _places(self, overtakes_max: int) -> dict[str, set[str]]:
+        """Find who stands before each of the unsettled, going through each line once."""
+        behind: dict[str, set[str]] = {name: set() for name in self.unsettled}
+        lines = dict.fromkeys(claim.resource for name in self.unsettled for claim in self.line[name].claims)
+        orders: dict[str, tuple[int, int]] = {}
+        for resource in lines:
+            entries = list(self._line_index.conflicting(parse_pattern(resource)))
+            for name, _ in entries:
+                if name not in orders:
+                    orders[name] = self.order(self.line[name])
+            entries.sort(key=lambda entry: orders[entry[0]])
+            everyone: set[str] = set()
+            alone: set[str] = set()
+            for name, number in entries:
+                request = self.line[name]
+                claim = request.claims[number]
+                if claim.resource == resource and name in behind:
+                    mine = alone if claim.shared else everyone
+                    behind[name] |= mine - {request.agent}
+                if self._held[name][number] or request.overtaken >= overtakes_max:
+                    everyone.add(request.agent)
+                    if not claim.shared:
+                        alone.add(request.agent)
+        return behind

@@ -10,6 +10,7 @@ import re
 from tocsin.core import events as ev
 from tocsin.core.commands import AcquireLease, ForceRelease, Held, Queued, Released, ReleaseLease, RenewLease
 from tocsin.core.coordination import settle
+from tocsin.core.deadlock import circle_of
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.globs import parse_pattern
 from tocsin.core.leasebook import Claim, Lease, LeaseRequest, Standing, claims_of
@@ -38,10 +39,10 @@ def decide_acquire(turn: Turn, command: AcquireLease) -> Held | Queued:
     me = turn.me()
     claims = _checked_claims(turn, command)
     ttl_s = _seconds(
-        command.ttl_s, turn.policy.leases.ttl_default_s, turn.policy.leases.ttl_max_s, "$.ttlS", least=1e-3
+        command.ttl_s, turn.policy.leases.ttl_default_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3
     )
     wait_s = _seconds(
-        command.wait_s, turn.policy.leases.wait_default_s, turn.policy.leases.wait_max_s, "$.waitS", least=0
+        command.wait_s, turn.policy.leases.wait_default_s, turn.policy.leases.wait_max_s, "$.wait_s", least=0
     )
     level = _level(turn, me, command.priority)
     known = _asked_before(turn, me, command.lease, claims)
@@ -186,15 +187,15 @@ def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> Held | Queue
     if request.lease in book.line:
         return queued_of(turn.state, book.line[request.lease])
     cycle = next(event.cycle for event in reversed(turn.events) if isinstance(event, ev.DeadlockFound))
-    circle = " → ".join([*cycle, cycle[0]])
-    raise refusal("E_LEASE_004", f"waiting would have closed a deadlock: {circle}", cycle=list(cycle))
+    detail = f"waiting would have closed a deadlock: {circle_of(cycle)}"
+    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: turn.policy.limits.batch_max]))
 
 
 def decide_renew(turn: Turn, command: RenewLease) -> Held:
     """Give a holder more time."""
     me = turn.me()
     lease = _my_lease(turn, me, command.lease)
-    ttl_s = _seconds(command.ttl_s, lease.ttl_s, turn.policy.leases.ttl_max_s, "$.ttlS", least=1e-3)
+    ttl_s = _seconds(command.ttl_s, lease.ttl_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
     turn.emit(ev.LeaseRenewed(turn.now, lease.lease, me.agent, ttl_s, turn.now + microseconds(ttl_s)))
     return held_of(lease)
 

@@ -80,7 +80,6 @@ class WaitGraph:
         self.alternatives += wait.any_of
         for agent in wait.on:
             self._enter(wait, agent)
-        self.suspects[wait.waiter] = None
 
     def drop(self, wait: Wait) -> None:
         """Let a wait end."""
@@ -102,7 +101,8 @@ class WaitGraph:
             if agent not in wait.on:
                 self._enter(wait, agent)
         wait.on = wanted
-        self.suspects[wait.waiter] = None
+        if wait.any_of:
+            self.suspects[wait.waiter] = None
 
     def block(self, wait: Wait, agent: str, count: int) -> None:
         """Let an agent stand in a wait's way through some things more."""
@@ -111,7 +111,6 @@ class WaitGraph:
         else:
             wait.on[agent] = count
             self._enter(wait, agent)
-            self.suspects[wait.waiter] = None
 
     def unblock(self, wait: Wait, agent: str, count: int) -> None:
         """Let an agent stand in a wait's way through some things less."""
@@ -129,6 +128,9 @@ class WaitGraph:
     def _enter(self, wait: Wait, agent: str) -> None:
         self.upon.setdefault(agent, {})[wait.key] = wait
         self.lent[agent] = None
+        # Waiting for someone who does not wait closes nothing; whoever begins to wait later is a suspect then.
+        if agent in self.by_waiter:
+            self.suspects[wait.waiter] = None
 
     def _leave(self, wait: Wait, agent: str) -> None:
         waits = self.upon[agent]
@@ -146,16 +148,23 @@ class WaitGraph:
                 if other not in wait.on:
                     yield wait, other
 
-    def deadlock_of(self, agent: str) -> list[Wait]:
-        """Find the deadlock that an agent's waiting closes: one wait of each who is in it, or none.
+    def find_deadlock(self) -> list[Wait]:
+        """Find a deadlock that new waiting has closed: one wait of each who is in it, or none.
 
-        There was none before the agent waited as it does now, so one that is there now goes through it.
+        There was none before, so one that is there now goes through an agent that waits for someone new. Agents that
+        are found to be in none are suspects no longer.
         """
-        path = self._way_back(agent)
-        if not path or not self.alternatives:
-            return path
-        stuck = self._stuck(agent)
-        return stuck if agent in {wait.waiter for wait in stuck} else []
+        suspects = list(self.suspects)
+        if len(suspects) == 1 and not self.alternatives:
+            found = self._way_back(suspects[0])
+        else:
+            stuck = self._stuck(suspects)
+            paths = (self._way_back(agent) for agent in suspects if agent in stuck)
+            path = next((path for path in paths if path), [])
+            found = list(stuck.values()) if path and self.alternatives else path
+        if not found:
+            self.suspects.clear()
+        return found
 
     def _way_back(self, start: str) -> list[Wait]:
         """Follow waits from an agent back to itself; return the waits on the way."""
@@ -183,28 +192,41 @@ class WaitGraph:
         path.reverse()
         return path
 
-    def _stuck(self, start: str) -> list[Wait]:
-        """Return a stuck wait of each agent, among those that `start` can reach, that will never move on."""
-        reached = [start]
-        dependents: dict[str, list[str]] = {start: []}
-        for agent in reached:
-            for _, other in self.targets(agent):
-                if other not in dependents:
-                    dependents[other] = []
-                    reached.append(other)
-                dependents[other].append(agent)
-        news = [agent for agent in reached if agent not in self.by_waiter]
-        moving = set(news)
-        for moved in news:
-            for agent in dependents[moved]:
-                if agent not in moving and all(_can_end(w, moving) for w in self.by_waiter[agent].values()):
-                    moving.add(agent)
-                    news.append(agent)
-        return [
-            next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moving))
-            for agent in reached
-            if agent not in moving
-        ]
+    def _stuck(self, starts: list[str]) -> dict[str, Wait]:
+        """Return, among those that some agents can reach, who will never move on, with a wait that cannot end."""
+        reached = dict.fromkeys(starts)
+        line = list(reached)
+        dependents: dict[str, list[Wait]] = {agent: [] for agent in line}
+        #: How many agents each waiter, and each wait with alternatives, still needs.
+        missing: dict[str, int] = {}
+        for agent in line:
+            count = 0
+            for wait in self.by_waiter.get(agent, {}).values():
+                others = wait.on if not wait.behind else {*wait.on, *wait.behind}
+                count += min(1, len(others)) if wait.any_of else len(others)
+                for other in others:
+                    if other not in dependents:
+                        dependents[other] = []
+                        line.append(other)
+                    dependents[other].append(wait)
+            missing[agent] = count
+        moving = [agent for agent in line if not missing[agent]]
+        ended: set[str] = set()
+        for agent in moving:
+            for wait in dependents[agent]:
+                if wait.any_of:
+                    if wait.key in ended:
+                        continue
+                    ended.add(wait.key)
+                missing[wait.waiter] -= 1
+                if not missing[wait.waiter]:
+                    moving.append(wait.waiter)
+        moved = set(moving)
+        return {
+            agent: next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved))
+            for agent in line
+            if agent not in moved
+        }
 
 
 def _can_end(wait: Wait, moving: set[str]) -> bool:

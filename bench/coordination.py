@@ -1,0 +1,242 @@
+"""What coordination costs: a lease decision, a deadlock check, a look for conflicting globs.
+
+Each measurement runs in a fresh process. Time is real, the exchange's own clock is virtual.
+`python -m bench.coordination` prints a table and, as its last line, one JSON object. A control, a fixed piece of plain
+work, is measured in between: its p99 over its p50 is the machine's noise.
+"""
+
+import argparse
+import gc
+import json
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.core import Ids, control
+from bench.report import percentile, table
+from tocsin.core import commands as cmd
+from tocsin.core.commands import SYSTEM, Caller
+from tocsin.core.errors import Problem
+from tocsin.core.exchange import Exchange
+from tocsin.core.globindex import GlobIndex
+from tocsin.core.globs import parse_pattern
+from tocsin.core.policy import document_of
+from tocsin.policies import parse_policy
+
+LEASES = 10_000
+WAITERS = 1_000
+CHAIN = 1_000
+GLOBS = 10_000
+HOT = 64
+SAMPLES = 3_000
+_SECOND = 1_000_000
+_START = 1_762_940_000 * _SECOND
+_FOLDERS = [f"src/service_{number:03}" for number in range(100)]
+
+
+class Bench:
+    """An exchange with many agents, and the means to let them hold and wait."""
+
+    def __init__(self, agents: int) -> None:
+        self.exchange = Exchange(Ids())
+        self.now = _START
+        self.ask(cmd.AdoptPolicy(document_of(parse_policy("leases: {ttl_default_s: 86400}")), "bench"), SYSTEM)
+        self.callers = [Caller(f"agent-{number:05}", "primary") for number in range(agents)]
+        for caller in self.callers:
+            self.ask(cmd.RegisterAgent("Implementation", ("1.1.0",)), caller)
+
+    def ask(self, command: cmd.Command, caller: Caller) -> Any:
+        """Ask, and return the reply."""
+        return self.exchange.handle(command, caller, self.now).reply
+
+
+def _resource(number: int) -> str:
+    """Name one of many resources: files, globs of files and whole folders, as a team of agents names them."""
+    folder = f"{_FOLDERS[number % 100]}/part_{number // 100:03}"
+    return (f"{folder}/**", f"{folder}/handlers.py", f"{folder}/test_*.py", f"{folder}/[a-m]*/schema.py")[number % 4]
+
+
+def measure_leases(_: int) -> dict[str, float]:
+    """Measure acquire, release with a grant to who waits, and renew, among many leases and waiters."""
+    bench = Bench(LEASES)
+    held = [bench.ask(cmd.AcquireLease((_resource(number),)), bench.callers[number]).lease for number in range(LEASES)]
+    rng = random.Random(1)
+    for number in range(WAITERS):
+        holder = rng.randrange(LEASES // 2)
+        waiter = bench.callers[LEASES // 2 + number * 2]
+        bench.ask(cmd.AcquireLease((_resource(holder),), priority=number % 4), waiter)
+    if len(bench.exchange.state.leases.line) != WAITERS:
+        raise RuntimeError("not everybody waits")
+    gc.collect()
+    gc.freeze()
+    spent: dict[str, list[float]] = {name: [] for name in ("acquire", "wait", "release", "renew", "control")}
+
+    def timed(name: str, command: cmd.Command, caller: Caller) -> Any:
+        began = time.perf_counter()
+        outcome = bench.exchange.handle(command, caller, bench.now)
+        spent[name].append(time.perf_counter() - began)
+        return outcome.reply
+
+    for number in range(SAMPLES):
+        bench.now += 1000
+        holder = rng.randrange(LEASES // 2)
+        owner, free = bench.callers[holder], bench.callers[LEASES // 2 + 1 + 2 * rng.randrange(LEASES // 4 - 1)]
+        began = time.perf_counter()
+        control()
+        spent["control"].append(time.perf_counter() - began)
+        waiting = timed("wait", cmd.AcquireLease((_resource(holder),), priority=number % 4), free)
+        timed("renew", cmd.RenewLease(held[holder]), owner)
+        timed("release", cmd.ReleaseLease(held[holder]), owner)
+        bench.ask(cmd.ReleaseLease(waiting.lease), free)
+        for lease in bench.exchange.state.leases.holding(_resource(holder)):
+            bench.ask(cmd.ReleaseLease(lease.lease), Caller(lease.holder, "primary"))
+            bench.ask(cmd.AcquireLease((_resource(holder),)), Caller(lease.holder, "primary"))
+        fresh = f"{_resource(holder)}".replace("src", f"new_{number}")
+        got = timed("acquire", cmd.AcquireLease((fresh,)), owner)
+        bench.ask(cmd.ReleaseLease(got.lease), owner)
+        for lease in bench.exchange.state.leases.holding(_resource(holder)):
+            bench.ask(cmd.ReleaseLease(lease.lease), Caller(lease.holder, "primary"))
+        again = bench.ask(cmd.AcquireLease((_resource(holder),)), owner)
+        held[holder] = again.lease
+    every = [value for name in ("acquire", "wait", "release", "renew") for value in spent[name]]
+    return {
+        **{f"{name}_p50_us": percentile(values, 50) * 1e6 for name, values in spent.items()},
+        **{f"{name}_p99_us": percentile(values, 99) * 1e6 for name, values in spent.items()},
+        "lease_p99_us": percentile(every, 99) * 1e6,
+    }
+
+
+def measure_hot(_: int) -> dict[str, float]:
+    """Measure releases of one resource that as many wait for as the policy lets."""
+    bench = Bench(HOT + 1)
+    lease = bench.ask(cmd.AcquireLease(("hot",)), bench.callers[0]).lease
+    holder = bench.callers[0]
+    for number in range(HOT):
+        bench.ask(cmd.AcquireLease(("hot",), priority=number % 4), bench.callers[number + 1])
+    gc.collect()
+    gc.freeze()
+    spent: list[float] = []
+    for number in range(SAMPLES // 10):
+        bench.now += 1000
+        began = time.perf_counter()
+        bench.exchange.handle(cmd.ReleaseLease(lease), holder, bench.now)
+        spent.append(time.perf_counter() - began)
+        bench.ask(cmd.AcquireLease(("hot",), priority=number % 4), holder)
+        (now_held,) = bench.exchange.state.leases.holding("hot")
+        lease, holder = now_held.lease, Caller(now_held.holder, "primary")
+    return {"hot_release_p50_us": percentile(spent, 50) * 1e6, "hot_release_p99_us": percentile(spent, 99) * 1e6}
+
+
+def measure_deadlocks(_: int) -> dict[str, float]:
+    """Measure waits at the end of a long chain of waits: one that closes no circle, and one that does."""
+    bench = Bench(CHAIN + 2)
+    for number in range(CHAIN + 1):
+        bench.ask(cmd.AcquireLease((f"link_{number:04}",), priority=1), bench.callers[number])
+    for number in reversed(range(1, CHAIN)):
+        bench.ask(cmd.AcquireLease((f"link_{number + 1:04}",), priority=1), bench.callers[number])
+    gc.collect()
+    gc.freeze()
+    bench.now += 1
+    first = bench.callers[0]
+    chained: list[float] = []
+    checks: list[float] = []
+    closing: list[float] = []
+    graph = bench.exchange.state.waits
+    held = bench.exchange.state.leases.holding("link_0000")[0].lease
+    bench.ask(cmd.AcquireLease(("link_0000",), priority=1), bench.callers[CHAIN + 1])
+    for _number in range(SAMPLES // 10):
+        began = time.perf_counter()
+        reply: Any = bench.exchange.handle(cmd.AcquireLease(("link_0001",), priority=1), first, bench.now).reply
+        chained.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        graph.suspects[first.agent] = None
+        if graph.find_deadlock():
+            raise RuntimeError("a chain is no circle")
+        checks.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        last = bench.callers[CHAIN]
+        closed = bench.exchange.handle(cmd.AcquireLease(("link_0000",), priority=0), last, bench.now)
+        closing.append(time.perf_counter() - began)
+        if not isinstance(closed.reply, Problem) and len(closed.events) < 2:
+            raise RuntimeError("the circle was not found")
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), last)
+        bench.ask(cmd.ReleaseLease(reply.lease), first)
+        for lease in bench.exchange.state.leases.holding(f"link_{CHAIN:04}"):
+            bench.ask(cmd.ReleaseLease(lease.lease), Caller(lease.holder, "primary"))
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), last)
+        before = bench.callers[CHAIN - 1]
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), before)
+    del held
+    return {
+        "deadlock_p50_us": percentile(checks, 50) * 1e6,
+        "deadlock_p99_us": percentile(checks, 99) * 1e6,
+        "chained_wait_p50_us": percentile(chained, 50) * 1e6,
+        "chained_wait_p99_us": percentile(chained, 99) * 1e6,
+        "closing_wait_p99_us": percentile(closing, 99) * 1e6,
+    }
+
+
+def measure_globs(_: int) -> dict[str, float]:
+    """Measure looks for what conflicts, among many globs."""
+    index = GlobIndex()
+    for number in range(GLOBS):
+        index.add(parse_pattern(_resource(number)), ("lease", number))
+    rng = random.Random(2)
+    spent: list[float] = []
+    found = 0
+    gc.collect()
+    gc.freeze()
+    for number in range(SAMPLES):
+        target = f"{_FOLDERS[rng.randrange(100)]}/part_{rng.randrange(100):03}"
+        queries = (f"{target}/handlers.py", f"{target}/**", f"{target}/*.py", f"{target}/test_{number}.py")
+        pattern = parse_pattern(queries[number % 4])
+        began = time.perf_counter()
+        conflicts = index.conflicting(pattern)
+        spent.append(time.perf_counter() - began)
+        found += len(conflicts)
+    began = time.perf_counter()
+    everything = len(index.conflicting(parse_pattern("**/*.py")))
+    widest = time.perf_counter() - began
+    if not found or everything < GLOBS // 2:
+        raise RuntimeError(f"{found} and {everything} conflicts are too few")
+    return {
+        "glob_p50_us": percentile(spent, 50) * 1e6,
+        "glob_p99_us": percentile(spent, 99) * 1e6,
+        "glob_conflicts_mean": found / SAMPLES,
+        "glob_widest_us": widest * 1e6,
+    }
+
+
+MEASUREMENTS: tuple[Callable[[int], dict[str, float]], ...] = (
+    measure_leases,
+    measure_hot,
+    measure_deadlocks,
+    measure_globs,
+)
+
+
+def main() -> None:
+    """Measure everything, a few times, and print medians."""
+    parser = argparse.ArgumentParser(prog="make bench-coordination", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
+    options = parser.parse_args()
+    runs: list[dict[str, float]] = []
+    for run in range(options.repeat):
+        print(f"run {run + 1} of {options.repeat} …", flush=True)
+        figures: dict[str, float] = {}
+        for measure in MEASUREMENTS:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                figures |= pool.apply(measure, (0,))
+        runs.append(figures)
+    medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    print(f"\n{LEASES} leases, {WAITERS} waiters, {HOT} in the hot line, a chain of {CHAIN}, {GLOBS} globs")
+    print(table(["figure", "median"], [[name, f"{value:,.1f}"] for name, value in medians.items()]))
+    summary = {name: round(value, 1) for name, value in medians.items() if name.endswith("_us")}
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
