@@ -12,7 +12,9 @@ from rich.live import Live
 from rich.table import Table
 
 from tocsin.cli.explain import explained
-from tocsin.cli.hooks import hooks
+from tocsin.cli.githook import wire
+from tocsin.cli.hooks import hooks, install, uninstall
+from tocsin.cli.leases import leases
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
 from tocsin.core.errors import TocsinError
@@ -27,6 +29,8 @@ policy = typer.Typer(help="The policy.", no_args_is_help=True)
 app.add_typer(agents, name="agents")
 app.add_typer(dlq, name="dlq")
 app.add_typer(policy, name="policy")
+app.add_typer(leases, name="leases")
+wire(hooks, install, uninstall)
 app.add_typer(hooks, name="hooks")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]

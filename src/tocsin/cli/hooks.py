@@ -13,7 +13,7 @@ from tocsin.cli.hookfiles import Change, ClaudeFiles, CodexFiles, HookFiles, Unr
 from tocsin.cli.output import console, fail, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit
 
-__all__ = ["hooks"]
+__all__ = ["hooks", "install", "uninstall"]
 
 hooks = typer.Typer(help="Inbox checks for coding agents.", no_args_is_help=True)
 install = typer.Typer(help="Put the checks and the MCP server into a coding agent's files.", no_args_is_help=True)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tocsin.core.globindex import GlobIndex
-from tocsin.core.globs import intersects, parse_pattern
+from tocsin.core.globs import Pattern, Segment, intersects, parse_pattern
 from tocsin.core.waitgraph import Wait, WaitGraph, wait_key
 
 __all__ = ["Claim", "LapsedLease", "Lease", "LeaseBook", "LeaseRequest", "Standing", "claims_of", "conflict"]
@@ -299,6 +299,12 @@ class LeaseBook:
         """Return the leases that have something in common with a resource, oldest first."""
         found = {name for name, _ in self._held_index.conflicting(parse_pattern(resource))}
         return sorted((self.leases[name] for name in found), key=lambda lease: lease.seq)
+
+    def covering(self, path: str) -> list[tuple[Lease, int]]:
+        """Return the leases that hold an exact path, oldest first, each with the number of the claim that does."""
+        exact = Pattern(path, tuple(map(Segment, path.split("/"))))
+        found = [(self.leases[name], number) for name, number in self._held_index.conflicting(exact)]
+        return sorted(found, key=lambda entry: (entry[0].seq, entry[1]))
 
     def settle_places(self, overtakes_max: int) -> None:
         """Work out the places of the unsettled; those that nothing stands in the way of become ready."""

@@ -12,15 +12,16 @@ from tocsin.core.commands import AcquireLease, ForceRelease, Held, Queued, Relea
 from tocsin.core.coordination import settle
 from tocsin.core.deadlock import circle_of
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.globs import parse_pattern
+from tocsin.core.globs import Pattern, parse_pattern
 from tocsin.core.leasebook import Claim, Lease, LeaseRequest, Standing, claims_of
 from tocsin.core.leases import end_request, grant, lapse, release, warn
-from tocsin.core.policy import microseconds
+from tocsin.core.policy import Policy, microseconds
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.turn import Turn
 
 __all__ = [
+    "checked_resource",
     "decide_acquire",
     "decide_force",
     "decide_release",
@@ -73,15 +74,22 @@ def _checked_claims(turn: Turn, command: AcquireLease) -> tuple[Claim, ...]:
         detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
         raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
     for name in names:
-        if len(name) > limits.resource_length_max:
-            detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
-            raise refusal("E_LEASE_005", detail, found=name[:120])
-        if len(parse_pattern(name).segments) > limits.segments_max:
-            detail = f"{name[:120]!r} has more than {limits.segments_max} segments"
-            raise refusal("E_LEASE_005", detail, found=name[:120])
+        checked_resource(name, turn.policy)
         if names.count(name) > 1:
             raise refusal("E_LEASE_005", f"{name[:120]!r} is named twice", found=name[:120])
     return claims_of(command.exclusive, command.shared)
+
+
+def checked_resource(name: str, policy: Policy) -> Pattern:
+    """Read a resource, or refuse one that is too long or none at all."""
+    limits = policy.leases
+    if len(name) > limits.resource_length_max:
+        detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
+        raise refusal("E_LEASE_005", detail, found=name[:120])
+    pattern = parse_pattern(name)
+    if len(pattern.segments) > limits.segments_max:
+        raise refusal("E_LEASE_005", f"{name[:120]!r} has more than {limits.segments_max} segments", found=name[:120])
+    return pattern
 
 
 def _seconds(value: float | None, default: float, most: float, field: str, *, least: float) -> float:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from tocsin.gateways.http import agents, history, messages, openapi, project
+from tocsin.gateways.http import agents, history, leases, messages, openapi, project
 from tocsin.gateways.http.limits import SlowReaderGuard
 from tocsin.gateways.http.operation import Call, Gateway, Operation
 from tocsin.gateways.http.problems import unhandled
@@ -29,6 +29,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *messages.OPERATIONS,
     *history.OPERATIONS,
     *agents.OPERATIONS,
+    *leases.OPERATIONS,
     *project.OPERATIONS,
     Operation("GET", "/openapi.json", describe, dict, tag="hub"),
 )
