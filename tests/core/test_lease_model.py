@@ -99,17 +99,13 @@ class Oracle:
         self.line = [other for other in self.line if other is not entry]
         self.held.append(Entry(entry.name, entry.agent, dict(entry.claims), entry.level, entry.number, now + ttl))
 
-    def serve(self, now: int) -> list[str]:
-        """Grant what can be granted, first in line first; return who got it."""
-        served: list[str] = []
-        while ready := sorted((entry for entry in self.line if self.free(entry)), key=self.order):
-            self.grant(ready[0], now, TTL * SECOND)
-            served.append(ready[0].name)
-        return served
-
 
 TTL = 50
+#: Whether to wait is mostly yes: lines are what is worth seeing.
+WAITS = st.sampled_from((True, True, True, True, False))
 CLAIMS = st.dictionaries(st.sampled_from(RESOURCES), st.booleans(), min_size=1, max_size=2)
+
+ASKS = st.tuples(st.sampled_from(AGENTS), CLAIMS, st.integers(0, 3), WAITS)
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -127,19 +123,19 @@ class LeaseMachine(RuleBasedStateMachine):
         self.number = 0
 
     def follow(self, since: int) -> None:
-        """Let the oracle break the deadlocks that were found, if they are ones, and serve the line."""
-        events = self.team.events[since:]
-        for event in events:
+        """Let the oracle break the deadlocks that were found, if they are ones, and serve the line in its own order."""
+        for event in self.team.events[since:]:
             if isinstance(event, ev.DeadlockFound):
                 self.check_circle(event)
                 self.oracle.line = [entry for entry in self.oracle.line if f"lease:{entry.name}" != event.refused]
             elif isinstance(event, ev.LeaseReleased) and event.reason == "deadlock":
                 (lease,) = [entry for entry in self.oracle.held if entry.name == event.lease]
                 self.drop(lease, event.resources)
-        granted = [event.lease for event in events if isinstance(event, ev.LeaseGranted) and event.waited_us >= 0]
-        served = self.oracle.serve(self.team.now)
-        assert [name for name in granted if name in served] == served
-        assert set(granted) == set(served)
+            elif isinstance(event, ev.LeaseGranted):
+                first = min((entry for entry in self.oracle.line if self.oracle.free(entry)), key=self.oracle.order)
+                assert first.name == event.lease
+                self.oracle.grant(first, event.at, TTL * SECOND)
+        assert not any(self.oracle.free(entry) for entry in self.oracle.line), "somebody waits for nothing"
 
     def drop(self, lease: Entry, resources: tuple[str, ...]) -> None:
         lease.claims = {name: shared for name, shared in lease.claims.items() if name not in resources}
@@ -158,8 +154,13 @@ class LeaseMachine(RuleBasedStateMachine):
         (victim,) = [entry for entry in self.oracle.line if f"lease:{entry.name}" == event.refused]
         assert victim.agent == event.victim
 
-    @rule(agent=st.sampled_from(AGENTS), claims=CLAIMS, level=st.integers(0, 3), wait=st.booleans())
-    def acquire(self, agent: str, claims: dict[str, bool], level: int, wait: bool) -> None:
+    @rule(asks=st.lists(ASKS, min_size=1, max_size=4))
+    def acquire(self, asks: list[tuple[str, dict[str, bool], int, bool]]) -> None:
+        for ask in asks:
+            self.ask(*ask)
+            self.the_same_holds()
+
+    def ask(self, agent: str, claims: dict[str, bool], level: int, wait: bool) -> None:
         self.number += 1
         since = len(self.team.events)
         name = f"lease-{self.number}"
@@ -187,8 +188,13 @@ class LeaseMachine(RuleBasedStateMachine):
             assert reply.place == len(self.oracle.ahead(entry)) + 1
 
     @precondition(lambda self: self.oracle.held)
-    @rule(data=st.data())
-    def release(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def release(self, data: st.DataObject, count: int) -> None:
+        for _ in range(min(count, len(self.oracle.held))):
+            self.release_one(data)
+            self.the_same_holds()
+
+    def release_one(self, data: st.DataObject) -> None:
         lease = data.draw(st.sampled_from(self.oracle.held))
         since = len(self.team.events)
         if data.draw(st.booleans()):
@@ -253,15 +259,15 @@ class LeaseMachine(RuleBasedStateMachine):
             self.oracle.held = [entry for entry in self.oracle.held if entry.name not in told]
             self.oracle.line = [entry for entry in self.oracle.line if entry.name not in told]
             assert over <= told
-            self.serve_in_their_order(since)
+            self.follow_time(since)
 
-    def serve_in_their_order(self, since: int) -> None:
-        """Follow grants that time led to: each must have been due when it came."""
+    def follow_time(self, since: int) -> None:
+        """Follow what one moment led to: what ended did so before anything was granted."""
         for event in self.team.events[since:]:
             if isinstance(event, ev.LeaseGranted):
                 (entry,) = [entry for entry in self.oracle.line if entry.name == event.lease]
                 self.oracle.grant(entry, event.at, TTL * SECOND)
-        assert not self.oracle.serve(self.team.now)
+        assert not any(self.oracle.free(entry) for entry in self.oracle.line), "somebody waits for nothing"
 
     @invariant()
     def the_same_holds(self) -> None:

@@ -17,7 +17,9 @@ def settle(turn: Turn) -> None:
     """Let everything follow that the waits of this decision lead to."""
     state = turn.state
     book, graph = state.leases, state.waits
-    while book.unsettled or book.ready or graph.suspects or graph.lent:
+    while book.unsettled or book.ready or graph.suspects or graph.line_suspects or graph.lent:
+        if break_deadlock(turn, release_for, places=False) or follow_waits(turn):
+            continue
         book.settle_places(turn.policy.leases.overtakes_max)
-        if not (break_deadlock(turn, release_for) or follow_waits(turn)):
+        if not break_deadlock(turn, release_for, places=True):
             grant_ready(turn)

@@ -25,10 +25,13 @@ _SHOWN = 8
 Release = Callable[[Turn, str, Wait, str], None]
 
 
-def break_deadlock(turn: Turn, release: Release) -> bool:
-    """Break one deadlock, if an agent that began to wait for someone closed one; say whether there was one."""
+def break_deadlock(turn: Turn, release: Release, *, places: bool) -> bool:
+    """Break one deadlock, if new waiting closed one; say whether there was one.
+
+    With `places`, one that goes through a place in line; what is lent moves places, so that has to be settled before.
+    """
     graph = turn.state.waits
-    cycle = graph.find_deadlock() if graph.suspects else []
+    cycle = graph.find_line_deadlock() if places else graph.find_deadlock()
     if cycle:
         _break(turn, cycle, release)
     return bool(cycle)

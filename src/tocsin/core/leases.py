@@ -61,18 +61,16 @@ def grant(turn: Turn, request: LeaseRequest, passed: tuple[str, ...]) -> None:
     )
 
 
-def grant_ready(turn: Turn) -> bool:
-    """Grant the first in line that nothing stands in the way of, and tell it; say whether there was one."""
+def grant_ready(turn: Turn) -> None:
+    """Grant the first in line that nothing stands in the way of, and tell it; the places must be up to date."""
     book = turn.state.leases
-    book.settle_places(turn.policy.leases.overtakes_max)
     if not book.ready:
-        return False
+        return
     request = min((book.line[name] for name in book.ready), key=book.order)
     level = book.effective(request)
     grant(turn, request, book.standing(request, turn.policy.leases.overtakes_max).passed)
     lease = book.leases[request.lease]
     _tell(turn, lease.holder, "LEASE_GRANTED", lease, level, {"waitedS": (turn.now - request.asked_at) / 1_000_000})
-    return True
 
 
 def release(turn: Turn, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:

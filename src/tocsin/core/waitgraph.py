@@ -14,7 +14,7 @@ Such a place can close a circle, but it lends no priority: whoever stands before
 The graph is data and searching; `tocsin.core.waiting` says how waits begin and end.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -68,6 +68,10 @@ class WaitGraph:
         self.upon: dict[str, dict[str, Wait]] = {}
         #: Agents that wait for someone new: a circle may have closed through them.
         self.suspects: dict[str, None] = {}
+        #: The same, for circles that go through a place in line.
+        self.line_suspects: dict[str, None] = {}
+        #: How many waits stand behind someone in line.
+        self.places = 0
         #: Agents that someone began or ceased to wait for.
         self.lent: dict[str, None] = {}
         #: How many waits any one of several can end.
@@ -89,6 +93,7 @@ class WaitGraph:
         if not mine:
             del self.by_waiter[wait.waiter]
         self.alternatives -= wait.any_of
+        self.places -= bool(wait.behind)
         for agent in wait.on:
             self._leave(wait, agent)
 
@@ -122,7 +127,8 @@ class WaitGraph:
     def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
         """Say who stands before a wait in line."""
         if agents - wait.behind:
-            self.suspects[wait.waiter] = None
+            self.line_suspects[wait.waiter] = None
+        self.places += bool(agents) - bool(wait.behind)
         wait.behind = agents
 
     def _enter(self, wait: Wait, agent: str) -> None:
@@ -139,34 +145,35 @@ class WaitGraph:
             del self.upon[agent]
         self.lent[agent] = None
 
-    def targets(self, agent: str) -> Iterator[tuple[Wait, str]]:
-        """Go through whom an agent waits for, with the wait."""
-        for wait in self.by_waiter.get(agent, {}).values():
-            for other in wait.on:
-                yield wait, other
-            for other in wait.behind:
-                if other not in wait.on:
-                    yield wait, other
-
     def find_deadlock(self) -> list[Wait]:
-        """Find a deadlock that new waiting has closed: one wait of each who is in it, or none.
+        """Find a deadlock that new waiting has closed, places in line aside: one wait of each who is in it, or none.
 
         There was none before, so one that is there now goes through an agent that waits for someone new. Agents that
-        are found to be in none are suspects no longer.
+        are found to be in none are suspects no longer, except through a place in line.
         """
-        suspects = list(self.suspects)
-        if len(suspects) == 1 and not self.alternatives:
-            found = self._way_back(suspects[0])
-        else:
-            stuck = self._stuck(suspects)
-            paths = (self._way_back(agent) for agent in suspects if agent in stuck)
-            path = next((path for path in paths if path), [])
-            found = list(stuck.values()) if path and self.alternatives else path
+        found = self._search(list(self.suspects), places=False)
         if not found:
+            if self.places:
+                self.line_suspects.update(self.suspects)
             self.suspects.clear()
         return found
 
-    def _way_back(self, start: str) -> list[Wait]:
+    def find_line_deadlock(self) -> list[Wait]:
+        """Find a deadlock that goes through a place in line; the places must be up to date."""
+        found = self._search(list(self.line_suspects), places=True) if self.places else []
+        if not found:
+            self.line_suspects.clear()
+        return found
+
+    def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
+        if len(suspects) == 1 and not self.alternatives:
+            return self._way_back(suspects[0], places=places)
+        stuck = self._stuck(suspects, places=places) if suspects else {}
+        paths = (self._way_back(agent, places=places) for agent in suspects if agent in stuck)
+        path = next((path for path in paths if path), [])
+        return list(stuck.values()) if path and self.alternatives else path
+
+    def _way_back(self, start: str, *, places: bool) -> list[Wait]:
         """Follow waits from an agent back to itself; return the waits on the way."""
         by_waiter = self.by_waiter
         came: dict[str, Wait] = {}
@@ -174,7 +181,7 @@ class WaitGraph:
         while stack:
             agent = stack.pop()
             for wait in by_waiter.get(agent, {}).values():
-                for others in (wait.on, wait.behind):
+                for others in (wait.on, wait.behind) if places else (wait.on,):
                     for other in others:
                         if other == start:
                             return self._path(start, wait, came)
@@ -192,7 +199,7 @@ class WaitGraph:
         path.reverse()
         return path
 
-    def _stuck(self, starts: list[str]) -> dict[str, Wait]:
+    def _stuck(self, starts: list[str], *, places: bool) -> dict[str, Wait]:
         """Return, among those that some agents can reach, who will never move on, with a wait that cannot end."""
         reached = dict.fromkeys(starts)
         line = list(reached)
@@ -202,7 +209,7 @@ class WaitGraph:
         for agent in line:
             count = 0
             for wait in self.by_waiter.get(agent, {}).values():
-                others = wait.on if not wait.behind else {*wait.on, *wait.behind}
+                others = {*wait.on, *wait.behind} if places and wait.behind else wait.on
                 count += min(1, len(others)) if wait.any_of else len(others)
                 for other in others:
                     if other not in dependents:
@@ -223,13 +230,14 @@ class WaitGraph:
                     moving.append(wait.waiter)
         moved = set(moving)
         return {
-            agent: next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved))
+            agent: next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places))
             for agent in line
             if agent not in moved
         }
 
 
-def _can_end(wait: Wait, moving: set[str]) -> bool:
+def _can_end(wait: Wait, moving: set[str], *, places: bool) -> bool:
     if wait.any_of:
         return not wait.on or any(agent in moving for agent in wait.on)
-    return all(agent in moving for agent in wait.on) and all(agent in moving for agent in wait.behind)
+    ahead = wait.behind if places else ()
+    return all(agent in moving for agent in wait.on) and all(agent in moving for agent in ahead)
