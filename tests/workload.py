@@ -8,6 +8,7 @@ import msgspec
 from tocsin.core.commands import (
     SYSTEM,
     Acknowledge,
+    AcquireLease,
     AdoptPolicy,
     Caller,
     CloseSession,
@@ -22,6 +23,8 @@ from tocsin.core.commands import (
     Redrive,
     RegisterAgent,
     Reject,
+    ReleaseLease,
+    RenewLease,
     RetireAgent,
     Send,
     Tick,
@@ -43,6 +46,7 @@ sessions: {stale_after_s: 10, lapse_after_s: 40, heartbeat_record_s: 0.5}
 sweeper: {interval_s: 1}
 queue_manager: {samples_min: 3, cooldown_s: 2, latency_high_s: 3, latency_low_s: 1}
 aging: {threshold_s: 5}
+leases: {ttl_default_s: 15, warn_before_s: 4, wait_default_s: 10, lapsed_max: 5}
 """
 
 START = 1_750_000_000_000_000
@@ -115,6 +119,9 @@ class Team:
             (2, self._join),
             (12, self._tick),
             (1, self._govern),
+            (8, self._acquire),
+            (3, self._release),
+            (2, self._renew),
         ]
 
     def play(self, exchange: Exchange, steps: int) -> Iterator[list[Event]]:
@@ -245,6 +252,28 @@ class Team:
 
     def _tick(self, exchange: Exchange) -> tuple[Command, Caller]:
         return Tick(), SYSTEM
+
+    def _acquire(self, exchange: Exchange) -> tuple[Command, Caller]:
+        names = ("db", "src/**", "src/a.py", "docs/*.md")
+        wanted = tuple(self._random.sample(names, self._random.choice((1, 1, 2))))
+        shared = self._random.random() < 0.4
+        level = self._random.randrange(4)
+        command = AcquireLease(() if shared else wanted, wanted if shared else (), priority=level)
+        return command, self._caller(exchange)
+
+    def _release(self, exchange: Exchange) -> tuple[Command, Caller] | None:
+        leases = list(exchange.state.leases.leases.values())
+        if not leases:
+            return None
+        lease = self._random.choice(leases)
+        return ReleaseLease(lease.lease), Caller(lease.holder, exchange.state.agents[lease.holder].role)
+
+    def _renew(self, exchange: Exchange) -> tuple[Command, Caller] | None:
+        leases = list(exchange.state.leases.leases.values())
+        if not leases:
+            return None
+        lease = self._random.choice(leases)
+        return RenewLease(lease.lease), Caller(lease.holder, exchange.state.agents[lease.holder].role)
 
     def _govern(self, exchange: Exchange) -> tuple[Command, Caller]:
         return AdoptPolicy(document_of(self.policy), "again"), DIRECTOR
