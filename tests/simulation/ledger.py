@@ -10,6 +10,7 @@ import msgspec
 from tests.simulation.coordination import check_coordination
 from tests.simulation.ids import SeededIds
 from tests.simulation.promises import Violation, must
+from tests.simulation.teamwork import Accounts
 from tocsin.core import events as ev
 from tocsin.core.admission import levels
 from tocsin.core.events import Event, decode_events, encode_events
@@ -53,6 +54,7 @@ class Ledger:
         #: Messages that were ever offered.
         self.seen: set[int] = set()
         self.counts: dict[str, int] = {}
+        self.accounts = Accounts()
         #: Requests for leases that nobody has answered yet, and who made them.
         self.in_line: dict[str, str] = {}
 
@@ -60,6 +62,7 @@ class Ledger:
         """Check each event against the state before it, then apply it."""
         for event in decode_events(encode_events(events)):
             self._check(event)
+            self.accounts.follow(event, self.shadow.state)
             self.shadow.apply(event)
             self._record(event)
 
@@ -130,6 +133,7 @@ class Ledger:
         for message in live.messages.values():
             stamps = (message.delivered_at, message.expired_at, message.recalled_at)
             must(sum(map(bool, stamps)) <= 1, f"message {message.seq} has more than one terminal stamp")
+        self.accounts.check(live)
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
         check_coordination(live)

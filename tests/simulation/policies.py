@@ -58,6 +58,8 @@ CHOICES: dict[str, list[Any]] = {
     "leases.waiters_max": [2, 64],
     "leases.lapsed_max": [1, 3, 1000],
     "inheritance.messages_max": [1, 3, 100],
+    "attention.work_max_s": [5, 3600],
+    "attention.aside_max": [1, 8],
     "routing.enforce_direction": [True, False],
 }
 

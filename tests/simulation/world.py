@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.simulation import errands, leasing
+from tests.simulation import errands, leasing, teamwork
 from tests.simulation.coordination import check_times
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
@@ -518,4 +518,5 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (errands.begin, 3),
     (errands.shift, 1),
     (errands.end, 1.5),
+    *teamwork.ACTIONS,
 )

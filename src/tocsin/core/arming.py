@@ -161,6 +161,10 @@ def rearm_all(state: ProjectState) -> None:
         arm(state, message)
     for session in state.sessions.values():
         arm_session(state, session)
+    for kind, affairs in state.affairs().items():
+        for name, affair in affairs.items():
+            if affair.due_at:
+                state.timers.deadlines.schedule(f"{kind} {name}", affair.due_at)
     for lease in state.leases.leases.values():
         arm_lease(state, lease)
     for request in state.leases.line.values():

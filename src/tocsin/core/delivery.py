@@ -10,6 +10,7 @@ from tocsin.core.commands import Delivery
 from tocsin.core.expiry import expire_if_due
 from tocsin.core.message import NEVER, Failure, Message, State, signal_id
 from tocsin.core.negotiation import render
+from tocsin.core.preemption import lets_in
 from tocsin.core.presence import has_room, push_session
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.turn import Turn
@@ -33,9 +34,10 @@ def pump(turn: Turn, agent: Agent, sent: int = 0) -> None:
     """Offer what waits to the agent's push sessions, as far as they have room; `sent` is the message just accepted."""
     if not agent.mailbox.depth:
         return
+    attention = turn.state.attention.get(agent.agent)
     while (session := push_session(agent, turn.policy, turn.now)) is not None:
         message = _next(turn, agent)
-        if message is None:
+        if message is None or (attention is not None and not lets_in(turn, attention, message)):
             return
         offer(turn, message, session, pushed=message.seq == sent)
 
@@ -85,7 +87,11 @@ def offer(turn: Turn, message: Message, session: Session, *, pushed: bool) -> No
 
 def delivery_of(state: ProjectState, message: Message) -> Delivery:
     """Return an offered message as it goes out."""
-    return Delivery(signal_id(message), message.session or "", message.offers, render(message, state))
+    attention = state.attention.get(message.recipient)
+    interrupts = None
+    if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
+        interrupts = attention.work.message_id
+    return Delivery(signal_id(message), message.session or "", message.offers, render(message, state), interrupts)
 
 
 def requeue(turn: Turn, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int) -> None:

@@ -7,11 +7,13 @@ in the order of `KINDS`, and within one by their `seq`, where they have one, and
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
+from tocsin.core.affairs import Attention
 from tocsin.core.events import Event
 from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -101,6 +103,18 @@ def _restore_lapsed(state: ProjectState, row: LapsedLease) -> None:
 _ENDS = (ev.LeaseLapsed, ev.LeaseReclaimed)
 _LEASE_EVENTS = (ev.LeaseGranted, ev.LeaseRenewed, ev.LeaseExpiring, ev.LeaseReleased, *_ENDS)
 
+
+def _kept(name: str, row: Any, table: Callable[[ProjectState], dict[str, Any]], key: str, *events: type) -> Kind:
+    """Make the entry of a kind whose documents are the state's own structs, named by one field in all its events."""
+    named = attrgetter(key)
+
+    def restore(state: ProjectState, document: Any) -> None:
+        table(state)[named(document)] = document
+
+    touches: dict[type, Callable[[Any], Iterable[str]]] = dict.fromkeys(events, lambda event: (named(event),))
+    return Kind(name, touches, table, lambda state, id_: table(state).get(id_), row, restore)
+
+
 #: Every kind, in the order in which they are restored.
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -142,6 +156,14 @@ KINDS: tuple[Kind, ...] = (
         _read_wait,
         WaitRow,
         _restore_wait,
+    ),
+    _kept(
+        "attention",
+        Attention,
+        lambda state: state.attention,
+        "agent",
+        *(ev.WorkBegun, ev.PausePointReached, ev.WorkContinued, ev.InterruptRaised, ev.WorkPutAside),
+        *(ev.WorkResumed, ev.WorkFinished, ev.AttentionLapsed, ev.AgentRetired),
     ),
 )
 

@@ -1,8 +1,21 @@
 """What the project is run by, and by when: policies and the tick."""
 
+from collections.abc import Callable
+
 import msgspec
 
-from tocsin.core import aging, deadletters, delivery, expiry, leasing, queue_manager, registry, retention, settlement
+from tocsin.core import (
+    aging,
+    attention,
+    deadletters,
+    delivery,
+    expiry,
+    leasing,
+    queue_manager,
+    registry,
+    retention,
+    settlement,
+)
 from tocsin.core import events as ev
 from tocsin.core.arming import rearm_all
 from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
@@ -12,6 +25,12 @@ from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn, bounded_text
 
 __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
+
+
+#: What to do when an affair's moment has come, by kind.
+_DEADLINES: dict[str, Callable[[Turn, str], None]] = {
+    "attention": attention.fire_attention,
+}
 
 
 def decide_adopt(turn: Turn, command: AdoptPolicy) -> Adopted:
@@ -71,4 +90,8 @@ def decide_tick(turn: Turn, command: Tick) -> Ticked:
         while fired < limit and (name := names.pop(turn.now)) is not None:
             fire_named(turn, name)
             fired += 1
+    while fired < limit and (key := timers.deadlines.pop(turn.now)) is not None:
+        kind, _, name = key.partition(" ")
+        _DEADLINES[kind](turn, name)
+        fired += 1
     return Ticked(fired, next_due(turn.state))

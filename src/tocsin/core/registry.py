@@ -3,6 +3,7 @@
 import re
 from collections import deque
 
+from tocsin.core import attention
 from tocsin.core import events as ev
 from tocsin.core.admission import full_levels
 from tocsin.core.arming import arm_session, session_due
@@ -211,6 +212,7 @@ def _end_session(turn: Turn, session: Session, reason: str) -> None:
         requeue(turn, message, "session_ended", turn.now, 0.0, contract.retries_max)
     turn.emit(ev.SessionClosed(turn.now, session.session, session.agent, reason))
     agent = turn.state.agents[session.agent]
+    attention.detach(turn, agent)
     if not agent.sessions:
         announce(turn, agent, "PeerLeft")
 
@@ -265,6 +267,7 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
     """Strike the agent out."""
     del state.agents[event.agent]
+    state.attention.pop(event.agent, None)
 
 
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:

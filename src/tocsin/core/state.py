@@ -6,10 +6,12 @@ message is remembered) is done here, in passing.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
+from tocsin.core.affairs import Affair, Attention
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -142,6 +144,8 @@ class ProjectState:
         #: `(at, seq)` of acknowledged messages, oldest first.
         self.acknowledged: deque[tuple[int, int]] = deque()
         self.latency = LatencyWindow(0.0, 0, deque())
+        #: By agent, of those that are busy or have put work aside.
+        self.attention: dict[str, Attention] = {}
         #: Who waits for whom.
         self.waits = WaitGraph()
         #: What each agent is lent by those who wait for it.
@@ -199,6 +203,10 @@ class ProjectState:
             seqs = [self.ids[message_id]] if message_id in self.ids else []
         copies = [self.messages[seq] for seq in seqs]
         return [copy for copy in copies if recipient in ("", copy.recipient)]
+
+    def affairs(self) -> dict[str, Mapping[str, Affair]]:
+        """Return what waits for a moment of its own, by kind and name."""
+        return {"attention": self.attention}
 
     def note_latency(self, at: int, latency_us: int) -> None:
         """Remember one processing latency, and forget those out of the window."""

@@ -71,7 +71,19 @@ class Wheel(Generic[Key]):
 class Timers:
     """The wheels of one project, one per reason to come back."""
 
-    __slots__ = ("acks", "aging", "backoff", "dead", "decay", "expiry", "lease_waits", "leases", "receipts", "sessions")
+    __slots__ = (
+        "acks",
+        "aging",
+        "backoff",
+        "dead",
+        "deadlines",
+        "decay",
+        "expiry",
+        "lease_waits",
+        "leases",
+        "receipts",
+        "sessions",
+    )
 
     def __init__(self, policy: Policy) -> None:
         near = policy.timers.granularity_us
@@ -89,6 +101,8 @@ class Timers:
         self.leases: Wheel[str] = Wheel(near)
         #: Requests for leases that have waited as long as they would.
         self.lease_waits: Wheel[str] = Wheel(near)
+        #: What a team coordinates by, as `kind name`: each waits for one moment.
+        self.deadlines: Wheel[str] = Wheel(near)
         #: Queued messages whose TTL is over: SPEC-071's sweeper.
         self.expiry: Wheel[int] = Wheel(policy.sweeper.interval_us)
         #: Queued messages whose importance has decayed away: DECAY's background task.
@@ -103,7 +117,7 @@ class Timers:
             for wheel in (self.receipts, self.acks, self.backoff, self.aging, self.expiry, self.decay, self.dead)
             if (due := wheel.next_due()) is not None
         ]
-        for names in (self.sessions, self.leases, self.lease_waits):
+        for names in (self.sessions, self.leases, self.lease_waits, self.deadlines):
             due = names.next_due()
             if due is not None:
                 dues.append(due)

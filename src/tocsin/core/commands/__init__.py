@@ -16,6 +16,15 @@ from tocsin.core.commands.agents import (
     RetireAgent,
     SessionReady,
 )
+from tocsin.core.commands.attention import (
+    Attending,
+    BeginWork,
+    FinishWork,
+    PutAside,
+    ReachPausePoint,
+    Resumed,
+    ResumeWork,
+)
 from tocsin.core.commands.base import SYSTEM, Caller
 from tocsin.core.commands.leases import (
     AcquireLease,
@@ -56,6 +65,8 @@ __all__ = [
     "AcquireLease",
     "AdoptPolicy",
     "Adopted",
+    "Attending",
+    "BeginWork",
     "BroadcastReceipt",
     "Caller",
     "CloseSession",
@@ -66,13 +77,16 @@ __all__ = [
     "Done",
     "Drain",
     "Drained",
+    "FinishWork",
     "ForceRelease",
     "GrantCredit",
     "Heartbeat",
     "Held",
     "MarkProcessed",
     "OpenSession",
+    "PutAside",
     "Queued",
+    "ReachPausePoint",
     "Recall",
     "RecallResult",
     "Receipt",
@@ -86,6 +100,8 @@ __all__ = [
     "Released",
     "RenewLease",
     "Reply",
+    "ResumeWork",
+    "Resumed",
     "RetireAgent",
     "Send",
     "SessionReady",
@@ -115,6 +131,11 @@ Command: TypeAlias = (
     | ReleaseLease
     | ForceRelease
     | Tick
+    | BeginWork
+    | ReachPausePoint
+    | PutAside
+    | ResumeWork
+    | FinishWork
 )
 
 Reply: TypeAlias = (
@@ -135,4 +156,6 @@ Reply: TypeAlias = (
     | Ticked
     | Done
     | Problem
+    | Attending
+    | Resumed
 )

@@ -141,6 +141,8 @@ class Delivery(msgspec.Struct, frozen=True):
     offer: int
     #: The envelope, in the recipient's protocol version.
     envelope: bytes
+    #: messageId of the work that it interrupts: put that aside first.
+    interrupts: str | None = None
 
 
 class Drained(msgspec.Struct, frozen=True):

@@ -21,6 +21,16 @@ from tocsin.core.events.agents import (
     SessionWentStale,
     SessionWindowChanged,
 )
+from tocsin.core.events.attention import (
+    AttentionLapsed,
+    InterruptRaised,
+    PausePointReached,
+    WorkBegun,
+    WorkContinued,
+    WorkFinished,
+    WorkPutAside,
+    WorkResumed,
+)
 from tocsin.core.events.base import EventBase
 from tocsin.core.events.leases import (
     LeaseContended,
@@ -71,6 +81,7 @@ __all__ = [
     "EVENT_TYPES",
     "AgentRegistered",
     "AgentRetired",
+    "AttentionLapsed",
     "BroadcastAccepted",
     "DeadLetterPurged",
     "DeadLetterRedriven",
@@ -79,6 +90,7 @@ __all__ = [
     "Event",
     "GamingCleared",
     "GamingDetected",
+    "InterruptRaised",
     "LeaseContended",
     "LeaseExpiring",
     "LeaseGranted",
@@ -102,6 +114,7 @@ __all__ = [
     "MessageRejected",
     "MessageRequeued",
     "MessagesForgotten",
+    "PausePointReached",
     "PolicyAdopted",
     "PriorityInherited",
     "PriorityRestored",
@@ -115,6 +128,11 @@ __all__ = [
     "WaitBegan",
     "WaitEnded",
     "WaitShifted",
+    "WorkBegun",
+    "WorkContinued",
+    "WorkFinished",
+    "WorkPutAside",
+    "WorkResumed",
     "decode_events",
     "encode_events",
 ]
@@ -165,6 +183,14 @@ Event: TypeAlias = (
     | LeaseReclaimed
     | LeaseWaitEnded
     | LeaseContended
+    | AttentionLapsed
+    | InterruptRaised
+    | PausePointReached
+    | WorkBegun
+    | WorkContinued
+    | WorkFinished
+    | WorkPutAside
+    | WorkResumed
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

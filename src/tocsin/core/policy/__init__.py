@@ -6,6 +6,7 @@ One module per subject; this one gathers them. Nothing here knows of files: `toc
 """
 
 from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role, Security
+from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.base import microseconds
 from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
@@ -16,6 +17,7 @@ from tocsin.core.policy.storage import Storage
 
 __all__ = [
     "Aging",
+    "AttentionPolicy",
     "Bucket",
     "Decay",
     "Delivery",

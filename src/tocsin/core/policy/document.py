@@ -8,6 +8,7 @@ from tocsin.core import diagnosis
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role, Security
+from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
@@ -38,6 +39,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     routing: Routing
     leases: Leases
     inheritance: Inheritance
+    attention: AttentionPolicy
     storage: Storage
     #: What each message type promises.
     contracts: dict[str, Contract]

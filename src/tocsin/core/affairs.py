@@ -1,0 +1,53 @@
+"""What a team coordinates by, as data: each kind of document, and how it is found and written down.
+
+The behaviour is in the module of each kind; documents are changed by the appliers there and by nothing else. A document
+that waits for a moment carries it as `due_at`, decided when the wait began, so that every kind is armed alike.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from tocsin.core.message import NEVER
+
+__all__ = ["Affair", "Attention", "Work"]
+
+
+class Affair(Protocol):
+    """What all kinds have in common."""
+
+    #: When it is to be looked at; 0 for never.
+    due_at: int
+
+
+class Work(msgspec.Struct):
+    """A message that an agent works on, or has put aside."""
+
+    #: Sequence number of the message.
+    message: int
+    message_id: str
+    #: The level that the work counts with, as it began.
+    level: int
+    #: Whether it may be interrupted outside pause points.
+    interruptible: bool
+    began_at: int
+    #: What the agent saved of it when it was put aside; kept until the work ends, for an agent that missed the reply.
+    saved: bytes = b""
+    #: Whether it was put aside and taken up again.
+    resumed: bool = False
+
+
+class Attention(msgspec.Struct):
+    """What an agent that speaks of its attention is busy with."""
+
+    agent: str
+    #: What it works on; nothing while it is idle.
+    work: Work | None = None
+    #: Whether the work is at a pause point.
+    paused: bool = False
+    #: The message that interrupts the work, until the work is put aside, goes on or ends.
+    interrupted_by: int = NEVER
+    #: Work put aside, the latest last.
+    aside: list[Work] = []
+    #: When the agent no longer counts as busy, whatever it said.
+    due_at: int = NEVER
