@@ -15,6 +15,7 @@ from tocsin.client.config import ClientConfig, client_config
 from tocsin.core import policy as policies
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import CATALOGUE
+from tocsin.core.escalation_paths import PATHS, Place
 from tocsin.core.events import EVENT_TYPES
 from tocsin.core.lifecycle import APM_STATES, TRANSITIONS
 from tocsin.core.message import State
@@ -52,6 +53,23 @@ def lifecycle() -> str:
     names = [row("state", "APM, awaiting an ACK", "APM, otherwise"), row("---", "---", "---")]
     names += [row(state, awaiting or "none", other or "none") for state, (awaiting, other) in APM_STATES.items()]
     return "\n".join([*diagram, "```", "", *rows, "", *names])
+
+
+def escalation() -> str:
+    """Draw the paths of an escalation, and list the steps and the default rules."""
+    diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Place.NORMAL}"]
+    diagram += [f"    {route.before} --> {route.after}: {route.step}" for route in PATHS]
+    rows = [row("from", "step", "to", "when", "drawn by"), row("---", "---", "---", "---", "---")]
+    rows += [
+        row(route.before, f"`{route.step}`", route.after, route.when, "LIMINAL" if route.liminal else "Tocsin")
+        for route in PATHS
+    ]
+    head = ("rule", "trigger", "level", "after, s", "count", "actions")
+    rules = [row(*head), row(*["---"] * len(head))]
+    for name, rule in default_policy().escalation.rules.items():
+        cells = (rule.level, rule.after_s, rule.count, ", ".join(rule.actions))
+        rules.append(row(f"`{name}`", f"`{rule.trigger}`", *map(_shown, cells)))
+    return "\n".join([*diagram, "```", "", *rows, "", *rules])
 
 
 def events() -> str:
@@ -217,6 +235,7 @@ def channels() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     "concepts/lifecycle.md": lifecycle,
+    "concepts/escalation.md": escalation,
     "reference/events.md": events,
     "reference/errors.md": errors,
     "reference/config.md": config,

@@ -168,7 +168,8 @@ def test_five_blocking_of_five_are_gaming(team: Team) -> None:
         assert send(team, "impl_001", "Blocking").priority == Priority.BLOCKING
     receipt = send(team, "impl_001", "Blocking")
     assert (receipt.requested_priority, receipt.priority) == (Priority.BLOCKING, Priority.INFO)
-    assert team.happened(ev.MessageAccepted)[-1].rule == "gaming"
+    accepted = team.happened(ev.MessageAccepted)
+    assert [event.rule for event in accepted if event.message_id == receipt.message_id] == ["gaming"]
     (detected,) = team.happened(ev.GamingDetected)
     assert (detected.agent, detected.messages, detected.high) == ("impl_001", 5, 5)
     assert (detected.threshold, detected.window_s) == (0.5, 60)

@@ -310,7 +310,8 @@ def test_a_drain_is_always_in_order(letters: list[tuple[str, int, float, float]]
     for priority, importance, decay_rate, pause_s in letters:
         note(team, priority, qos={"importance": importance, "decayRate": decay_rate})
         team.advance(pause_s)
-    waiting = [message for message in team.exchange.state.messages.values() if message.state is State.QUEUED]
+    known = team.exchange.state.messages.values()
+    waiting = [message for message in known if message.recipient == "impl_002" and message.state is State.QUEUED]
     decay = team.exchange.state.policy.decay
     waiting.sort(key=lambda message: rank(message, team.now, decay))
     expected = [message.message_id for message in waiting]

@@ -78,7 +78,11 @@ class Ledger:
         elif isinstance(event, ev.MessageBoosted):
             boosted = state.messages[event.message]
             earned = min(Priority.CRITICAL, boosted.priority + event.boosts * state.policy.aging.boost_levels)
-            must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
+            if event.rule == "escalation":
+                raised = boosted.level <= event.new_level <= Priority.CRITICAL
+                must(raised, f"message {event.message} was raised wrongly")
+            else:
+                must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
         elif isinstance(event, ev.DecayRateChanged):
             manager = state.policy.queue_manager
             must(manager.rate_min <= event.new_rate <= manager.rate_max, f"the decay rate became {event.new_rate}")

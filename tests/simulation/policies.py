@@ -60,6 +60,11 @@ CHOICES: dict[str, list[Any]] = {
     "inheritance.messages_max": [1, 3, 100],
     "attention.work_max_s": [5, 3600],
     "attention.aside_max": [1, 8],
+    "escalation.rules.blocking_waits.after_s": [2, 60],
+    "escalation.rules.blocking_waits.actions": [["boost"], ["notify_director"], ["interrupt_recipient"]],
+    "escalation.director_s": [3, 300],
+    "escalation.open_max": [2, 1000],
+    "escalation.history_max": [1, 1000],
     "routing.enforce_direction": [True, False],
 }
 

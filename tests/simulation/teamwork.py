@@ -10,6 +10,7 @@ from tests.simulation.promises import must
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Command
+from tocsin.core.escalation_paths import PATHS
 from tocsin.core.events import Event
 from tocsin.core.message import State
 from tocsin.core.state import ProjectState
@@ -51,12 +52,22 @@ def go_on_with_work(world: "World") -> None:
         must(reply.saved == saved[reply.message_id], f"{caller.agent} got back something else than it saved")
 
 
+def look_after(world: "World") -> None:
+    """Let somebody resolve an escalation or bring it before a human; mostly somebody who may."""
+    known = list(world.exchange.state.escalations)
+    chosen = world.rng.choice(known) if known else "esc_none_0"
+    command: Command = world.rng.choice((cmd.ResolveEscalation(chosen, "seen to"), cmd.EscalateToHuman(chosen, "help")))
+    world.ask(command, world.somebody())
+
+
 class Accounts:
     """What was promised in coordinating, and how far it has been kept."""
 
     def __init__(self) -> None:
         #: Works put aside and not yet given back, by agent.
         self.aside: dict[str, list[int]] = {}
+        #: What has set off an escalation.
+        self.causes: set[str] = set()
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
@@ -71,6 +82,12 @@ class Accounts:
             case ev.InterruptRaised():
                 allowed = event.level == 4 or event.level > event.work_level + 1
                 must(allowed, f"level {event.level} interrupted work of level {event.work_level}")
+            case ev.EscalationOpened():
+                must(event.cause not in self.causes, f"{event.cause} was escalated twice")
+                self.causes.add(event.cause)
+            case ev.EscalationMoved():
+                arrow = (event.old_state, event.step, event.new_state)
+                must(arrow in _ARROWS, f"{event.escalation} moved as no table says: {arrow}")
             case _:
                 pass
 
@@ -80,6 +97,7 @@ class Accounts:
             must(name in state.agents, f"{name} is gone and still busy")
             must(attention.work is not None or bool(attention.aside), f"{name} attends to nothing")
             must(attention.work is None or bool(attention.due_at), f"{name} may be busy for ever")
+        self._check_escalations(state)
         aside = {name: works for name, works in self.aside.items() if works}
         kept = {
             name: [work.message for work in attention.aside]
@@ -88,8 +106,18 @@ class Accounts:
         }
         must(aside == kept, f"work put aside was lost: {aside} became {kept}")
 
+    def _check_escalations(self, state: ProjectState) -> None:
+        for name, escalation in state.escalations.items():
+            is_open = escalation.state != "normal"
+            must(is_open is (name in state.open_escalations), f"{name} is {escalation.state} and counted wrongly")
+            must(not is_open or bool(escalation.due_at), f"{name} is open and nobody will look at it")
+        must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
+
+
+_ARROWS = {(route.before, route.step, route.after) for route in PATHS}
 
 ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
     (begin_work, 4),
     (go_on_with_work, 6),
+    (look_after, 1.5),
 )

@@ -455,7 +455,8 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
-    return isinstance(event, (*kinds, ev.MessagesForgotten))
+    followed = (ev.EscalationOpened, ev.EscalationMoved, ev.EscalationsForgotten, ev.InterruptRaised)
+    return isinstance(event, (*kinds, *followed, ev.MessagesForgotten))
 
 
 _PAYLOADS: dict[str, dict[str, object]] = {

@@ -10,7 +10,6 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.errors import refusal
-from tocsin.core.notices import notify_directors
 from tocsin.core.policy import Policy, Role
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import Agent, ProjectState
@@ -87,14 +86,6 @@ def _judge(turn: Turn, sender: Agent) -> bool:
     if found != sender.gaming:
         kind = ev.GamingDetected if found else ev.GamingCleared
         turn.emit(kind(turn.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
-        if found:
-            notify_directors(
-                turn,
-                f"{sender.agent} inflates its priorities: {high} of its last {recent} messages in "
-                f"{gaming.window_s:g} s were Blocking or above; they count as Info until that ends",
-                code="E_ADMISSION_004",
-                about=sender.agent,
-            )
     return found
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.core.message import NEVER
 
-__all__ = ["Affair", "Attention", "Work"]
+__all__ = ["Affair", "Attention", "Escalation", "Step", "Work"]
 
 
 class Affair(Protocol):
@@ -51,3 +51,40 @@ class Attention(msgspec.Struct):
     aside: list[Work] = []
     #: When the agent no longer counts as busy, whatever it said.
     due_at: int = NEVER
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One move of an escalation."""
+
+    at: int
+    #: Where it moved to.
+    state: str
+    #: Who moved it: `tocsin`, a director or a human.
+    by: str
+    detail: str
+
+
+class Escalation(msgspec.Struct):
+    """Something that somebody with more power should look at, from its cause to its resolution."""
+
+    escalation: str
+    #: What set it off, once: the trigger and the thing.
+    cause: str
+    #: Name of the rule, and its trigger.
+    rule: str
+    trigger: str
+    #: What it is about: a messageId, a resource, an agent, a metric.
+    subject: str
+    detail: str
+    #: Where it is on its path.
+    state: str
+    opened_at: int
+    #: Sequence number of the message that it is about; 0 where it is about none.
+    about: int = NEVER
+    #: Enqueueing time of that message: it may be redriven and wait anew.
+    waiting_since: int = NEVER
+    due_at: int = NEVER
+    closed_at: int = NEVER
+    resolution: str = ""
+    resolved_by: str = ""
+    steps: list[Step] = []

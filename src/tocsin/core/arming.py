@@ -4,6 +4,7 @@ Every applier that moves a message disarms it, changes it and arms it again, so 
 from the messages, and a restored state arms itself the same way.
 """
 
+from tocsin.core.commands.base import SYSTEM
 from tocsin.core.decay import stale_at
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import Lease, LeaseRequest
@@ -20,12 +21,15 @@ __all__ = [
     "arm_session",
     "boost_due",
     "disarm",
+    "escalation_due",
     "lease_due",
     "move",
     "rearm_all",
     "receipt_due",
     "session_due",
 ]
+
+_BUS = SYSTEM.agent
 
 
 def arm(state: ProjectState, message: Message) -> None:
@@ -43,6 +47,9 @@ def arm(state: ProjectState, message: Message) -> None:
         boost = boost_due(state, message)
         if boost is not None:
             timers.aging.schedule(seq, boost)
+        escalation = escalation_due(state, message)
+        if escalation is not None:
+            timers.escalation.schedule(seq, escalation)
     elif message.state is State.OFFERED:
         timers.receipts.schedule(seq, receipt_due(state, message))
     elif message.state is State.DELIVERED:
@@ -67,6 +74,9 @@ def disarm(state: ProjectState, message: Message) -> None:
         boost = boost_due(state, message)
         if boost is not None:
             timers.aging.cancel(seq, boost)
+        escalation = escalation_due(state, message)
+        if escalation is not None:
+            timers.escalation.cancel(seq, escalation)
     elif message.state is State.OFFERED:
         timers.receipts.cancel(seq, receipt_due(state, message))
     elif message.state is State.DELIVERED:
@@ -91,6 +101,14 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
         return None
     boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
     return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us
+
+
+def escalation_due(state: ProjectState, message: Message) -> int | None:
+    """Return when a queued message has waited too long for its priority: once, and never for the bus's own."""
+    after_us = state.policy.escalation.queue_after_us[message.priority]
+    if after_us is None or message.sender == _BUS or state.was_escalated(message):
+        return None
+    return message.enqueued_at + after_us
 
 
 def receipt_due(state: ProjectState, message: Message) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Attention
+from tocsin.core.affairs import Attention, Escalation
 from tocsin.core.events import Event
 from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -164,6 +164,18 @@ KINDS: tuple[Kind, ...] = (
         "agent",
         *(ev.WorkBegun, ev.PausePointReached, ev.WorkContinued, ev.InterruptRaised, ev.WorkPutAside),
         *(ev.WorkResumed, ev.WorkFinished, ev.AttentionLapsed, ev.AgentRetired),
+    ),
+    Kind(
+        "escalation",
+        {
+            ev.EscalationOpened: lambda event: (event.escalation,),
+            ev.EscalationMoved: lambda event: (event.escalation,),
+            ev.EscalationsForgotten: lambda event: event.escalations,
+        },
+        lambda state: state.escalations,
+        lambda state, name: state.escalations.get(name),
+        Escalation,
+        lambda state, row: state.remember_escalation(row),
     ),
 )
 

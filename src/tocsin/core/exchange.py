@@ -17,16 +17,17 @@ from tocsin.core import (
     admission,
     aging,
     attention,
-    coordination,
     deadletters,
     delivery,
     drain,
+    escalation,
     expiry,
     governance,
     inheritance,
     leases,
     leasing,
     queue_manager,
+    reactions,
     recall,
     registry,
     retention,
@@ -93,6 +94,9 @@ _APPLIERS: dict[type, Apply] = {
     ev.WorkResumed: attention.apply_resumed,
     ev.WorkFinished: attention.apply_finished,
     ev.AttentionLapsed: attention.apply_lapsed,
+    ev.EscalationOpened: escalation.apply_opened,
+    ev.EscalationMoved: escalation.apply_moved,
+    ev.EscalationsForgotten: escalation.apply_forgotten,
     ev.SessionWindowChanged: registry.apply_window,
     ev.WaitBegan: waiting.apply_wait_began,
     ev.WaitShifted: waiting.apply_wait_shifted,
@@ -139,6 +143,8 @@ _DECIDERS: dict[type, Decide] = {
     cmd.PutAside: attention.decide_put_aside,
     cmd.ResumeWork: attention.decide_resume,
     cmd.FinishWork: attention.decide_finish,
+    cmd.ResolveEscalation: escalation.decide_resolve,
+    cmd.EscalateToHuman: escalation.decide_escalate,
     cmd.Tick: governance.decide_tick,
 }
 
@@ -162,7 +168,7 @@ class Exchange:
         except TocsinError as error:
             reply = error.problem
         if governed:
-            coordination.settle(turn)
+            reactions.react(turn)
             retention.trim(turn)
         return Outcome(reply, turn.events)
 

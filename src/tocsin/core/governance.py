@@ -9,6 +9,7 @@ from tocsin.core import (
     attention,
     deadletters,
     delivery,
+    escalation,
     expiry,
     leasing,
     queue_manager,
@@ -30,6 +31,7 @@ __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
 #: What to do when an affair's moment has come, by kind.
 _DEADLINES: dict[str, Callable[[Turn, str], None]] = {
     "attention": attention.fire_attention,
+    "escalation": escalation.fire_escalation,
 }
 
 
@@ -77,6 +79,7 @@ def decide_tick(turn: Turn, command: Tick) -> Ticked:
         (timers.decay, expiry.fire_decay),
         (timers.backoff, delivery.fire_backoff),
         (timers.aging, aging.fire_aging),
+        (timers.escalation, escalation.fire_queued),
         (timers.dead, deadletters.fire_dead),
     ):
         while fired < limit and (seq := wheel.pop(turn.now)) is not None:

@@ -20,22 +20,44 @@ from tocsin.core.priority import Priority
 from tocsin.core.state import Agent
 from tocsin.core.turn import Turn
 
-__all__ = ["announce", "directors", "notify_directors", "report_death", "tell"]
+__all__ = ["announce", "directors", "notify_directors", "notify_humans", "report_death", "tell"]
 
 _REPORT = "ERROR_REPORT"
 
 
-def notify_directors(turn: Turn, text: str, *, code: str, about: str) -> None:
-    """Tell every director; where there is none, every human."""
-    payload = {
+def notify_directors(
+    turn: Turn,
+    text: str,
+    *,
+    code: str,
+    about: str,
+    priority: Priority = Priority.BLOCKING,
+    escalation: str = "",
+    but: tuple[str, ...] = (),
+) -> bool:
+    """Tell every director but those who know already; say whether there is one."""
+    found = [agent for agent in turn.state.agents.values() if agent.role == "director"]
+    for agent in found:
+        if agent.agent not in but:
+            tell(turn, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+    return bool(found)
+
+
+def notify_humans(turn: Turn, text: str, *, code: str, about: str, escalation: str) -> None:
+    """Tell every human, at the highest priority that the bus itself uses."""
+    for agent in [agent for agent in turn.state.agents.values() if agent.role == "human"]:
+        tell(turn, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+
+
+def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
+    context = {"about": about} | ({"escalation": escalation} if escalation else {})
+    return {
         "errorType": "SystemError",
         "errorCode": code,
         "errorMessage": text,
-        "severity": "medium",
-        "context": {"agent": about},
+        "severity": severity,
+        "context": context,
     }
-    for agent in directors(turn):
-        tell(turn, agent, _REPORT, payload, Priority.BLOCKING)
 
 
 def directors(turn: Turn) -> list[Agent]:

@@ -10,7 +10,7 @@ from tocsin.core import diagnosis
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import error_for
 
-__all__ = ["PAYLOADS", "Ack", "ErrorReport", "Nack", "StateSync", "TaskUpdate", "check_payload"]
+__all__ = ["PAYLOADS", "Ack", "ErrorReport", "Nack", "StateSync", "TaskUpdate", "check_payload", "is_critical_error"]
 
 Text = Annotated[str, Meta(min_length=1)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
@@ -153,3 +153,9 @@ def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Con
     except msgspec.ValidationError:
         shape = PAYLOADS.get(message_type, contract.shape)
         raise error_for(diagnosis.explain(shape, msgspec.json.decode(payload), "$.payload")) from None
+
+
+def is_critical_error(payload: bytes) -> bool:
+    """Tell whether the payload of an ERROR_REPORT calls its error critical."""
+    report = _DECODERS["ERROR_REPORT"].decode(payload)
+    return isinstance(report, ErrorReport) and report.severity == "critical"

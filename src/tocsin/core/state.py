@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Attention
+from tocsin.core.affairs import Affair, Attention, Escalation
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -146,6 +146,13 @@ class ProjectState:
         self.latency = LatencyWindow(0.0, 0, deque())
         #: By agent, of those that are busy or have put work aside.
         self.attention: dict[str, Attention] = {}
+        #: Open and remembered.
+        self.escalations: dict[str, Escalation] = {}
+        #: Those that have not returned to normal.
+        self.open_escalations: dict[str, None] = {}
+        #: Escalation by cause, and by the message that it is about.
+        self.causes: dict[str, str] = {}
+        self.escalated: dict[int, str] = {}
         #: Who waits for whom.
         self.waits = WaitGraph()
         #: What each agent is lent by those who wait for it.
@@ -206,7 +213,31 @@ class ProjectState:
 
     def affairs(self) -> dict[str, Mapping[str, Affair]]:
         """Return what waits for a moment of its own, by kind and name."""
-        return {"attention": self.attention}
+        return {"attention": self.attention, "escalation": self.escalations}
+
+    def remember_escalation(self, escalation: Escalation) -> None:
+        """Enter an escalation where it is looked up."""
+        name = escalation.escalation
+        self.escalations[name] = escalation
+        self.causes[escalation.cause] = name
+        if escalation.about:
+            known = self.escalations.get(self.escalated.get(escalation.about, ""))
+            if known is None or known.waiting_since <= escalation.waiting_since:
+                self.escalated[escalation.about] = name
+        if not escalation.closed_at:
+            self.open_escalations[name] = None
+
+    def forget_escalation(self, name: str) -> None:
+        """Strike an escalation out."""
+        escalation = self.escalations.pop(name)
+        del self.causes[escalation.cause]
+        if self.escalated.get(escalation.about) == name:
+            del self.escalated[escalation.about]
+
+    def was_escalated(self, message: Message) -> bool:
+        """Tell whether a message's present waiting has been escalated."""
+        name = self.escalated.get(message.seq)
+        return name is not None and self.escalations[name].waiting_since == message.enqueued_at
 
     def note_latency(self, at: int, latency_us: int) -> None:
         """Remember one processing latency, and forget those out of the window."""

@@ -78,6 +78,7 @@ class Timers:
         "dead",
         "deadlines",
         "decay",
+        "escalation",
         "expiry",
         "lease_waits",
         "leases",
@@ -95,6 +96,8 @@ class Timers:
         self.backoff: Wheel[int] = Wheel(near)
         #: Queued messages that have waited long enough for a boost.
         self.aging: Wheel[int] = Wheel(near)
+        #: Queued messages that have waited too long for their priority.
+        self.escalation: Wheel[int] = Wheel(near)
         #: Sessions to look at: stale, or lapsed.
         self.sessions: Wheel[str] = Wheel(near)
         #: Leases to look at: their holders to be warned, or over.
@@ -110,13 +113,14 @@ class Timers:
         #: Dead letters that nobody redrove in time.
         self.dead: Wheel[int] = Wheel(policy.sweeper.interval_us)
 
+    @property
+    def _numbered(self) -> tuple[Wheel[int], ...]:
+        near = (self.receipts, self.acks, self.backoff, self.aging, self.escalation)
+        return (*near, self.expiry, self.decay, self.dead)
+
     def next_due(self) -> int | None:
         """Return the earliest moment at which anything is due."""
-        dues = [
-            due
-            for wheel in (self.receipts, self.acks, self.backoff, self.aging, self.expiry, self.decay, self.dead)
-            if (due := wheel.next_due()) is not None
-        ]
+        dues = [due for wheel in self._numbered if (due := wheel.next_due()) is not None]
         for names in (self.sessions, self.leases, self.lease_waits, self.deadlines):
             due = names.next_due()
             if due is not None:

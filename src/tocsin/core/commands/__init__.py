@@ -26,6 +26,11 @@ from tocsin.core.commands.attention import (
     ResumeWork,
 )
 from tocsin.core.commands.base import SYSTEM, Caller
+from tocsin.core.commands.escalation import (
+    Escalated,
+    EscalateToHuman,
+    ResolveEscalation,
+)
 from tocsin.core.commands.leases import (
     AcquireLease,
     ForceRelease,
@@ -77,6 +82,8 @@ __all__ = [
     "Done",
     "Drain",
     "Drained",
+    "EscalateToHuman",
+    "Escalated",
     "FinishWork",
     "ForceRelease",
     "GrantCredit",
@@ -100,6 +107,7 @@ __all__ = [
     "Released",
     "RenewLease",
     "Reply",
+    "ResolveEscalation",
     "ResumeWork",
     "Resumed",
     "RetireAgent",
@@ -136,6 +144,8 @@ Command: TypeAlias = (
     | PutAside
     | ResumeWork
     | FinishWork
+    | ResolveEscalation
+    | EscalateToHuman
 )
 
 Reply: TypeAlias = (
@@ -158,4 +168,5 @@ Reply: TypeAlias = (
     | Problem
     | Attending
     | Resumed
+    | Escalated
 )

@@ -32,6 +32,11 @@ from tocsin.core.events.attention import (
     WorkResumed,
 )
 from tocsin.core.events.base import EventBase
+from tocsin.core.events.escalation import (
+    EscalationMoved,
+    EscalationOpened,
+    EscalationsForgotten,
+)
 from tocsin.core.events.leases import (
     LeaseContended,
     LeaseExpiring,
@@ -87,6 +92,9 @@ __all__ = [
     "DeadLetterRedriven",
     "DeadlockFound",
     "DecayRateChanged",
+    "EscalationMoved",
+    "EscalationOpened",
+    "EscalationsForgotten",
     "Event",
     "GamingCleared",
     "GamingDetected",
@@ -191,6 +199,9 @@ Event: TypeAlias = (
     | WorkFinished
     | WorkPutAside
     | WorkResumed
+    | EscalationOpened
+    | EscalationMoved
+    | EscalationsForgotten
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

@@ -12,15 +12,19 @@ from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.document import Policy, document_of, policy_from
+from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
 
 __all__ = [
+    "Action",
     "Aging",
     "AttentionPolicy",
     "Bucket",
     "Decay",
     "Delivery",
+    "EscalationPolicy",
+    "EscalationRule",
     "Gaming",
     "Inheritance",
     "Leases",
@@ -37,6 +41,7 @@ __all__ = [
     "Storage",
     "Sweeper",
     "TimerPolicy",
+    "Trigger",
     "document_of",
     "microseconds",
     "policy_from",

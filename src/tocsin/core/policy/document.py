@@ -12,6 +12,7 @@ from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
+from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
 from tocsin.core.priority import Priority, liminal_name
@@ -40,6 +41,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     leases: Leases
     inheritance: Inheritance
     attention: AttentionPolicy
+    escalation: EscalationPolicy
     storage: Storage
     #: What each message type promises.
     contracts: dict[str, Contract]
@@ -125,6 +127,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
         ),
     ]
     found = [(path, wrong) for broken, path, wrong in checks if broken]
+    found += policy.escalation.contradictions()
     for name, role in policy.roles.items():
         if role.max_priority not in levels:
             found.append((f"$.roles.{name}.max_priority", "must be one of " + ", ".join(levels)))

@@ -1,0 +1,358 @@
+"""Escalation: what stays unresolved is raised, then told to a director, then to a human (LIMINAL).
+
+Theory of operation. The rules are policy: a trigger and what is done when it is met. A trigger that is met opens an
+escalation with a *cause*, and the same cause never opens another one. From then on it moves along the table of
+`tocsin.core.escalation_paths`, by its deadline or by somebody's word, until it has returned to normal: because the
+trouble is over, or because a director or a human said how it was resolved. Closed escalations are remembered for a
+while; the journal has them all.
+
+This module knows what to do about an escalation. What sets one off is found elsewhere: by the timer of a queued message
+(`fire_queued`), and by `tocsin.core.reactions`, which looks at what each decision led to.
+"""
+
+from heapq import nsmallest
+
+from tocsin.core import events as ev
+from tocsin.core.affairs import Escalation, Step
+from tocsin.core.arming import escalation_due
+from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEscalation
+from tocsin.core.delivery import pump
+from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.escalation_paths import CLOSED, ROUTES, Place, place_after
+from tocsin.core.message import NEVER, Message, State
+from tocsin.core.notices import notify_directors, notify_humans
+from tocsin.core.policy import EscalationRule, Trigger
+from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.state import ProjectState
+from tocsin.core.turn import Turn
+
+__all__ = [
+    "apply_forgotten",
+    "apply_moved",
+    "apply_opened",
+    "close_if_over",
+    "decide_escalate",
+    "decide_resolve",
+    "fire_escalation",
+    "fire_queued",
+    "is_open",
+    "open_escalation",
+    "raise_message",
+]
+
+_KIND = "escalation"
+#: The code that a notice of each trigger carries.
+_CODES: dict[str, str] = {
+    "time_in_queue": "E_PROTOCOL_004",
+    "request_timeout": "E_PROTOCOL_004",
+    "approval_timeout": "E_PROTOCOL_004",
+    "consensus_timeout": "E_PROTOCOL_004",
+    "dependency_blocked": "E_TASK_004",
+    "resource_contended": "E_LEASE_002",
+    "deadlock": "E_LEASE_004",
+    "health_degraded": "E_ROUTING_003",
+    "priority_inflation": "E_ADMISSION_004",
+    "critical_error": "E_TASK_003",
+}
+
+
+def fire_queued(turn: Turn, seq: int) -> None:
+    """Escalate a message that has waited in its queue for longer than its priority allows."""
+    message = turn.state.messages.get(seq)
+    if message is None or message.state is not State.QUEUED:
+        return
+    due = escalation_due(turn.state, message)
+    found = turn.policy.escalation.rule_for("time_in_queue", message.priority)
+    if due is None or found is None:
+        return
+    if turn.now < due:
+        turn.state.timers.escalation.schedule(seq, due)
+        return
+    rule = found[1]
+    detail = (
+        f"{message.message_id} of {message.sender} has waited for {message.recipient} "
+        f"longer than {rule.after_s:g} s at {liminal_name(message.priority)}"
+    )
+    cause = f"time_in_queue {seq} {message.enqueued_at}"
+    if open_escalation(turn, "time_in_queue", cause, message.message_id, detail, about=message) is None:
+        turn.state.timers.escalation.schedule(seq, turn.now + max(rule.after_us, 1))
+
+
+def open_escalation(
+    turn: Turn,
+    trigger: Trigger,
+    cause: str,
+    subject: str,
+    detail: str,
+    *,
+    about: Message | None = None,
+    level: int | None = None,
+    steps: tuple[str, ...] = (),
+) -> Escalation | None:
+    """Do what the policy's rule for a trigger says, once for each cause; nothing where there is no rule or no room.
+
+    `steps` are taken on the way, before anybody is told: the stations of a deadlock.
+    """
+    state, policy = turn.state, turn.policy.escalation
+    found = policy.rule_for(trigger, about.priority if about is not None else level)
+    if found is None or cause in state.causes or len(state.open_escalations) >= policy.open_max:
+        return None
+    name, rule = found
+    escalation = turn.ids.fresh("esc", turn.now)
+    threshold = rule.count if rule.count is not None else rule.after_s or 0.0
+    seq = NEVER if about is None else about.seq
+    turn.emit(
+        ev.EscalationOpened(
+            turn.now, escalation, cause, name, trigger, subject, detail[: turn.policy.limits.text_max], seq, threshold
+        )
+    )
+    opened = state.escalations[escalation]
+    _move(turn, opened, ROUTES[trigger], detail="")
+    _act(turn, opened, rule, steps)
+    return opened
+
+
+def _act(turn: Turn, opened: Escalation, rule: EscalationRule, steps: tuple[str, ...]) -> None:
+    """Take the first steps of a path, as far as the rule goes at once."""
+    raises = "boost" in rule.actions or "interrupt_recipient" in rule.actions
+    if raises:
+        _raise_subject(turn, opened, rule)
+    if opened.state == Place.TIME_BASED and raises:
+        _move(turn, opened, "boosted", detail="", due_at=turn.now + max(rule.after_us, 1))
+    elif opened.state == Place.DEPENDENCY:
+        again = turn.now + max(rule.after_us, 1) if raises else NEVER
+        _move(turn, opened, "inherited", detail="", due_at=again)
+        for step in steps:
+            _move(turn, opened, step, detail="")
+    elif opened.state == Place.HEALTH:
+        _tell_directors(turn, opened, "alerted", Priority.CRITICAL)
+    if not raises and opened.state in (Place.TIME_BASED, Place.INHERITANCE, Place.FORCED):
+        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+    if "escalate_to_human" in rule.actions and opened.state in (Place.DIRECTOR, Place.ALERT):
+        _tell_humans(turn, opened, SYSTEM.agent, "the rule says so")
+
+
+def _raise_subject(turn: Turn, opened: Escalation, rule: EscalationRule) -> None:
+    message = turn.state.messages.get(opened.about)
+    if message is None or message.state is not State.QUEUED:
+        return
+    levels = turn.policy.escalation.boost_levels if "boost" in rule.actions else 0
+    if "interrupt_recipient" in rule.actions:
+        levels = Priority.CRITICAL
+    raise_message(turn, message, levels, rule.after_s or 0.0)
+
+
+def raise_message(turn: Turn, message: Message, levels: int, threshold_s: float) -> None:
+    """Raise a queued message above the priority that it was admitted with; one that stands higher stays."""
+    own = max(message.own_level, Priority(message.priority).boost(levels))
+    if own == message.own_level:
+        return
+    turn.emit(
+        ev.MessageBoosted(
+            at=turn.now,
+            message=message.seq,
+            old_level=message.level,
+            new_level=max(message.level, own),
+            overdue=message.overdue,
+            rule="escalation",
+            threshold_s=threshold_s,
+            age_us=max(0, turn.now - message.enqueued_at),
+            boosts=message.boosts,
+            own_level=own,
+        )
+    )
+    pump(turn, turn.state.agents[message.recipient])
+
+
+def _tell_directors(turn: Turn, opened: Escalation, step: str, priority: Priority) -> None:
+    """Bring it before the directors; where there is none, it goes on to a human at once."""
+    _move(turn, opened, step, detail=opened.detail, due_at=turn.now + turn.policy.escalation.director_us)
+    if opened.trigger == "deadlock":
+        return  # whoever broke it has told them the whole circle
+    about = turn.state.messages.get(opened.about)
+    told = notify_directors(
+        turn,
+        opened.detail,
+        code=_CODES[opened.trigger],
+        about=opened.subject,
+        priority=priority,
+        escalation=opened.escalation,
+        but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
+    )
+    if not told:
+        _tell_humans(turn, opened, SYSTEM.agent, "there is no director")
+
+
+def _tell_humans(turn: Turn, opened: Escalation, by: str, reason: str) -> None:
+    due_at = turn.now + turn.policy.escalation.director_us
+    _move(turn, opened, "escalated", by=by, detail=reason, due_at=due_at)
+    notify_humans(turn, opened.detail, code=_CODES[opened.trigger], about=opened.subject, escalation=opened.escalation)
+
+
+def fire_escalation(turn: Turn, name: str) -> None:
+    """Look at an escalation whose time has come: it is over, or it goes one step up."""
+    opened = turn.state.escalations.get(name)
+    if opened is None or opened.due_at == NEVER:
+        return
+    if turn.now < opened.due_at:
+        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", opened.due_at)
+    elif close_if_over(turn, opened):
+        return
+    elif opened.state == Place.BOOSTED:
+        _move(turn, opened, "not_resolved", detail="")
+        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+    elif opened.state == Place.INHERITANCE:
+        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+    elif opened.state in (Place.DIRECTOR, Place.ALERT):
+        _tell_humans(turn, opened, SYSTEM.agent, "no director acted in time")
+    else:
+        due = turn.now + turn.policy.escalation.director_us
+        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", due)
+
+
+def close_if_over(turn: Turn, opened: Escalation) -> bool:
+    """Close an escalation whose trouble is over; say whether it is closed."""
+    if opened.closed_at != NEVER:
+        return True
+    if not _is_over(turn.state, opened):
+        return False
+    if opened.state in (Place.BOOSTED, Place.INHERITANCE, Place.ALERT, Place.DIRECTOR, Place.HUMAN):
+        _move(turn, opened, "over", detail="it is over")
+        _close(turn, opened)
+    return opened.closed_at != NEVER
+
+
+def _is_over(state: ProjectState, opened: Escalation) -> bool:
+    """Tell whether what an escalation is about is no longer so."""
+    match opened.trigger:
+        case "time_in_queue":
+            message = state.messages.get(opened.about)
+            return message is None or message.state is not State.QUEUED or message.enqueued_at != opened.waiting_since
+        case "priority_inflation":
+            agent = state.agents.get(opened.subject)
+            return agent is None or not agent.gaming
+        case "deadlock":
+            return True
+    return False
+
+
+def decide_resolve(turn: Turn, command: ResolveEscalation) -> Escalated:
+    """Take the word of a director or a human that it has been taken care of."""
+    turn.must_direct("resolve an escalation")
+    opened = _open(turn, command.escalation)
+    resolution = turn.text(command.resolution, "$.resolution")
+    human = turn.caller.role == "human" and opened.state == Place.HUMAN
+    for step in _UNTOLD.get(opened.state, ()):
+        _move(turn, opened, step, by=turn.caller.agent, detail="")
+    _move(turn, opened, "human_acts" if human else "director_acts", by=turn.caller.agent, detail=resolution)
+    if not human:
+        _move(turn, opened, "resolved", by=turn.caller.agent, detail="")
+    _close(turn, opened)
+    return Escalated(opened.escalation, opened.state)
+
+
+#: The steps by which a director comes to what nobody has been told of yet.
+_UNTOLD: dict[str, tuple[str, ...]] = {
+    Place.BOOSTED: ("not_resolved", "notified"),
+    Place.INHERITANCE: ("notified",),
+}
+
+
+def decide_escalate(turn: Turn, command: EscalateToHuman) -> Escalated:
+    """Bring an escalation before a human at a director's word."""
+    turn.must_direct("escalate to a human")
+    opened = _open(turn, command.escalation)
+    if opened.state not in (Place.DIRECTOR, Place.ALERT):
+        raise refusal("E_STATE_002", f"{opened.escalation} is {opened.state}: it cannot be escalated to a human")
+    _tell_humans(turn, opened, turn.caller.agent, turn.text(command.reason, "$.reason"))
+    return Escalated(opened.escalation, opened.state)
+
+
+def _open(turn: Turn, name: str) -> Escalation:
+    opened = turn.state.escalations.get(name)
+    if opened is None:
+        raise refusal("E_STATE_001", f"{name[:64]} is no escalation that is remembered", found=name[:64])
+    if opened.closed_at != NEVER:
+        raise refusal("E_STATE_002", f"{name} is closed: {opened.resolution or 'it was over'}")
+    return opened
+
+
+def is_open(opened: Escalation) -> bool:
+    """Tell whether an escalation has not returned to normal."""
+    return opened.closed_at == NEVER
+
+
+def _close(turn: Turn, opened: Escalation) -> None:
+    _move(turn, opened, "returned", detail="")
+    state, most = turn.state, turn.policy.escalation.history_max
+    surplus = len(state.escalations) - len(state.open_escalations) - most
+    if surplus > 0:
+        closed = [known for known in state.escalations.values() if _may_be_forgotten(state, known)]
+        oldest = nsmallest(surplus, closed, key=lambda known: (known.closed_at, known.escalation))
+        names = tuple(known.escalation for known in oldest)
+        if names:
+            turn.emit(ev.EscalationsForgotten(turn.now, names))
+
+
+def _may_be_forgotten(state: ProjectState, known: Escalation) -> bool:
+    """Tell whether an escalation is closed and its cause cannot come again."""
+    if is_open(known):
+        return False
+    message = state.messages.get(known.about)
+    if message is None or known.trigger != "time_in_queue":
+        return True
+    return message.enqueued_at != known.waiting_since or message.state in _ENDED
+
+
+_ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
+
+
+def _move(
+    turn: Turn, opened: Escalation, step: str, *, detail: str, by: str = SYSTEM.agent, due_at: int = NEVER
+) -> None:
+    after = place_after(opened.state, step)
+    turn.emit(ev.EscalationMoved(turn.now, opened.escalation, step, opened.state, after, by, detail, due_at))
+
+
+def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:
+    """Write it down, and never again for the same cause."""
+    message = state.messages.get(event.about)
+    state.remember_escalation(
+        Escalation(
+            escalation=event.escalation,
+            cause=event.cause,
+            rule=event.rule,
+            trigger=event.trigger,
+            subject=event.subject,
+            detail=event.detail,
+            state=CLOSED,
+            opened_at=event.at,
+            about=event.about,
+            waiting_since=NEVER if message is None else message.enqueued_at,
+            steps=[],
+        )
+    )
+
+
+def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:
+    """Move it, and look at it again when it says so."""
+    opened = state.escalations.get(event.escalation)
+    if opened is None or opened.state != event.old_state:
+        raise InvariantViolation(f"an event moves {event.escalation} from {event.old_state}, where it is not")
+    state.timers.deadlines.cancel(f"{_KIND} {event.escalation}", opened.due_at)
+    opened.state = event.new_state
+    opened.due_at = event.due_at
+    opened.steps.append(Step(event.at, event.new_state, event.by, event.detail))
+    if event.step in ("director_acts", "human_acts"):
+        opened.resolution, opened.resolved_by = event.detail, event.by
+    if event.new_state == CLOSED:
+        opened.closed_at = event.at
+        state.open_escalations.pop(event.escalation, None)
+    elif event.due_at != NEVER:
+        state.timers.deadlines.schedule(f"{_KIND} {event.escalation}", event.due_at)
+
+
+def apply_forgotten(state: ProjectState, event: ev.EscalationsForgotten) -> None:
+    """Strike them out."""
+    for name in event.escalations:
+        state.forget_escalation(name)

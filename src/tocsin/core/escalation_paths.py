@@ -1,0 +1,105 @@
+"""The path of an escalation: one table, and nothing moves but by it (LIMINAL's "Escalation Paths State Machine").
+
+LIMINAL's own arrows are all here. Those that it leaves open are marked as Tocsin's: what happens when the trouble goes
+away by itself, when a rule tells the director without raising anything first, and when a director acts late or never.
+The diagram in `docs/concepts/escalation.md` is drawn from this table.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from tocsin.core.errors import InvariantViolation
+
+__all__ = ["CLOSED", "PATHS", "ROUTES", "Place", "Route", "place_after"]
+
+
+class Place(StrEnum):
+    """Where an escalation is."""
+
+    NORMAL = "normal"
+    TIME_BASED = "time_based_escalation"
+    DEPENDENCY = "dependency_escalation"
+    HEALTH = "health_escalation"
+    BOOSTED = "priority_boosted"
+    STILL_WAITING = "still_waiting"
+    INHERITANCE = "inheritance_applied"
+    DEADLOCK = "deadlock_detected"
+    VICTIM = "victim_selected"
+    FORCED = "forced_release"
+    ALERT = "critical_alert"
+    DIRECTOR = "director_notified"
+    DIRECTOR_ACTS = "director_intervention"
+    HUMAN = "human_escalation"
+    HUMAN_ACTS = "human_intervention"
+    RESOLVED = "resolved"
+
+
+class Route(msgspec.Struct, frozen=True):
+    """One arrow of the diagram."""
+
+    before: Place
+    step: str
+    after: Place
+    #: When it is taken.
+    when: str
+    #: Whether LIMINAL draws it.
+    liminal: bool = True
+
+
+PATHS: tuple[Route, ...] = (
+    Route(Place.NORMAL, "age_over", Place.TIME_BASED, "Message age > threshold"),
+    Route(Place.NORMAL, "blocked", Place.DEPENDENCY, "Blocked on lower priority"),
+    Route(Place.NORMAL, "degraded", Place.HEALTH, "System degraded"),
+    Route(Place.TIME_BASED, "boosted", Place.BOOSTED, "Boost by 1 level"),
+    Route(Place.TIME_BASED, "notified", Place.DIRECTOR, "the rule raises nothing first", liminal=False),
+    Route(Place.BOOSTED, "not_resolved", Place.STILL_WAITING, "Not resolved"),
+    Route(Place.BOOSTED, "over", Place.RESOLVED, "it waits no longer", liminal=False),
+    Route(Place.STILL_WAITING, "notified", Place.DIRECTOR, "Age > 2x threshold"),
+    Route(Place.DEPENDENCY, "inherited", Place.INHERITANCE, "Boost holder"),
+    Route(Place.INHERITANCE, "over", Place.RESOLVED, "Resource released"),
+    Route(Place.INHERITANCE, "circular_wait", Place.DEADLOCK, "Circular wait"),
+    Route(Place.INHERITANCE, "notified", Place.DIRECTOR, "still blocked, or the rule tells at once", liminal=False),
+    Route(Place.DEADLOCK, "victim_chosen", Place.VICTIM, "Choose lowest priority"),
+    Route(Place.VICTIM, "released", Place.FORCED, "Release resources"),
+    Route(Place.FORCED, "notified", Place.DIRECTOR, "Escalate"),
+    Route(Place.HEALTH, "alerted", Place.ALERT, "Send to Director"),
+    Route(Place.ALERT, "director_acts", Place.DIRECTOR_ACTS, "Director acts"),
+    Route(Place.ALERT, "over", Place.RESOLVED, "it went away by itself", liminal=False),
+    Route(Place.ALERT, "escalated", Place.HUMAN, "the director escalates, or does not act in time", liminal=False),
+    Route(Place.DIRECTOR, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it", liminal=False),
+    Route(Place.DIRECTOR, "escalated", Place.HUMAN, "Director escalates"),
+    Route(Place.DIRECTOR, "over", Place.RESOLVED, "Auto-resolved"),
+    Route(Place.DIRECTOR_ACTS, "resolved", Place.RESOLVED, "Director resolves"),
+    Route(Place.HUMAN, "human_acts", Place.HUMAN_ACTS, "Human acts"),
+    Route(Place.HUMAN, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it late", liminal=False),
+    Route(Place.HUMAN, "over", Place.RESOLVED, "it went away by itself", liminal=False),
+    Route(Place.HUMAN_ACTS, "returned", Place.NORMAL, "Human resolves"),
+    Route(Place.RESOLVED, "returned", Place.NORMAL, "Return to normal"),
+)
+
+#: How each trigger leaves the normal.
+ROUTES: dict[str, str] = {
+    "time_in_queue": "age_over",
+    "request_timeout": "age_over",
+    "approval_timeout": "age_over",
+    "consensus_timeout": "age_over",
+    "dependency_blocked": "blocked",
+    "resource_contended": "blocked",
+    "deadlock": "blocked",
+    "health_degraded": "degraded",
+    "priority_inflation": "degraded",
+    "critical_error": "degraded",
+}
+#: Where an escalation has ended.
+CLOSED = Place.NORMAL
+
+_NEXT = {(route.before, route.step): route.after for route in PATHS}
+
+
+def place_after(place: str, step: str) -> Place:
+    """Return where a step leads."""
+    after = _NEXT.get((Place(place), step))
+    if after is None:
+        raise InvariantViolation(f"an escalation at {place} cannot be {step}")
+    return after

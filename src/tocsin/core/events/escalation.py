@@ -1,0 +1,52 @@
+"""What happens to escalations."""
+
+from tocsin.core.events.base import EventBase
+
+__all__ = ["EscalationMoved", "EscalationOpened", "EscalationsForgotten"]
+
+
+class EscalationOpened(EventBase, frozen=True):
+    """A rule found something that somebody with more power should look at."""
+
+    #: The escalation.
+    escalation: str
+    #: What set it off: nothing else with the same cause will.
+    cause: str
+    #: Name of the rule.
+    rule: str
+    #: Its trigger.
+    trigger: str
+    #: What it is about: a messageId, a resource, an agent, a metric.
+    subject: str
+    #: The case in a sentence.
+    detail: str
+    #: Sequence number of the message that it is about; 0 where it is about none.
+    about: int
+    #: The threshold that was crossed, in the rule's unit.
+    threshold: float
+
+
+class EscalationMoved(EventBase, frozen=True):
+    """An escalation took a step on its path."""
+
+    #: The escalation.
+    escalation: str
+    #: The step.
+    step: str
+    #: Where it was.
+    old_state: str
+    #: Where it is.
+    new_state: str
+    #: Who moved it: `tocsin`, a director or a human.
+    by: str
+    #: Why, or how it was resolved.
+    detail: str
+    #: When it is looked at again; 0 for never.
+    due_at: int
+
+
+class EscalationsForgotten(EventBase, frozen=True):
+    """The live state no longer remembers these closed escalations; the journal does."""
+
+    #: The escalations.
+    escalations: tuple[str, ...]

@@ -1,0 +1,92 @@
+"""What coordination makes of what a decision led to, before the decision ends.
+
+A message that leaves its queue ends the escalation of its waiting; an agent found gaming, or an error that an agent
+calls critical, opens one. Each reaction is found by the type of an event and sees the state as it is by then; what it
+adds is reacted to in turn. The modules that own messages need not know of any of this.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
+from tocsin.core.coordination import settle
+from tocsin.core.escalation import close_if_over, is_open, open_escalation
+from tocsin.core.payloads import is_critical_error
+from tocsin.core.turn import Turn
+
+__all__ = ["react"]
+
+_ERROR = "ERROR_REPORT"
+
+
+def react(turn: Turn) -> None:
+    """Let coordination follow what has happened in this decision, and what that leads to, until nothing more does."""
+    events, seen = turn.events, 0
+    while True:
+        while seen < len(events):
+            reaction = _REACTIONS.get(type(events[seen]))
+            if reaction is not None:
+                reaction(turn, events[seen])
+            seen += 1
+        settle(turn)
+        if seen == len(events):
+            return
+
+
+def _accepted(turn: Turn, event: ev.MessageAccepted) -> None:
+    if event.message_type == _ERROR and event.sender != SYSTEM.agent:
+        _critical_error(turn, event)
+
+
+def _critical_error(turn: Turn, event: ev.MessageAccepted) -> None:
+    """Tell the directors at once of an error that its sender calls critical (LIMINAL: build or test failure)."""
+    message = turn.state.copy_for(event.recipient, event.message_id)
+    if message is not None and is_critical_error(message.payload):
+        detail = f"{event.sender} reports a critical error to {event.recipient}: {event.message_id}"
+        open_escalation(
+            turn, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
+        )
+
+
+def _left_queue(turn: Turn, event: ev.MessageOffered | ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
+    name = turn.state.escalated.get(event.message)
+    if name is not None and is_open(turn.state.escalations[name]):
+        close_if_over(turn, turn.state.escalations[name])
+
+
+def _gaming(turn: Turn, event: ev.GamingDetected) -> None:
+    detail = (
+        f"{event.agent} inflates its priorities: {event.high} of its last {event.messages} messages in "
+        f"{event.window_s:g} s were Blocking or above; they count as Info until that ends"
+    )
+    cause = f"priority_inflation {event.agent} {turn.state.seq}"
+    open_escalation(turn, "priority_inflation", cause, event.agent, detail)
+
+
+def _deadlock(turn: Turn, event: ev.DeadlockFound) -> None:
+    """Take a broken deadlock through its stations, for the record: whoever broke it has told everybody."""
+    detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} gave way"
+    cause = f"deadlock {event.refused} {turn.state.seq}"
+    open_escalation(
+        turn, "deadlock", cause, event.refused, detail, steps=("circular_wait", "victim_chosen", "released")
+    )
+
+
+def _cleared(turn: Turn, event: ev.GamingCleared) -> None:
+    for name in list(turn.state.open_escalations):
+        opened = turn.state.escalations[name]
+        if opened.trigger == "priority_inflation" and opened.subject == event.agent:
+            close_if_over(turn, opened)
+
+
+_REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
+    ev.MessageAccepted: _accepted,
+    ev.MessageOffered: _left_queue,
+    ev.MessageExpired: _left_queue,
+    ev.MessageRecalled: _left_queue,
+    ev.MessageDied: _left_queue,
+    ev.GamingDetected: _gaming,
+    ev.GamingCleared: _cleared,
+    ev.DeadlockFound: _deadlock,
+}
