@@ -45,6 +45,7 @@ def row(*cells: str) -> str:
 def lifecycle() -> str:
     """Draw the state diagram, and list the transitions and APM's names."""
     diagram = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: MessageAccepted"]
+    diagram.append("    [*] --> held: MessageAccepted")
     for step in TRANSITIONS:
         diagram.append(f"    {step.before} --> {step.after}: {step.event.__name__}")
     diagram += [f"    {state} --> [*]" for state in (State.PROCESSED, State.EXPIRED, State.RECALLED)]

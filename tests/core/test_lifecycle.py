@@ -12,6 +12,8 @@ from tocsin.core.message import State
 @pytest.mark.parametrize(
     ("state", "awaits_ack", "name"),
     [
+        (State.HELD, True, "PENDING"),
+        (State.HELD, False, "PENDING"),
         (State.QUEUED, True, "PENDING"),
         (State.QUEUED, False, "PENDING"),
         (State.OFFERED, True, "IN_TRANSIT"),
@@ -43,6 +45,10 @@ def test_every_state_has_a_name() -> None:
 
 #: The arrows of APM §4.2 and of the design's table.
 ARROWS: dict[tuple[State, type], State] = {
+    (State.HELD, ev.MessageReleased): State.QUEUED,
+    (State.HELD, ev.MessageDied): State.DEAD,
+    (State.HELD, ev.MessageExpired): State.EXPIRED,
+    (State.HELD, ev.MessageRecalled): State.RECALLED,
     (State.QUEUED, ev.MessageOffered): State.OFFERED,
     (State.QUEUED, ev.MessageDelivered): State.DELIVERED,
     (State.QUEUED, ev.MessageExpired): State.EXPIRED,
@@ -87,7 +93,7 @@ def test_an_end_is_an_end(state: State) -> None:
 
 
 def test_every_state_can_be_reached() -> None:
-    reached = {State.QUEUED}
+    reached = {State.QUEUED, State.HELD}
     for _ in State:
         reached |= {row.after for row in TRANSITIONS if row.before in reached}
     assert reached == set(State)

@@ -111,12 +111,12 @@ class Ledger:
         name = type(event).__name__
         self.counts[name] = self.counts.get(name, 0) + 1
         if isinstance(event, ev.MessageAccepted):
-            self.fate[self.shadow.state.seq] = "queued"
+            self.fate[self.shadow.state.seq] = "held" if event.held else "queued"
             self.ack_required[self.shadow.state.seq] = event.ack_required
         elif isinstance(event, ev.MessageOffered):
             self.fate[event.message] = "offered"
             self.seen.add(event.message)
-        elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven):
+        elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven | ev.MessageReleased):
             self.fate[event.message] = "queued"
         elif isinstance(event, ev.LeaseQueued):
             self.in_line[event.lease] = event.agent
@@ -186,8 +186,9 @@ class Ledger:
 
     def check_ended(self, live: ProjectState) -> None:
         """Check, after everybody has caught up, that every message has ended."""
+        self.accounts.check_ended(live)
         for seq, fate in self.fate.items():
-            open_still = fate in ("queued", "offered") or (fate == "delivered" and self.ack_required[seq])
+            open_still = fate in ("held", "queued", "offered") or (fate == "delivered" and self.ack_required[seq])
             must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")
         must(not self.in_line, f"somebody waits in line for ever: {self.in_line}")
 

@@ -6,10 +6,13 @@ The actions are drawn beside those of the world; `Accounts` follows the events o
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tests.simulation.promises import must
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import Command
+from tocsin.core.commands import SYSTEM, Command
+from tocsin.core.envelope import parse_envelope
 from tocsin.core.escalation_paths import PATHS
 from tocsin.core.events import Event
 from tocsin.core.message import State
@@ -18,7 +21,7 @@ from tocsin.core.state import ProjectState
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-__all__ = ["ACTIONS", "Accounts"]
+__all__ = ["ACTIONS", "Accounts", "finish_affairs"]
 
 
 def begin_work(world: "World") -> None:
@@ -52,6 +55,69 @@ def go_on_with_work(world: "World") -> None:
         must(reply.saved == saved[reply.message_id], f"{caller.agent} got back something else than it saved")
 
 
+def ask(world: "World") -> None:
+    """Let somebody send something and wait for the answer, ask again, or wait no longer."""
+    caller = world.somebody()
+    mine = [name for name, request in world.exchange.state.requests.items() if request.requester == caller.agent]
+    if mine and world.rng.random() < 0.2:
+        world.ask(cmd.CancelRequest(world.rng.choice(mine)), caller)
+        return
+    document = msgspec.json.decode(world.envelope(caller))
+    document.setdefault("correlationId", f"ask_{world.steps}")
+    data = msgspec.json.encode(document)
+    envelope = parse_envelope(data, world.policy.limits.message_bytes_max)
+    timeout_s = world.rng.choice((None, 0.5, 4, 40))
+    request = cmd.SendRequest(envelope, timeout_s, world.rng.random() < 0.4)
+    for _ in range(world.rng.choice((1, 1, 1, 2))):
+        world.ask(request, caller)
+
+
+def answer(world: "World") -> None:
+    """Let somebody answer a request that waits for it."""
+    waiting = list(world.exchange.state.requests.values())
+    if not waiting:
+        return
+    request = world.rng.choice(waiting)
+    caller = world.callers[request.responder]
+    document = msgspec.json.decode(world.envelope(caller))
+    document["receiver"] = {"agentId": request.requester, "type": "*"}
+    document["correlationId"] = request.correlation_id
+    world.submit(caller, msgspec.json.encode(document))
+
+
+def seek_approval(world: "World") -> None:
+    """Let somebody send what is held, or ask before an action; now and then take it back."""
+    caller = world.somebody()
+    draw = world.rng.random()
+    if draw < 0.6:
+        document = msgspec.json.decode(world.envelope(caller))
+        document |= {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
+        document.pop("correlationId", None)
+        world.submit(caller, msgspec.json.encode(document))
+    elif draw < 0.9:
+        handoff = world.rng.choice(("plan_approval", "lease_override", "pre_merge_review", "ratification"))
+        world.ask(cmd.AskApproval(handoff, "something", "more"), caller)
+    else:
+        world.ask(cmd.WithdrawApproval(world.rng.choice([*world.exchange.state.approvals, "apr_none"])), caller)
+
+
+def decide_approval(world: "World") -> None:
+    """Let somebody decide what waits for a word; mostly somebody who may."""
+    waiting = [*world.exchange.state.approvals, "apr_none"]
+    changed = world.rng.choice((None, None, b'{"plan": "other"}'))
+    commands: tuple[Command, ...] = (
+        cmd.DecideApproval(waiting[0], "approve", "", changed),
+        cmd.DecideApproval(waiting[0], "refuse", "no"),
+    )
+    world.ask(world.rng.choice(commands), world.somebody())
+
+
+def finish_affairs(world: "World") -> None:
+    """Give a last word on everything that waits for one."""
+    for approval in list(world.exchange.state.approvals):
+        world.ask(cmd.DecideApproval(approval, "approve"), SYSTEM)
+
+
 def look_after(world: "World") -> None:
     """Let somebody resolve an escalation or bring it before a human; mostly somebody who may."""
     known = list(world.exchange.state.escalations)
@@ -66,6 +132,8 @@ class Accounts:
     def __init__(self) -> None:
         #: Works put aside and not yet given back, by agent.
         self.aside: dict[str, list[int]] = {}
+        #: Requests that have not ended.
+        self.requests: set[str] = set()
         #: What has set off an escalation.
         self.causes: set[str] = set()
 
@@ -82,6 +150,12 @@ class Accounts:
             case ev.InterruptRaised():
                 allowed = event.level == 4 or event.level > event.work_level + 1
                 must(allowed, f"level {event.level} interrupted work of level {event.work_level}")
+            case ev.RequestOpened():
+                must(event.request not in self.requests, f"{event.request} was opened twice")
+                self.requests.add(event.request)
+            case ev.RequestEnded():
+                must(event.request in self.requests, f"{event.request} ended twice")
+                self.requests.remove(event.request)
             case ev.EscalationOpened():
                 must(event.cause not in self.causes, f"{event.cause} was escalated twice")
                 self.causes.add(event.cause)
@@ -97,6 +171,15 @@ class Accounts:
             must(name in state.agents, f"{name} is gone and still busy")
             must(attention.work is not None or bool(attention.aside), f"{name} attends to nothing")
             must(attention.work is None or bool(attention.due_at), f"{name} may be busy for ever")
+        for name, approval in state.approvals.items():
+            held = [copy.state == "held" for copy in state.copies_of(approval.subject)] if approval.holds else [True]
+            must(any(held), f"{name} waits for a word on what is not held")
+        held_for = {approval.subject for approval in state.approvals.values() if approval.holds}
+        for message in state.messages.values():
+            must(message.state != "held" or message.message_id in held_for, f"message {message.seq} is held for ever")
+        must(self.requests == state.requests.keys(), "a request was lost, or ended without a word")
+        waiting = {wait.ref for wait in state.waits.waits.values() if wait.kind == "request"}
+        must(waiting == self.requests, f"requests and waits differ: {waiting ^ self.requests}")
         self._check_escalations(state)
         aside = {name: works for name, works in self.aside.items() if works}
         kept = {
@@ -105,6 +188,11 @@ class Accounts:
             if attention.aside
         }
         must(aside == kept, f"work put aside was lost: {aside} became {kept}")
+
+    def check_ended(self, state: ProjectState) -> None:
+        """Check, after everybody has caught up, that nobody waits any more."""
+        must(not state.approvals, f"somebody still waits for a word: {sorted(state.approvals)}")
+        must(not state.requests, f"somebody still waits for an answer: {sorted(state.requests)}")
 
     def _check_escalations(self, state: ProjectState) -> None:
         for name, escalation in state.escalations.items():
@@ -120,4 +208,8 @@ ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
     (begin_work, 4),
     (go_on_with_work, 6),
     (look_after, 1.5),
+    (ask, 5),
+    (answer, 2),
+    (seek_approval, 3),
+    (decide_approval, 1.5),
 )

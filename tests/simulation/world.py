@@ -444,6 +444,7 @@ class World:
                 for message in here:
                     if message.ack_required and message.state is State.DELIVERED:
                         self.ask(cmd.Acknowledge(message.message_id), caller)
+            teamwork.finish_affairs(self)
             self.now += 61 * _SECOND
             self.tick_all()
         self.ledger.check_state(state, self.now)
@@ -455,8 +456,8 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
-    followed = (ev.EscalationOpened, ev.EscalationMoved, ev.EscalationsForgotten, ev.InterruptRaised)
-    return isinstance(event, (*kinds, *followed, ev.MessagesForgotten))
+    followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, ev.EscalationOpened, ev.EscalationMoved)
+    return isinstance(event, (*kinds, *followed, ev.EscalationsForgotten, ev.InterruptRaised, ev.MessagesForgotten))
 
 
 _PAYLOADS: dict[str, dict[str, object]] = {

@@ -10,7 +10,7 @@ import msgspec
 
 from tocsin.core.message import NEVER
 
-__all__ = ["Affair", "Attention", "Escalation", "Step", "Work"]
+__all__ = ["Affair", "Approval", "Attention", "Escalation", "Request", "Step", "Work"]
 
 
 class Affair(Protocol):
@@ -88,3 +88,39 @@ class Escalation(msgspec.Struct):
     resolution: str = ""
     resolved_by: str = ""
     steps: list[Step] = []
+
+
+class Request(msgspec.Struct):
+    """A message whose sender waits for the answer."""
+
+    #: The messageId.
+    request: str
+    requester: str
+    responder: str
+    #: Sequence number of the message.
+    about: int
+    correlation_id: str
+    timeout_s: float
+    #: Whether the message is raised when the time is over, and whether it has been.
+    boost: bool
+    opened_at: int
+    due_at: int
+    boosted: bool = False
+
+
+class Approval(msgspec.Struct):
+    """Something that waits for a director's word."""
+
+    approval: str
+    #: At which of LIMINAL's points.
+    handoff: str
+    asker: str
+    #: A messageId where a message is held, else what the asker says.
+    subject: str
+    details: str
+    holds: bool
+    timeout_s: float
+    opened_at: int
+    due_at: int
+    #: Whether the directors' time is over.
+    overdue: bool = False

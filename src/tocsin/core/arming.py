@@ -12,6 +12,7 @@ from tocsin.core.lifecycle import advance
 from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState, Session
+from tocsin.core.waitgraph import Wait
 
 __all__ = [
     "ack_due",
@@ -19,6 +20,7 @@ __all__ = [
     "arm_lease",
     "arm_request",
     "arm_session",
+    "arm_wait",
     "boost_due",
     "disarm",
     "escalation_due",
@@ -27,6 +29,7 @@ __all__ = [
     "rearm_all",
     "receipt_due",
     "session_due",
+    "wait_due",
 ]
 
 _BUS = SYSTEM.agent
@@ -50,6 +53,8 @@ def arm(state: ProjectState, message: Message) -> None:
         escalation = escalation_due(state, message)
         if escalation is not None:
             timers.escalation.schedule(seq, escalation)
+    elif message.state is State.HELD:
+        timers.expiry.schedule(seq, message.expires_at)
     elif message.state is State.OFFERED:
         timers.receipts.schedule(seq, receipt_due(state, message))
     elif message.state is State.DELIVERED:
@@ -77,6 +82,8 @@ def disarm(state: ProjectState, message: Message) -> None:
         escalation = escalation_due(state, message)
         if escalation is not None:
             timers.escalation.cancel(seq, escalation)
+    elif message.state is State.HELD:
+        timers.expiry.cancel(seq, message.expires_at)
     elif message.state is State.OFFERED:
         timers.receipts.cancel(seq, receipt_due(state, message))
     elif message.state is State.DELIVERED:
@@ -109,6 +116,19 @@ def escalation_due(state: ProjectState, message: Message) -> int | None:
     if after_us is None or message.sender == _BUS or state.was_escalated(message):
         return None
     return message.enqueued_at + after_us
+
+
+def wait_due(state: ProjectState, wait: Wait) -> int | None:
+    """Return when a wait has blocked somebody for too long, if it ever has."""
+    after_us = state.policy.escalation.wait_after_us[wait.level]
+    return None if after_us is None else wait.since + after_us
+
+
+def arm_wait(state: ProjectState, wait: Wait) -> None:
+    """Look at a wait when it has lasted too long."""
+    due = wait_due(state, wait)
+    if due is not None:
+        state.timers.deadlines.schedule(f"wait {wait.key}", due)
 
 
 def receipt_due(state: ProjectState, message: Message) -> int:
@@ -179,6 +199,8 @@ def rearm_all(state: ProjectState) -> None:
         arm(state, message)
     for session in state.sessions.values():
         arm_session(state, session)
+    for wait in state.waits.waits.values():
+        arm_wait(state, wait)
     for kind, affairs in state.affairs().items():
         for name, affair in affairs.items():
             if affair.due_at:

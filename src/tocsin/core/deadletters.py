@@ -38,6 +38,8 @@ def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
             refused[signal] = Problem("E_STATE_001", f"{signal} is not there, or not yours")
         elif not dead:
             refused[signal] = Problem("E_STATE_002", f"{signal} is {letters[0].state}, not dead")
+        elif not turn.directs() and any(_was_refused(turn.state, copy) for copy in dead):
+            refused[signal] = Problem("E_AUTH_003", f"a director refused {signal}: only a director may redrive it")
         elif any(copy.recipient not in turn.state.agents for copy in dead):
             refused[signal] = Problem("E_ROUTING_001", f"the recipient of {signal} is no longer registered")
         else:
@@ -45,6 +47,11 @@ def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
                 _redrive(turn, copy)
             redriven.append(signal)
     return Redriven(tuple(redriven), refused)
+
+
+def _was_refused(state: ProjectState, message: Message) -> bool:
+    failure = state.failures.get(message.seq)
+    return failure is not None and failure.reason == "approval_refused"
 
 
 def _redrive(turn: Turn, message: Message) -> None:

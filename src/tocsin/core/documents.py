@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Attention, Escalation
+from tocsin.core.affairs import Approval, Attention, Escalation, Request
 from tocsin.core.events import Event
 from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -164,6 +164,21 @@ KINDS: tuple[Kind, ...] = (
         "agent",
         *(ev.WorkBegun, ev.PausePointReached, ev.WorkContinued, ev.InterruptRaised, ev.WorkPutAside),
         *(ev.WorkResumed, ev.WorkFinished, ev.AttentionLapsed, ev.AgentRetired),
+    ),
+    Kind(
+        "request",
+        dict.fromkeys((ev.RequestOpened, ev.RequestExtended, ev.RequestEnded), lambda event: (event.request,)),
+        lambda state: state.requests,
+        lambda state, name: state.requests.get(name),
+        Request,
+        lambda state, row: state.remember_request(row),
+    ),
+    _kept(
+        "approval",
+        Approval,
+        lambda state: state.approvals,
+        "approval",
+        *(ev.ApprovalRequested, ev.ApprovalOverdue, ev.ApprovalEnded),
     ),
     Kind(
         "escalation",

@@ -14,7 +14,7 @@ from heapq import nsmallest
 
 from tocsin.core import events as ev
 from tocsin.core.affairs import Escalation, Step
-from tocsin.core.arming import escalation_due
+from tocsin.core.arming import escalation_due, wait_due
 from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEscalation
 from tocsin.core.delivery import pump
 from tocsin.core.errors import InvariantViolation, refusal
@@ -35,6 +35,7 @@ __all__ = [
     "decide_resolve",
     "fire_escalation",
     "fire_queued",
+    "fire_wait",
     "is_open",
     "open_escalation",
     "raise_message",
@@ -78,6 +79,26 @@ def fire_queued(turn: Turn, seq: int) -> None:
         turn.state.timers.escalation.schedule(seq, turn.now + max(rule.after_us, 1))
 
 
+def fire_wait(turn: Turn, key: str) -> None:
+    """Escalate a wait that has blocked somebody's progress for longer than its priority allows."""
+    wait = turn.state.waits.waits.get(key)
+    due = None if wait is None else wait_due(turn.state, wait)
+    if wait is None or due is None:
+        return
+    if turn.now < due:
+        turn.state.timers.deadlines.schedule(f"wait {key}", due)
+        return
+    detail = (
+        f"{wait.waiter} has waited for {', '.join(sorted(wait.on))} ({wait.label}) "
+        f"longer than {(due - wait.since) / 1_000_000:g} s at {liminal_name(wait.level)}"
+    )
+    asked = turn.state.ids.get(wait.ref) if wait.kind == "request" else None
+    about = None if asked is None else turn.state.messages.get(asked)
+    open_escalation(
+        turn, "dependency_blocked", f"dependency_blocked {wait.seq}", key, detail, about=about, level=wait.level
+    )
+
+
 def open_escalation(
     turn: Turn,
     trigger: Trigger,
@@ -94,7 +115,7 @@ def open_escalation(
     `steps` are taken on the way, before anybody is told: the stations of a deadlock.
     """
     state, policy = turn.state, turn.policy.escalation
-    found = policy.rule_for(trigger, about.priority if about is not None else level)
+    found = policy.rule_for(trigger, level if level is not None or about is None else about.priority)
     if found is None or cause in state.causes or len(state.open_escalations) >= policy.open_max:
         return None
     name, rule = found
@@ -231,6 +252,13 @@ def _is_over(state: ProjectState, opened: Escalation) -> bool:
         case "priority_inflation":
             agent = state.agents.get(opened.subject)
             return agent is None or not agent.gaming
+        case "request_timeout":
+            asked = state.messages.get(opened.about)
+            return asked is None or asked.state in _ENDED
+        case "approval_timeout":
+            return opened.subject not in state.approvals
+        case "dependency_blocked":
+            return opened.subject not in state.waits.waits
         case "deadlock":
             return True
     return False

@@ -28,7 +28,8 @@ def expire_if_due(turn: Turn, message: Message) -> bool:
 def fire_expiry(turn: Turn, seq: int) -> None:
     """Handle a message that the sweeper came upon."""
     message = turn.state.messages.get(seq)
-    if message is not None and message.state is State.QUEUED and not expire_if_due(turn, message):
+    waits = message is not None and message.state in (State.QUEUED, State.HELD)
+    if message is not None and waits and not expire_if_due(turn, message):
         turn.state.timers.expiry.schedule(seq, message.expires_at)
 
 

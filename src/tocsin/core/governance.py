@@ -6,6 +6,7 @@ import msgspec
 
 from tocsin.core import (
     aging,
+    approvals,
     attention,
     deadletters,
     delivery,
@@ -14,6 +15,7 @@ from tocsin.core import (
     leasing,
     queue_manager,
     registry,
+    requests,
     retention,
     settlement,
 )
@@ -32,6 +34,9 @@ __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
 _DEADLINES: dict[str, Callable[[Turn, str], None]] = {
     "attention": attention.fire_attention,
     "escalation": escalation.fire_escalation,
+    "approval": approvals.fire_approval,
+    "request": requests.fire_request,
+    "wait": escalation.fire_wait,
 }
 
 

@@ -1,10 +1,11 @@
 """How a message moves: one table, and nothing moves but by it.
 
-Theory of operation. A message is queued when its acceptance is durable. An offer puts it on its way; a receipt says it
-arrived; until then it may come back to the queue, and so may a delivery whose ACK never came. A confirmation may
-arrive after the message has come back: it has been seen, so the late confirmation settles it and it is not offered
-again. Expiry and recall end only what is queued: what is on its way may have been seen. Dead letters wait, and can be
-redriven. The diagram in `docs/concepts/lifecycle.md` is drawn from this table.
+Theory of operation. A message is queued when its acceptance is durable, or held first where a director must approve
+it. An offer puts it on its way; a receipt says it arrived; until then it may come back to the queue, and so may a
+delivery whose ACK never came. A confirmation may arrive after the message has come back: it has been seen, so the late
+confirmation settles it and it is not offered again. Expiry and recall end only what is held or queued: what is on its
+way may have been seen. Dead letters wait, and can be redriven. The diagram in `docs/concepts/lifecycle.md` is drawn
+from this table.
 """
 
 import msgspec
@@ -27,6 +28,10 @@ class Transition(msgspec.Struct, frozen=True):
 
 
 TRANSITIONS: tuple[Transition, ...] = (
+    Transition(State.HELD, ev.MessageReleased, State.QUEUED, "a director approved it"),
+    Transition(State.HELD, ev.MessageDied, State.DEAD, "a director refused it; recipient gone"),
+    Transition(State.HELD, ev.MessageExpired, State.EXPIRED, "TTL over before anybody decided"),
+    Transition(State.HELD, ev.MessageRecalled, State.RECALLED, "recalled while it was held"),
     Transition(State.QUEUED, ev.MessageOffered, State.OFFERED, "pushed, piggybacked or drained"),
     Transition(State.OFFERED, ev.MessageDelivered, State.DELIVERED, "receipt, next call, or an answer"),
     Transition(State.OFFERED, ev.MessageRequeued, State.QUEUED, "session ended, or no receipt in time"),
@@ -47,6 +52,7 @@ _NEXT: dict[tuple[State, type], State] = {(row.before, row.event): row.after for
 
 #: What APM calls each state, for a message that awaits an ACK and for one that does not.
 APM_STATES: dict[State, tuple[str | None, str | None]] = {
+    State.HELD: ("PENDING", "PENDING"),
     State.QUEUED: ("PENDING", "PENDING"),
     State.OFFERED: ("IN_TRANSIT", "IN_TRANSIT"),
     State.DELIVERED: ("IN_TRANSIT", "DELIVERED"),

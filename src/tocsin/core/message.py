@@ -34,6 +34,7 @@ LENT_BY_RECIPIENT = 2
 class State(StrEnum):
     """Where a message is in its life; `tocsin.core.lifecycle` says how it moves."""
 
+    HELD = "held"
     QUEUED = "queued"
     OFFERED = "offered"
     DELIVERED = "delivered"

@@ -8,12 +8,14 @@ adds is reacted to in turn. The modules that own messages need not know of any o
 from collections.abc import Callable
 from typing import Any
 
+from tocsin.core import approvals, requests
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.coordination import settle
-from tocsin.core.escalation import close_if_over, is_open, open_escalation
+from tocsin.core.escalation import close_if_over, open_escalation
 from tocsin.core.payloads import is_critical_error
 from tocsin.core.turn import Turn
+from tocsin.core.waitgraph import wait_key
 
 __all__ = ["react"]
 
@@ -35,6 +37,8 @@ def react(turn: Turn) -> None:
 
 
 def _accepted(turn: Turn, event: ev.MessageAccepted) -> None:
+    if turn.state.requests:
+        requests.answer(turn, event)
     if event.message_type == _ERROR and event.sender != SYSTEM.agent:
         _critical_error(turn, event)
 
@@ -49,10 +53,47 @@ def _critical_error(turn: Turn, event: ev.MessageAccepted) -> None:
         )
 
 
-def _left_queue(turn: Turn, event: ev.MessageOffered | ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
-    name = turn.state.escalated.get(event.message)
-    if name is not None and is_open(turn.state.escalations[name]):
+def _left_queue(turn: Turn, event: Any) -> None:
+    for name in list(turn.state.escalated.get(event.message, ())):
+        if name in turn.state.open_escalations:
+            close_if_over(turn, turn.state.escalations[name])
+
+
+def _ended(turn: Turn, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
+    _left_queue(turn, event)
+    if turn.state.approvals:
+        approvals.lapse(turn, event.message)
+    if turn.state.requests:
+        requests.fail(turn, event.message, f"the message of the request {_ENDINGS[type(event)]}")
+
+
+def _processed(turn: Turn, event: ev.MessageProcessed) -> None:
+    """Close what was escalated because nobody answered, now that somebody has."""
+    _left_queue(turn, event)
+
+
+def _retired(turn: Turn, event: ev.AgentRetired) -> None:
+    requests.end_requests_of(turn, event.agent)
+    approvals.end_approvals_of(turn, event.agent)
+    approvals.follow_directors(turn)
+
+
+def _registered(turn: Turn, event: ev.AgentRegistered) -> None:
+    approvals.follow_directors(turn)
+
+
+def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
+    name = turn.state.causes.get(f"approval_timeout {event.approval}")
+    if name is not None:
         close_if_over(turn, turn.state.escalations[name])
+
+
+def _wait_ended(turn: Turn, event: ev.WaitEnded) -> None:
+    key = wait_key(event.wait_kind, event.ref, event.waiter)
+    for name in list(turn.state.open_escalations):
+        opened = turn.state.escalations[name]
+        if opened.trigger == "dependency_blocked" and opened.subject == key:
+            close_if_over(turn, opened)
 
 
 def _gaming(turn: Turn, event: ev.GamingDetected) -> None:
@@ -80,12 +121,23 @@ def _cleared(turn: Turn, event: ev.GamingCleared) -> None:
             close_if_over(turn, opened)
 
 
+_ENDINGS: dict[type, str] = {
+    ev.MessageExpired: "expired",
+    ev.MessageRecalled: "was recalled",
+    ev.MessageDied: "could not be delivered",
+}
+
 _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.MessageAccepted: _accepted,
     ev.MessageOffered: _left_queue,
-    ev.MessageExpired: _left_queue,
-    ev.MessageRecalled: _left_queue,
-    ev.MessageDied: _left_queue,
+    ev.MessageExpired: _ended,
+    ev.MessageRecalled: _ended,
+    ev.MessageDied: _ended,
+    ev.MessageProcessed: _processed,
+    ev.AgentRetired: _retired,
+    ev.AgentRegistered: _registered,
+    ev.ApprovalEnded: _decided,
+    ev.WaitEnded: _wait_ended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,
     ev.DeadlockFound: _deadlock,

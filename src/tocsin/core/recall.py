@@ -25,7 +25,7 @@ def decide_recall(turn: Turn, command: Recall) -> RecallResult:
 
 
 def _recall(turn: Turn, message: Message) -> str:
-    if message.state is State.QUEUED and not message.offers and not expire_if_due(turn, message):
+    if message.state in (State.QUEUED, State.HELD) and not message.offers and not expire_if_due(turn, message):
         turn.emit(ev.MessageRecalled(turn.now, message.seq, turn.caller.agent))
     if message.state is State.RECALLED:
         return "recalled"

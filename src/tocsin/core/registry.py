@@ -115,8 +115,8 @@ def decide_retire(turn: Turn, command: RetireAgent) -> Done:
         message
         for message in turn.state.messages.values()
         if message.recipient == agent.agent
-        and message.state in (State.QUEUED, State.DELIVERED)
-        and (message.ack_required or message.state is State.QUEUED)
+        and message.state in (State.HELD, State.QUEUED, State.DELIVERED)
+        and (message.ack_required or message.state is not State.DELIVERED)
     ]
     for message in gone:
         report = message.sender != agent.agent

@@ -8,6 +8,7 @@ from sys import intern
 
 import msgspec
 
+from tocsin.core import approvals
 from tocsin.core import events as ev
 from tocsin.core.admission import Admission, admit, spend
 from tocsin.core.arming import arm
@@ -54,6 +55,8 @@ class _Draft(msgspec.Struct, frozen=True):
     decay_rate: float
     ttl_us: int
     opens_thread: bool
+    #: Handoff point at which it is held; empty where it is queued at once.
+    held: str = ""
 
 
 def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
@@ -74,11 +77,17 @@ def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Regis
             return _send_confirmation(turn, sender, envelope, contract, requested, payload)
         opens_thread = check_correlation(turn, envelope, contract.correlation, None)
         draft = _draft(turn, envelope, contract, requested, opens_thread)
+        held = approvals.held_at(turn, sender, envelope.message_type)
+        if held:
+            approvals.check_room(turn)
+            draft = msgspec.structs.replace(draft, held=held)
         request = answered(turn, envelope, payload)
         receipt = _dispatch(turn, sender, draft)
     except TocsinError as error:
         _record_refusal(turn, envelope, requested, error.problem)
         raise
+    if held:
+        approvals.hold(turn, held, envelope.message_id, sender.agent)
     if request is not None and request.state not in (State.EXPIRED, State.RECALLED, State.DEAD):
         process(turn, request, "response")
         pump(turn, sender)
@@ -290,9 +299,12 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
             tokens=admission.tokens,
             critical_quota=admission.critical_quota,
             blocking_quota=admission.blocking_quota,
+            held=draft.held,
         )
     )
     message = turn.state.messages[turn.state.seq]
+    if draft.held:
+        return receipt_of(message, signal_id(message), duplicate=False)
     pump(turn, way.recipient, message.seq)
     return receipt_of(message, signal_id(message), duplicate=False)
 
@@ -386,7 +398,7 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         decay_rate=event.decay_rate,
         delivery_class=event.delivery_class,
         ack_required=event.ack_required,
-        state=State.QUEUED,
+        state=State.HELD if event.held else State.QUEUED,
         created_at=event.at,
         enqueued_at=event.at,
         expires_at=event.expires_at,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Attention, Escalation
+from tocsin.core.affairs import Affair, Approval, Attention, Escalation, Request
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -146,13 +146,18 @@ class ProjectState:
         self.latency = LatencyWindow(0.0, 0, deque())
         #: By agent, of those that are busy or have put work aside.
         self.attention: dict[str, Attention] = {}
+        #: Open ones, by messageId, and by thread, responder and requester.
+        self.requests: dict[str, Request] = {}
+        self.asked: dict[tuple[str, str, str], str] = {}
+        #: Open ones.
+        self.approvals: dict[str, Approval] = {}
         #: Open and remembered.
         self.escalations: dict[str, Escalation] = {}
         #: Those that have not returned to normal.
         self.open_escalations: dict[str, None] = {}
-        #: Escalation by cause, and by the message that it is about.
+        #: Escalation by cause, and those about a message.
         self.causes: dict[str, str] = {}
-        self.escalated: dict[int, str] = {}
+        self.escalated: dict[int, dict[str, None]] = {}
         #: Who waits for whom.
         self.waits = WaitGraph()
         #: What each agent is lent by those who wait for it.
@@ -213,7 +218,17 @@ class ProjectState:
 
     def affairs(self) -> dict[str, Mapping[str, Affair]]:
         """Return what waits for a moment of its own, by kind and name."""
-        return {"attention": self.attention, "escalation": self.escalations}
+        return {
+            "attention": self.attention,
+            "request": self.requests,
+            "approval": self.approvals,
+            "escalation": self.escalations,
+        }
+
+    def remember_request(self, request: Request) -> None:
+        """Enter a request where it is looked up."""
+        self.requests[request.request] = request
+        self.asked[request.correlation_id, request.responder, request.requester] = request.request
 
     def remember_escalation(self, escalation: Escalation) -> None:
         """Enter an escalation where it is looked up."""
@@ -221,9 +236,7 @@ class ProjectState:
         self.escalations[name] = escalation
         self.causes[escalation.cause] = name
         if escalation.about:
-            known = self.escalations.get(self.escalated.get(escalation.about, ""))
-            if known is None or known.waiting_since <= escalation.waiting_since:
-                self.escalated[escalation.about] = name
+            self.escalated.setdefault(escalation.about, {})[name] = None
         if not escalation.closed_at:
             self.open_escalations[name] = None
 
@@ -231,13 +244,18 @@ class ProjectState:
         """Strike an escalation out."""
         escalation = self.escalations.pop(name)
         del self.causes[escalation.cause]
-        if self.escalated.get(escalation.about) == name:
-            del self.escalated[escalation.about]
+        if escalation.about:
+            del self.escalated[escalation.about][name]
+            if not self.escalated[escalation.about]:
+                del self.escalated[escalation.about]
 
     def was_escalated(self, message: Message) -> bool:
         """Tell whether a message's present waiting has been escalated."""
-        name = self.escalated.get(message.seq)
-        return name is not None and self.escalations[name].waiting_since == message.enqueued_at
+        known = (self.escalations[name] for name in self.escalated.get(message.seq, ()))
+        return any(
+            escalation.trigger == "time_in_queue" and escalation.waiting_since == message.enqueued_at
+            for escalation in known
+        )
 
     def note_latency(self, at: int, latency_us: int) -> None:
         """Remember one processing latency, and forget those out of the window."""

@@ -8,6 +8,7 @@ Whoever owns a kind of waiting (leases, requests, discussions, approvals) begins
 from collections.abc import Callable, Iterable
 
 from tocsin.core import events as ev
+from tocsin.core.arming import arm_wait
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
@@ -76,7 +77,9 @@ def apply_wait_began(state: ProjectState, event: ev.WaitBegan) -> None:
     if key in state.waits.waits:
         raise InvariantViolation(f"{key} waits already")
     on = dict.fromkeys(event.on, 1)
-    state.waits.add(Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on))
+    wait = Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on)
+    state.waits.add(wait)
+    arm_wait(state, wait)
 
 
 def apply_wait_shifted(state: ProjectState, event: ev.WaitShifted) -> None:

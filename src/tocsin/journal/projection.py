@@ -86,6 +86,8 @@ class _News:
         self.lives: dict[int, list[bytes]] = {}
         self.offered: dict[int, int] = {}
         self.died: dict[int, int] = {}
+        #: Payloads that messages were released with instead of their own.
+        self.changed: dict[int, bytes] = {}
         self.broadcasts: list[tuple[int, ev.BroadcastAccepted]] = []
         #: Event of the broadcast that a message is a copy of.
         self.broadcast_of: dict[int, int] = {}
@@ -110,6 +112,8 @@ def _news_of(capture: Capture, breathe: Callable[[], None]) -> _News:
                 news.offered[number] = seq
             elif isinstance(event, ev.MessageDied):
                 news.died[number] = seq
+            elif isinstance(event, ev.MessageReleased) and event.payload:
+                news.changed[number] = event.payload
         elif type(event) in LEVEL_EVENTS:
             line = life_line(seq, event)
             for number in LEVEL_EVENTS[type(event)](event):
@@ -185,6 +189,8 @@ def _message(message: Message, news: _News, capture: Capture) -> tuple[Any, ...]
     content: tuple[bytes | None, bytes | None] = (None, None)
     if accepted is not None and accepted.broadcast is None:
         content = (accepted.payload, accepted.metadata)
+    if number in news.changed:
+        content = (news.changed[number], content[1])
     return (
         number,
         signal_id(message),
@@ -244,7 +250,7 @@ def _message(message: Message, news: _News, capture: Capture) -> tuple[Any, ...]
 
 def _ended_at(message: Message) -> int | None:
     """Return when nothing more was awaited of a message."""
-    if message.state in (State.QUEUED, State.OFFERED):
+    if message.state in (State.HELD, State.QUEUED, State.OFFERED):
         return None
     stamps = (
         message.processed_at,

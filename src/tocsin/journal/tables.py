@@ -102,7 +102,7 @@ MESSAGES = Table(
         *_columns(Kind.TIME, "created_at", Update.KEEP),
         *_columns(Kind.TIME, "enqueued_at expires_at"),
         *_columns(Kind.TIME, "sent_at", Update.KEEP),
-        *_columns(Kind.BODY, "payload metadata", Update.KEEP),
+        *_columns(Kind.BODY, "payload metadata", Update.IF_GIVEN),
         *_columns(Kind.TEXT, "correlation_id broadcast_id", Update.KEEP),
         *_columns(Kind.INT, "broadcast_seq", Update.KEEP),
         *_columns(Kind.TEXT, "recipient_state publish_path resolved_session"),

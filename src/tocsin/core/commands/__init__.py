@@ -16,6 +16,13 @@ from tocsin.core.commands.agents import (
     RetireAgent,
     SessionReady,
 )
+from tocsin.core.commands.approvals import (
+    ApprovalAsked,
+    ApprovalDecided,
+    AskApproval,
+    DecideApproval,
+    WithdrawApproval,
+)
 from tocsin.core.commands.attention import (
     Attending,
     BeginWork,
@@ -61,6 +68,11 @@ from tocsin.core.commands.messages import (
     receipt_of,
 )
 from tocsin.core.commands.project import Adopted, AdoptPolicy, Done, Tick, Ticked
+from tocsin.core.commands.requests import (
+    CancelRequest,
+    Requested,
+    SendRequest,
+)
 from tocsin.core.errors import Problem
 
 __all__ = [
@@ -70,14 +82,19 @@ __all__ = [
     "AcquireLease",
     "AdoptPolicy",
     "Adopted",
+    "ApprovalAsked",
+    "ApprovalDecided",
+    "AskApproval",
     "Attending",
     "BeginWork",
     "BroadcastReceipt",
     "Caller",
+    "CancelRequest",
     "CloseSession",
     "Command",
     "Confirm",
     "Confirmed",
+    "DecideApproval",
     "Delivery",
     "Done",
     "Drain",
@@ -107,14 +124,17 @@ __all__ = [
     "Released",
     "RenewLease",
     "Reply",
+    "Requested",
     "ResolveEscalation",
     "ResumeWork",
     "Resumed",
     "RetireAgent",
     "Send",
+    "SendRequest",
     "SessionReady",
     "Tick",
     "Ticked",
+    "WithdrawApproval",
     "receipt_of",
 ]
 
@@ -146,6 +166,11 @@ Command: TypeAlias = (
     | FinishWork
     | ResolveEscalation
     | EscalateToHuman
+    | SendRequest
+    | CancelRequest
+    | AskApproval
+    | DecideApproval
+    | WithdrawApproval
 )
 
 Reply: TypeAlias = (
@@ -169,4 +194,7 @@ Reply: TypeAlias = (
     | Attending
     | Resumed
     | Escalated
+    | Requested
+    | ApprovalAsked
+    | ApprovalDecided
 )

@@ -6,7 +6,7 @@ from tocsin.core.commands.base import CommandBase
 from tocsin.core.contracts import DeliveryClass
 from tocsin.core.envelope import Envelope
 from tocsin.core.errors import Problem
-from tocsin.core.message import Message, PublishPath, RecipientState
+from tocsin.core.message import Message, PublishPath, RecipientState, State
 
 __all__ = [
     "Acknowledge",
@@ -112,6 +112,8 @@ class Receipt(msgspec.Struct, frozen=True):
     requested_priority: int
     #: Whether this messageId had been accepted before.
     duplicate: bool = False
+    #: Whether it is held until a director has approved it.
+    held: bool = False
     #: What a crash cannot undo: filled in by whoever made it durable.
     durability: str = "none"
     #: On how many nodes it is durable.
@@ -200,7 +202,7 @@ def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
         signal_id=signal,
         message_id=message.message_id,
         delivered=message.pushed,
-        queued=not message.pushed,
+        queued=not message.pushed and message.state is not State.HELD,
         recipient=message.recipient,
         recipient_state=message.recipient_state,
         delivery_class=message.delivery_class,
@@ -210,4 +212,5 @@ def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
         priority=message.priority,
         requested_priority=message.requested,
         duplicate=duplicate,
+        held=message.state is State.HELD,
     )

@@ -21,6 +21,11 @@ from tocsin.core.events.agents import (
     SessionWentStale,
     SessionWindowChanged,
 )
+from tocsin.core.events.approvals import (
+    ApprovalEnded,
+    ApprovalOverdue,
+    ApprovalRequested,
+)
 from tocsin.core.events.attention import (
     AttentionLapsed,
     InterruptRaised,
@@ -64,6 +69,7 @@ from tocsin.core.events.messages import (
     MessageReady,
     MessageRecalled,
     MessageRejected,
+    MessageReleased,
     MessageRequeued,
     RecallRefused,
     SendRefused,
@@ -72,6 +78,11 @@ from tocsin.core.events.project import (
     DecayRateChanged,
     MessagesForgotten,
     PolicyAdopted,
+)
+from tocsin.core.events.requests import (
+    RequestEnded,
+    RequestExtended,
+    RequestOpened,
 )
 from tocsin.core.events.waits import (
     DeadlockFound,
@@ -86,6 +97,9 @@ __all__ = [
     "EVENT_TYPES",
     "AgentRegistered",
     "AgentRetired",
+    "ApprovalEnded",
+    "ApprovalOverdue",
+    "ApprovalRequested",
     "AttentionLapsed",
     "BroadcastAccepted",
     "DeadLetterPurged",
@@ -120,6 +134,7 @@ __all__ = [
     "MessageReady",
     "MessageRecalled",
     "MessageRejected",
+    "MessageReleased",
     "MessageRequeued",
     "MessagesForgotten",
     "PausePointReached",
@@ -127,6 +142,9 @@ __all__ = [
     "PriorityInherited",
     "PriorityRestored",
     "RecallRefused",
+    "RequestEnded",
+    "RequestExtended",
+    "RequestOpened",
     "SendRefused",
     "SessionClosed",
     "SessionHeartbeat",
@@ -202,6 +220,13 @@ Event: TypeAlias = (
     | EscalationOpened
     | EscalationMoved
     | EscalationsForgotten
+    | RequestOpened
+    | RequestExtended
+    | RequestEnded
+    | MessageReleased
+    | ApprovalRequested
+    | ApprovalOverdue
+    | ApprovalEnded
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

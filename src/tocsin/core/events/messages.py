@@ -19,6 +19,7 @@ __all__ = [
     "MessageReady",
     "MessageRecalled",
     "MessageRejected",
+    "MessageReleased",
     "MessageRequeued",
     "RecallRefused",
     "SendRefused",
@@ -121,6 +122,23 @@ class MessageAccepted(EventBase, frozen=True):
     critical_quota: float | None
     #: Blocking quota left to the sender.
     blocking_quota: float | None
+    #: Handoff point at which it is held; empty where it is queued at once.
+    held: str = ""
+
+
+class MessageReleased(EventBase, frozen=True):
+    """A director let a held message go."""
+
+    #: The message.
+    message: int
+    #: The approval.
+    approval: str
+    #: Who did it.
+    by: str
+    #: When it expires now: its TTL counts from here.
+    expires_at: int
+    #: The payload, as JSON, that it goes with instead of its own; empty where it is unchanged.
+    payload: bytes
 
 
 class MessageOffered(EventBase, frozen=True):

@@ -14,11 +14,13 @@ from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Ses
 from tocsin.core.policy.document import Policy, document_of, policy_from
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.limits import Limits
+from tocsin.core.policy.patterns import ApprovalPolicy, Handoff, RequestPolicy
 from tocsin.core.policy.storage import Storage
 
 __all__ = [
     "Action",
     "Aging",
+    "ApprovalPolicy",
     "AttentionPolicy",
     "Bucket",
     "Decay",
@@ -26,6 +28,7 @@ __all__ = [
     "EscalationPolicy",
     "EscalationRule",
     "Gaming",
+    "Handoff",
     "Inheritance",
     "Leases",
     "Limits",
@@ -33,6 +36,7 @@ __all__ = [
     "QueueManager",
     "Quota",
     "Quotas",
+    "RequestPolicy",
     "Retention",
     "Role",
     "Routing",

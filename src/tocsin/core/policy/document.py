@@ -14,6 +14,7 @@ from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.limits import Limits
+from tocsin.core.policy.patterns import ApprovalPolicy, RequestPolicy
 from tocsin.core.policy.storage import Storage
 from tocsin.core.priority import Priority, liminal_name
 
@@ -41,6 +42,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     leases: Leases
     inheritance: Inheritance
     attention: AttentionPolicy
+    requests: RequestPolicy
+    approvals: ApprovalPolicy
     escalation: EscalationPolicy
     storage: Storage
     #: What each message type promises.
@@ -127,6 +130,9 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
         ),
     ]
     found = [(path, wrong) for broken, path, wrong in checks if broken]
+    if policy.requests.timeout_s > policy.requests.timeout_max_s:
+        found.append(("$.requests.timeout_s", "must be at most timeout_max_s"))
+    found += policy.approvals.contradictions()
     found += policy.escalation.contradictions()
     for name, role in policy.roles.items():
         if role.max_priority not in levels:

@@ -79,6 +79,12 @@ class EscalationPolicy(Concern, frozen=True):
         found = [self.rule_for("time_in_queue", level) for level in Priority]
         return tuple(None if rule is None else rule[1].after_us for rule in found)
 
+    @cached_property
+    def wait_after_us(self) -> tuple[int | None, ...]:
+        """Return, for each priority, how long a wait may block somebody before it is escalated; null is for ever."""
+        found = [self.rule_for("dependency_blocked", level) for level in Priority]
+        return tuple(None if rule is None else rule[1].after_us for rule in found)
+
     def contradictions(self) -> list[tuple[str, str]]:
         """List what no single field shows."""
         wrong: list[tuple[str, str]] = []
@@ -89,8 +95,8 @@ class EscalationPolicy(Concern, frozen=True):
                 wrong.append((f"{path}.level", "must be one of " + ", ".join(_NAMES)))
             if not rule.actions:
                 wrong.append((f"{path}.actions", "must name at least one action"))
-            if rule.trigger == "time_in_queue" and rule.after_s is None:
-                wrong.append((f"{path}.after_s", "a time in the queue needs a time"))
+            if rule.trigger in ("time_in_queue", "dependency_blocked") and rule.after_s is None:
+                wrong.append((f"{path}.after_s", "must be given: how long is too long"))
             other = seen.setdefault((rule.trigger, rule.level), name)
             if other != name:
                 wrong.append((path, f"{other} has the same trigger and level"))

@@ -1,0 +1,230 @@
+"""Approvals: LIMINAL's four handoff points; a held message is released, changed or refused, or escalated."""
+
+import json
+
+import pytest
+
+from tests.core.conftest import NewTeam
+from tests.core.driver import Team
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.message import Message, State
+from tocsin.policies import default_policy, parse_policy
+
+LATE_S = 0.05
+
+
+def plan(team: Team, receiver: str = "impl_002", sender: str = "impl_001", **parts: object) -> str:
+    payload = {"steps": ["first", "second"]}
+    parts = {"payload": payload, "metadata": {"ttl": 1000}} | parts
+    return team.send(sender, receiver, "CUSTOM_PLAN", **parts).signal_id
+
+
+def waiting(team: Team) -> list[str]:
+    return list(team.exchange.state.approvals)
+
+
+def decide(team: Team, approval: str, verdict: str, by: str = "boss", **parts: object) -> str:
+    command = cmd.DecideApproval(approval, verdict, **parts)  # type: ignore[arg-type]
+    return team.ask(command, by, cmd.ApprovalDecided).outcome
+
+
+def told(team: Team, agent: str, message_type: str) -> list[Message]:
+    known = team.exchange.state.messages.values()
+    return [message for message in known if message.recipient == agent and message.type == message_type]
+
+
+def test_liminals_four_handoff_points() -> None:
+    assert set(default_policy().approvals.handoffs) == {
+        "plan_approval",
+        "lease_override",
+        "pre_merge_review",
+        "ratification",
+    }
+
+
+@pytest.mark.parametrize(
+    ("message_type", "handoff"), [("CUSTOM_PLAN", "plan_approval"), ("CUSTOM_MERGE", "pre_merge_review")]
+)
+def test_a_message_that_needs_approval_is_held(team: Team, message_type: str, handoff: str) -> None:
+    team.attach("impl_002")
+    receipt = team.send("impl_001", "impl_002", message_type)
+    assert (receipt.held, receipt.queued, receipt.delivered) == (True, False, False)
+    message = team.message(receipt.signal_id)
+    assert message.state is State.HELD
+    assert not message.offers
+    (approval,) = team.exchange.state.approvals.values()
+    assert (approval.handoff, approval.asker, approval.subject) == (handoff, "impl_001", receipt.message_id)
+    (notice,) = told(team, "boss", "ApprovalRequested")
+    assert json.loads(notice.payload)["approval"] == approval.approval
+
+
+def test_an_approved_message_goes_as_it_is(team: Team) -> None:
+    team.attach("impl_002")
+    held = plan(team)
+    team.advance(500, beating=True)
+    assert decide(team, waiting(team)[0], "approve") == "approved"
+    message = team.message(held)
+    assert message.state is State.OFFERED
+    assert team.seconds_since(message.enqueued_at) == 0, "its age and TTL count from here"
+    assert message.expires_at - message.enqueued_at == 1000 * 1_000_000
+    assert not team.exchange.state.approvals
+    (word,) = told(team, "impl_001", "ApprovalDecided")
+    assert json.loads(word.payload)["outcome"] == "approved"
+
+
+def test_a_changed_message_goes_with_the_directors_payload(team: Team) -> None:
+    team.attach("impl_002")
+    plan(team)
+    assert decide(team, waiting(team)[0], "approve", payload=b'{"steps": ["only"]}') == "changed"
+    (push,) = team.exchange.deliveries([event for event in team.events if isinstance(event, ev.MessageOffered)][-1:])
+    assert json.loads(push.envelope)["payload"] == {"steps": ["only"]}
+
+
+def test_a_refused_message_dies_with_the_reason_and_only_a_director_redrives_it(team: Team) -> None:
+    held = plan(team)
+    assert decide(team, waiting(team)[0], "refuse", reason="too risky") == "refused"
+    message = team.message(held)
+    assert message.state is State.DEAD
+    (died,) = team.happened(ev.MessageDied)
+    assert (died.reason, died.code) == ("approval_refused", "E_AUTH_003")
+    assert "too risky" in died.detail
+    assert told(team, "impl_001", "ERROR_REPORT")
+    assert team.redrive("impl_001", held).refused[held].code == "E_AUTH_003"
+    assert team.redrive("boss", held).redriven == (held,)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "parts", "code"),
+    [
+        ("refuse", {}, "E_VALIDATION_001"),
+        ("refuse", {"reason": "no", "payload": b"{}"}, "E_VALIDATION_004"),
+        ("approve", {"payload": b"not json"}, "E_PROTOCOL_002"),
+        ("approve", {"payload": b"[1]"}, "E_VALIDATION_002"),
+        ("approve", {"payload": b'{"a": "' + b"x" * 1_048_576 + b'"}'}, "E_VALIDATION_005"),
+    ],
+)
+def test_words_that_are_not_taken(team: Team, verdict: str, parts: dict[str, object], code: str) -> None:
+    plan(team)
+    command = cmd.DecideApproval(waiting(team)[0], verdict, **parts)  # type: ignore[arg-type]
+    assert team.refused(command, "boss").code == code
+    assert waiting(team)
+
+
+def test_only_who_directs_decides(team: Team) -> None:
+    plan(team)
+    (approval,) = waiting(team)
+    assert team.refused(cmd.DecideApproval(approval, "approve"), "impl_001").code == "E_AUTH_003"
+    assert team.refused(cmd.DecideApproval("apr_none", "approve"), "boss").code == "E_STATE_001"
+    team.register("mensch", "Human", "human")
+    assert decide(team, approval, "approve", by="mensch") == "approved"
+
+
+def test_directors_need_nobodys_approval(team: Team) -> None:
+    assert team.message(plan(team, sender="boss")).state is State.QUEUED
+
+
+def test_a_held_broadcast_is_decided_once_for_all(team: Team) -> None:
+    receipt = team.broadcast("impl_001", "CUSTOM_PLAN", payload={})
+    assert all(copy.held for copy in receipt.receipts)
+    (approval,) = waiting(team)
+    change = cmd.DecideApproval(approval, "approve", payload=b"{}")
+    assert team.refused(change, "boss").code == "E_STATE_002"
+    decide(team, approval, "approve")
+    assert {copy.state for copy in team.exchange.state.copies_of(receipt.broadcast_id)} == {State.QUEUED}
+
+
+def test_nobody_decides_and_it_is_escalated_and_still_held(team: Team) -> None:
+    held = plan(team)
+    team.advance(300 + LATE_S)
+    (escalation,) = team.exchange.state.escalations.values()
+    assert (escalation.trigger, escalation.state) == ("approval_timeout", "director_notified")
+    assert team.message(held).state is State.HELD
+    decide(team, waiting(team)[0], "approve")
+    assert escalation.state == "normal"
+
+
+@pytest.mark.parametrize("way", ["recall", "expire", "retire"])
+def test_a_message_that_ends_while_it_is_held_ends_its_approval(team: Team, way: str) -> None:
+    held = plan(team, metadata={"ttl": 30})
+    match way:
+        case "recall":
+            assert team.recall("impl_001", held) == "recalled"
+        case "expire":
+            team.advance(61)
+        case "retire":
+            team.ask(cmd.RetireAgent("impl_002"), "boss", cmd.Done)
+    assert not waiting(team)
+    assert team.happened(ev.ApprovalEnded)[-1].outcome == "expired"
+
+
+def ask(team: Team, handoff: str = "pre_merge_review", agent: str = "impl_001") -> str:
+    return team.ask(cmd.AskApproval(handoff, "branch feature/x", "3 files"), agent, cmd.ApprovalAsked).approval
+
+
+def test_an_action_waits_for_any_director_and_its_asker_is_told(team: Team) -> None:
+    team.register("mensch", "Human", "human")
+    approval = ask(team)
+    (wait,) = team.exchange.state.waits.waits.values()
+    assert (wait.waiter, sorted(wait.on), wait.any_of) == ("impl_001", ["boss", "mensch"], True)
+    team.ask(cmd.RetireAgent("mensch"), "boss", cmd.Done)
+    assert sorted(wait.on) == ["boss"]
+    team.register("chief", "Director", "director")
+    assert sorted(wait.on) == ["boss", "chief"]
+    decide(team, approval, "refuse", reason="red tests")
+    assert not team.exchange.state.waits.waits
+    (word,) = told(team, "impl_001", "ApprovalDecided")
+    assert json.loads(word.payload)["reason"] == "red tests"
+
+
+def test_an_asker_may_withdraw_or_leave(team: Team) -> None:
+    first = ask(team)
+    assert team.refused(cmd.WithdrawApproval(first), "impl_002").code == "E_STATE_001"
+    team.ask(cmd.WithdrawApproval(first), "impl_001", cmd.Done)
+    ask(team)
+    team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
+    assert [event.outcome for event in team.happened(ev.ApprovalEnded)] == ["withdrawn", "retired"]
+    assert not team.exchange.state.waits.waits
+
+
+def test_a_held_message_is_recalled_and_not_withdrawn(team: Team) -> None:
+    plan(team)
+    assert team.refused(cmd.WithdrawApproval(waiting(team)[0]), "impl_001").code == "E_STATE_002"
+
+
+def test_a_director_who_waits_for_the_asker_is_not_waited_for_in_vain(team: Team) -> None:
+    """The one director asks impl_001 and impl_001 asks the directors: the circle is broken in the same decision."""
+    envelope = team.envelope("boss", "impl_001", "CUSTOM_QUESTION", correlation_id="req_1", priority="Critical")
+    team.ask(cmd.SendRequest(envelope), "boss", cmd.Requested)
+    ask(team)
+    (found,) = team.happened(ev.DeadlockFound)
+    assert found.victim == "impl_001"
+    assert [event.outcome for event in team.happened(ev.ApprovalEnded)] == ["deadlock"]
+
+
+@pytest.mark.parametrize("handoff", ["ratification", "birthday"])
+def test_a_point_that_is_not_there_or_off(team: Team, handoff: str) -> None:
+    assert team.refused(cmd.AskApproval(handoff, "x"), "impl_001").code == "E_VALIDATION_003"
+
+
+def test_open_approvals_are_bounded(new_team: NewTeam) -> None:
+    team = new_team("approvals: {open_max: 1}")
+    team.register("impl_001")
+    team.register("impl_002")
+    plan(team)
+    assert team.refused(cmd.AskApproval("plan_approval", "x"), "impl_001").code == "E_ADMISSION_008"
+    assert team.refused_send("impl_001", "impl_002", "CUSTOM_PLAN").code == "E_ADMISSION_008"
+    assert team.message(team.send("impl_001", "impl_002", "CUSTOM_NOTE").signal_id).state is State.QUEUED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approvals: {handoffs: {plan_approval: {message_types: [ACK]}}}",
+        "approvals: {handoffs: {plan_approval: {message_types: [CUSTOM_MERGE]}}}",
+        "approvals: {handoffs: {coffee: {enabled: true, message_types: [], timeout_s: 1}}}",
+    ],
+)
+def test_policies_that_cannot_be(text: str) -> None:
+    with pytest.raises(Exception, match=r"approvals"):
+        parse_policy(text)
