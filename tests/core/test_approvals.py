@@ -228,3 +228,15 @@ def test_open_approvals_are_bounded(new_team: NewTeam) -> None:
 def test_policies_that_cannot_be(text: str) -> None:
     with pytest.raises(Exception, match=r"approvals"):
         parse_policy(text)
+
+
+def test_waiting_for_directors_who_are_not_there_does_not_hide_a_circle(new_team: NewTeam) -> None:
+    team = new_team()
+    for name in ("a", "b", "c"):
+        team.register(name)
+    ask(team, agent="c")
+    for number, (requester, responder) in enumerate((("a", "c"), ("a", "b"), ("b", "a"))):
+        envelope = team.envelope(requester, responder, "CUSTOM_QUESTION", correlation_id=f"req_{number}")
+        team.ask(cmd.SendRequest(envelope), requester, cmd.Requested)
+    (found,) = team.happened(ev.DeadlockFound)
+    assert found.victim == "b"

@@ -35,7 +35,7 @@ def test_a_signal_expires_with_the_sweep_after_its_ttl(team: Team, signal_type: 
     assert message.state == "expired"
     assert 0 <= message.expired_at - message.expires_at <= SWEEP_S * SECOND
     assert (message.delivered_at, message.recalled_at) == (0, 0)
-    (expired,) = team.happened(ev.MessageExpired)
+    (expired,) = [event for event in team.happened(ev.MessageExpired) if event.message == message.seq]
     assert (expired.reason, expired.due_at) == ("ttl", message.expires_at)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from tests.simulation.promises import must
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import SYSTEM, Command
+from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.envelope import parse_envelope
 from tocsin.core.escalation_paths import PATHS
 from tocsin.core.events import Event
@@ -112,6 +112,43 @@ def decide_approval(world: "World") -> None:
     world.ask(world.rng.choice(commands), world.somebody())
 
 
+def discuss(world: "World") -> None:
+    """Let somebody open a discussion, speak, vote, or end one."""
+    caller, known = world.somebody(), list(world.exchange.state.discussions.values())
+    if not known or world.rng.random() < 0.3:
+        others = tuple(world.rng.sample(list(world.callers), world.rng.randint(1, min(3, len(world.callers)))))
+        command = cmd.OpenDiscussion("what now?", others, ("a", "b"), world.rng.choice((None, 1, 2)))
+        rule = world.rng.choice(("majority", "two_thirds", "unanimous"))
+        max_s = world.rng.choice((None, 2.0))
+        world.ask(msgspec.structs.replace(command, consensus=rule, max_s=max_s), caller)
+        return
+    discussion = world.rng.choice(known)
+    voter = world.callers[world.rng.choice(discussion.participants)]
+    name = discussion.discussion
+    choices: tuple[tuple[Command, Caller], ...] = (
+        (cmd.Speak(name, "well"), voter),
+        (cmd.Vote(name, "a"), voter),
+        (cmd.Vote(name, world.rng.choice("ab")), voter),
+        (cmd.CancelDiscussion(name), caller),
+    )
+    world.ask(*world.rng.choices(choices, (2, 4, 2, 1))[0])
+
+
+def publish(world: "World") -> None:
+    """Let somebody subscribe, unsubscribe or publish."""
+    caller, topic = world.somebody(), world.rng.choice(("build", "tests"))
+    draw = world.rng.random()
+    if draw < 0.3:
+        world.ask(cmd.Subscribe(topic), caller)
+    elif draw < 0.4:
+        world.ask(cmd.Unsubscribe(topic), caller)
+    else:
+        document = msgspec.json.decode(world.envelope(caller))
+        document |= {"receiver": {"agentId": "*", "type": "*"}}
+        envelope = parse_envelope(msgspec.json.encode(document), world.policy.limits.message_bytes_max)
+        world.ask(cmd.Publish(topic, envelope, world.rng.choice(("each", "all"))), caller)
+
+
 def finish_affairs(world: "World") -> None:
     """Give a last word on everything that waits for one."""
     for approval in list(world.exchange.state.approvals):
@@ -191,6 +228,7 @@ class Accounts:
 
     def check_ended(self, state: ProjectState) -> None:
         """Check, after everybody has caught up, that nobody waits any more."""
+        must(not state.discussions, f"somebody still discusses: {sorted(state.discussions)}")
         must(not state.approvals, f"somebody still waits for a word: {sorted(state.approvals)}")
         must(not state.requests, f"somebody still waits for an answer: {sorted(state.requests)}")
 
@@ -212,4 +250,6 @@ ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
     (answer, 2),
     (seek_approval, 3),
     (decide_approval, 1.5),
+    (discuss, 3),
+    (publish, 3),
 )

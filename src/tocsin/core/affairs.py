@@ -10,7 +10,17 @@ import msgspec
 
 from tocsin.core.message import NEVER
 
-__all__ = ["Affair", "Approval", "Attention", "Escalation", "Request", "Step", "Work"]
+__all__ = [
+    "Affair",
+    "Approval",
+    "Attention",
+    "Discussion",
+    "Escalation",
+    "Request",
+    "Step",
+    "Topic",
+    "Work",
+]
 
 
 class Affair(Protocol):
@@ -124,3 +134,33 @@ class Approval(msgspec.Struct):
     due_at: int
     #: Whether the directors' time is over.
     overdue: bool = False
+
+
+class Discussion(msgspec.Struct):
+    """A question that some agents speak about and vote on."""
+
+    discussion: str
+    opener: str
+    question: str
+    participants: list[str]
+    options: tuple[str, ...]
+    voters_min: int
+    #: `majority`, `two_thirds` or `unanimous`.
+    consensus: str
+    opened_at: int
+    due_at: int
+    #: By participant.
+    votes: dict[str, str]
+    contributions: int = 0
+    #: `open`, or `ratifying` once agreed.
+    state: str = "open"
+    #: What was agreed on.
+    agreed: str = ""
+
+
+class Topic(msgspec.Struct):
+    """What some agents want to hear of."""
+
+    topic: str
+    #: By name.
+    subscribers: list[str]

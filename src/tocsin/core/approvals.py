@@ -88,13 +88,13 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
             found=command.handoff[:64],
             expected="one of " + ", ".join(enabled),
         )
+    check_room(turn)
     subject, details = turn.text(command.subject, "$.subject"), turn.text(command.details, "$.details")
     return ask_directors(turn, command.handoff, me.agent, subject, details)
 
 
 def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: str) -> ApprovalAsked:
     """Ask the directors about an action, and let the asker wait for any one of them."""
-    check_room(turn)
     approval = _request(turn, handoff, asker, subject, details, holds=False)
     level = Priority.BLOCKING
     begin_wait(turn, asker, _KIND, approval.approval, on=_deciders(turn), level=level, any_of=True)
@@ -212,7 +212,7 @@ def follow_directors(turn: Turn) -> None:
 
 
 def _end(turn: Turn, approval: Approval, outcome: str, by: str, reason: str) -> None:
-    turn.emit(ev.ApprovalEnded(turn.now, approval.approval, approval.asker, outcome, by, reason))
+    turn.emit(ev.ApprovalEnded(turn.now, approval.approval, approval.asker, outcome, by, reason, approval.subject))
     end_wait(turn, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
     asker = turn.state.agents.get(approval.asker)
     if asker is not None and outcome in ("approved", "changed", "refused"):

@@ -7,13 +7,12 @@ in the order of `KINDS`, and within one by their `seq`, where they have one, and
 """
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Approval, Attention, Escalation, Request
+from tocsin.core.affairs import Approval, Attention, Discussion, Escalation, Request, Topic
 from tocsin.core.events import Event
 from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -106,7 +105,9 @@ _LEASE_EVENTS = (ev.LeaseGranted, ev.LeaseRenewed, ev.LeaseExpiring, ev.LeaseRel
 
 def _kept(name: str, row: Any, table: Callable[[ProjectState], dict[str, Any]], key: str, *events: type) -> Kind:
     """Make the entry of a kind whose documents are the state's own structs, named by one field in all its events."""
-    named = attrgetter(key)
+
+    def named(holder: Any) -> str:
+        return str(getattr(holder, key))
 
     def restore(state: ProjectState, document: Any) -> None:
         table(state)[named(document)] = document
@@ -180,6 +181,15 @@ KINDS: tuple[Kind, ...] = (
         "approval",
         *(ev.ApprovalRequested, ev.ApprovalOverdue, ev.ApprovalEnded),
     ),
+    _kept(
+        "discussion",
+        Discussion,
+        lambda state: state.discussions,
+        "discussion",
+        *(ev.DiscussionOpened, ev.DiscussionSpoken, ev.VoteCast, ev.DiscussionLeft),
+        *(ev.ConsensusReached, ev.DiscussionClosed),
+    ),
+    _kept("topic", Topic, lambda state: state.topics, "topic", ev.Subscribed, ev.Unsubscribed),
     Kind(
         "escalation",
         {

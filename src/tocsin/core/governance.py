@@ -10,6 +10,7 @@ from tocsin.core import (
     attention,
     deadletters,
     delivery,
+    discussions,
     escalation,
     expiry,
     leasing,
@@ -35,6 +36,7 @@ _DEADLINES: dict[str, Callable[[Turn, str], None]] = {
     "attention": attention.fire_attention,
     "escalation": escalation.fire_escalation,
     "approval": approvals.fire_approval,
+    "discussion": discussions.fire_discussion,
     "request": requests.fire_request,
     "wait": escalation.fire_wait,
 }

@@ -8,7 +8,7 @@ adds is reacted to in turn. The modules that own messages need not know of any o
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.core import approvals, requests
+from tocsin.core import approvals, discussions, requests, topics
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.coordination import settle
@@ -75,6 +75,8 @@ def _processed(turn: Turn, event: ev.MessageProcessed) -> None:
 def _retired(turn: Turn, event: ev.AgentRetired) -> None:
     requests.end_requests_of(turn, event.agent)
     approvals.end_approvals_of(turn, event.agent)
+    discussions.leave(turn, event.agent)
+    topics.leave(turn, event.agent)
     approvals.follow_directors(turn)
 
 
@@ -83,6 +85,7 @@ def _registered(turn: Turn, event: ev.AgentRegistered) -> None:
 
 
 def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
+    discussions.ratified(turn, event)
     name = turn.state.causes.get(f"approval_timeout {event.approval}")
     if name is not None:
         close_if_over(turn, turn.state.escalations[name])

@@ -39,7 +39,7 @@ from tocsin.core.state import Agent, Broadcast, ProjectState
 from tocsin.core.threads import answered, check_correlation, follow
 from tocsin.core.turn import Turn
 
-__all__ = ["apply_accepted", "apply_broadcast", "decide_send"]
+__all__ = ["apply_accepted", "apply_broadcast", "decide_send", "publish"]
 
 _NO_QOS = Qos()
 
@@ -61,7 +61,26 @@ class _Draft(msgspec.Struct, frozen=True):
 
 def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
     """Accept a message, or refuse it."""
-    envelope = command.envelope
+    return _send(turn, command.envelope, None, whole=False)
+
+
+def publish(turn: Turn, envelope: Envelope, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt | None:
+    """Broadcast to some agents, to `whole` of them or to none; nothing comes back where there is nobody."""
+    if envelope.message_type in ("ACK", "NACK"):
+        raise refusal("E_ROUTING_002", f"{envelope.message_type} goes to one agent", field="$.messageType")
+    if not recipients and envelope.message_id not in turn.state.broadcasts:
+        _check_identity(turn, envelope)
+        _check_content(turn, envelope)
+        return None
+    receipt = _send(turn, envelope, recipients, whole=whole)
+    if not isinstance(receipt, BroadcastReceipt):
+        raise refusal("E_ROUTING_002", f"{envelope.message_id} cannot be published", field="$.messageType")
+    return receipt
+
+
+def _send(
+    turn: Turn, envelope: Envelope, recipients: list[Agent] | None, *, whole: bool
+) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
     _check_identity(turn, envelope)
     payload, contract = _check_content(turn, envelope)
     if isinstance(payload, StateSync) and _is_registration(turn, payload):
@@ -82,7 +101,7 @@ def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Regis
             approvals.check_room(turn)
             draft = msgspec.structs.replace(draft, held=held)
         request = answered(turn, envelope, payload)
-        receipt = _dispatch(turn, sender, draft)
+        receipt = _dispatch(turn, sender, draft, recipients, whole=whole)
     except TocsinError as error:
         _record_refusal(turn, envelope, requested, error.problem)
         raise
@@ -222,11 +241,14 @@ def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priori
     return _Draft(envelope, contract, requested, delivery_class, importance, decay_rate, ttl_us, opens_thread)
 
 
-def _dispatch(turn: Turn, sender: Agent, draft: _Draft) -> Receipt | BroadcastReceipt:
+def _dispatch(
+    turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent] | None, *, whole: bool
+) -> Receipt | BroadcastReceipt:
     envelope = draft.envelope
-    recipients = recipients_of(turn, envelope.receiver)
+    if recipients is None:
+        recipients = recipients_of(turn, envelope.receiver)
     if envelope.receiver.agent_id == ANYONE:
-        return _broadcast(turn, sender, draft, recipients)
+        return _broadcast(turn, sender, draft, recipients, whole=whole)
     way = route(turn, recipients[0], envelope.message_type, draft.contract, draft.delivery_class)
     if isinstance(way, Problem):
         raise error_for(way)
@@ -234,7 +256,7 @@ def _dispatch(turn: Turn, sender: Agent, draft: _Draft) -> Receipt | BroadcastRe
     return _accept(turn, draft, way, admission, None)
 
 
-def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent]) -> BroadcastReceipt:
+def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt:
     """Accept one copy for each recipient that can be reached; it costs its sender once."""
     envelope = draft.envelope
     ways: list[Route] = []
@@ -245,9 +267,10 @@ def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent]
             failed[recipient.agent] = way
         else:
             ways.append(way)
-    if not ways:
+    if not ways or (whole and failed):
         reasons = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(failed.items())[:5])
-        raise refusal("E_ROUTING_004", f"none of {len(failed)} recipients could be reached ({reasons})")
+        detail = f"{len(failed)} of {len(recipients)} recipients could not be reached ({reasons}): nothing was sent"
+        raise refusal("E_ROUTING_004", detail)
     admission = admit(turn, sender, draft.requested, default=envelope.priority is None)
     turn.emit(
         ev.BroadcastAccepted(

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Approval, Attention, Escalation, Request
+from tocsin.core.affairs import Affair, Approval, Attention, Discussion, Escalation, Request, Topic
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -151,6 +151,9 @@ class ProjectState:
         self.asked: dict[tuple[str, str, str], str] = {}
         #: Open ones.
         self.approvals: dict[str, Approval] = {}
+        self.discussions: dict[str, Discussion] = {}
+        #: Those that somebody is subscribed to.
+        self.topics: dict[str, Topic] = {}
         #: Open and remembered.
         self.escalations: dict[str, Escalation] = {}
         #: Those that have not returned to normal.
@@ -222,6 +225,7 @@ class ProjectState:
             "attention": self.attention,
             "request": self.requests,
             "approval": self.approvals,
+            "discussion": self.discussions,
             "escalation": self.escalations,
         }
 

@@ -33,6 +33,13 @@ from tocsin.core.commands.attention import (
     ResumeWork,
 )
 from tocsin.core.commands.base import SYSTEM, Caller
+from tocsin.core.commands.discussions import (
+    CancelDiscussion,
+    Discussed,
+    OpenDiscussion,
+    Speak,
+    Vote,
+)
 from tocsin.core.commands.escalation import (
     Escalated,
     EscalateToHuman,
@@ -73,6 +80,13 @@ from tocsin.core.commands.requests import (
     Requested,
     SendRequest,
 )
+from tocsin.core.commands.topics import (
+    Publish,
+    Published,
+    Subscribe,
+    Subscriptions,
+    Unsubscribe,
+)
 from tocsin.core.errors import Problem
 
 __all__ = [
@@ -89,6 +103,7 @@ __all__ = [
     "BeginWork",
     "BroadcastReceipt",
     "Caller",
+    "CancelDiscussion",
     "CancelRequest",
     "CloseSession",
     "Command",
@@ -96,6 +111,7 @@ __all__ = [
     "Confirmed",
     "DecideApproval",
     "Delivery",
+    "Discussed",
     "Done",
     "Drain",
     "Drained",
@@ -107,7 +123,10 @@ __all__ = [
     "Heartbeat",
     "Held",
     "MarkProcessed",
+    "OpenDiscussion",
     "OpenSession",
+    "Publish",
+    "Published",
     "PutAside",
     "Queued",
     "ReachPausePoint",
@@ -132,8 +151,13 @@ __all__ = [
     "Send",
     "SendRequest",
     "SessionReady",
+    "Speak",
+    "Subscribe",
+    "Subscriptions",
     "Tick",
     "Ticked",
+    "Unsubscribe",
+    "Vote",
     "WithdrawApproval",
     "receipt_of",
 ]
@@ -171,6 +195,13 @@ Command: TypeAlias = (
     | AskApproval
     | DecideApproval
     | WithdrawApproval
+    | OpenDiscussion
+    | Speak
+    | Vote
+    | CancelDiscussion
+    | Subscribe
+    | Unsubscribe
+    | Publish
 )
 
 Reply: TypeAlias = (
@@ -197,4 +228,7 @@ Reply: TypeAlias = (
     | Requested
     | ApprovalAsked
     | ApprovalDecided
+    | Discussed
+    | Subscriptions
+    | Published
 )

@@ -37,6 +37,14 @@ from tocsin.core.events.attention import (
     WorkResumed,
 )
 from tocsin.core.events.base import EventBase
+from tocsin.core.events.discussions import (
+    ConsensusReached,
+    DiscussionClosed,
+    DiscussionLeft,
+    DiscussionOpened,
+    DiscussionSpoken,
+    VoteCast,
+)
 from tocsin.core.events.escalation import (
     EscalationMoved,
     EscalationOpened,
@@ -84,6 +92,11 @@ from tocsin.core.events.requests import (
     RequestExtended,
     RequestOpened,
 )
+from tocsin.core.events.topics import (
+    Subscribed,
+    TopicPublished,
+    Unsubscribed,
+)
 from tocsin.core.events.waits import (
     DeadlockFound,
     PriorityInherited,
@@ -102,10 +115,15 @@ __all__ = [
     "ApprovalRequested",
     "AttentionLapsed",
     "BroadcastAccepted",
+    "ConsensusReached",
     "DeadLetterPurged",
     "DeadLetterRedriven",
     "DeadlockFound",
     "DecayRateChanged",
+    "DiscussionClosed",
+    "DiscussionLeft",
+    "DiscussionOpened",
+    "DiscussionSpoken",
     "EscalationMoved",
     "EscalationOpened",
     "EscalationsForgotten",
@@ -151,6 +169,10 @@ __all__ = [
     "SessionOpened",
     "SessionWentStale",
     "SessionWindowChanged",
+    "Subscribed",
+    "TopicPublished",
+    "Unsubscribed",
+    "VoteCast",
     "WaitBegan",
     "WaitEnded",
     "WaitShifted",
@@ -227,6 +249,15 @@ Event: TypeAlias = (
     | ApprovalRequested
     | ApprovalOverdue
     | ApprovalEnded
+    | ConsensusReached
+    | DiscussionClosed
+    | DiscussionLeft
+    | DiscussionOpened
+    | DiscussionSpoken
+    | VoteCast
+    | Subscribed
+    | TopicPublished
+    | Unsubscribed
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

@@ -48,3 +48,5 @@ class ApprovalEnded(EventBase, frozen=True):
     by: str
     #: Why.
     reason: str
+    #: What it was for.
+    subject: str

@@ -14,7 +14,7 @@ from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Ses
 from tocsin.core.policy.document import Policy, document_of, policy_from
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.limits import Limits
-from tocsin.core.policy.patterns import ApprovalPolicy, Handoff, RequestPolicy
+from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Bucket",
     "Decay",
     "Delivery",
+    "DiscussionPolicy",
     "EscalationPolicy",
     "EscalationRule",
     "Gaming",
@@ -45,6 +46,7 @@ __all__ = [
     "Storage",
     "Sweeper",
     "TimerPolicy",
+    "TopicPolicy",
     "Trigger",
     "document_of",
     "microseconds",

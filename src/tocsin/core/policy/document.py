@@ -14,7 +14,7 @@ from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.limits import Limits
-from tocsin.core.policy.patterns import ApprovalPolicy, RequestPolicy
+from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
 from tocsin.core.priority import Priority, liminal_name
 
@@ -44,6 +44,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     attention: AttentionPolicy
     requests: RequestPolicy
     approvals: ApprovalPolicy
+    discussions: DiscussionPolicy
+    topics: TopicPolicy
     escalation: EscalationPolicy
     storage: Storage
     #: What each message type promises.

@@ -74,3 +74,31 @@ class ApprovalPolicy(Concern, frozen=True):
 
 #: LIMINAL's handoff points.
 HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
+
+
+class DiscussionPolicy(Concern, frozen=True):
+    """How agents come to a common view."""
+
+    #: Longest time for a discussion, and the usual one, seconds (LIMINAL: 300).
+    max_s: Seconds
+    #: Fewest participants who must have voted, where the opener names none.
+    participants_min: Count
+    #: Most participants.
+    participants_max: Count
+    #: Most contributions to one discussion.
+    contributions_max: Count
+    #: Most options to vote on.
+    options_max: Count
+    #: Discussions that may be open at once.
+    open_max: Count
+
+
+class TopicPolicy(Concern, frozen=True):
+    """How far a publication reaches."""
+
+    #: Subscribers of one topic: the fan-out of one publication.
+    subscribers_max: Count
+    #: Topics that one agent may have subscribed to.
+    subscriptions_max: Count
+    #: Topics of the project.
+    topics_max: Count
