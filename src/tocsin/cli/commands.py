@@ -11,6 +11,7 @@ import yaml
 from rich.live import Live
 from rich.table import Table
 
+from tocsin.cli.coordination import approvals, escalations
 from tocsin.cli.explain import explained
 from tocsin.cli.githook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
@@ -32,6 +33,8 @@ app.add_typer(policy, name="policy")
 app.add_typer(leases, name="leases")
 wire(hooks, install, uninstall)
 app.add_typer(hooks, name="hooks")
+app.add_typer(approvals, name="approvals")
+app.add_typer(escalations, name="escalations")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]

@@ -37,6 +37,7 @@ __all__ = [
     "apply_paused",
     "apply_put_aside",
     "apply_resumed",
+    "attending",
     "decide_begin",
     "decide_finish",
     "decide_pause_point",
@@ -239,11 +240,16 @@ def _busy_until(turn: Turn) -> int:
 
 
 def _attending(turn: Turn, me: Agent) -> Attending:
-    attention = turn.state.attention.get(me.agent)
+    return attending(turn.state, me.agent)
+
+
+def attending(state: ProjectState, agent: str) -> Attending:
+    """Return what an agent is busy with, as far as it said."""
+    attention = state.attention.get(agent)
     if attention is None:
         return Attending(Status.IDLE)
     work = attention.work
-    interrupter = turn.state.messages.get(attention.interrupted_by)
+    interrupter = state.messages.get(attention.interrupted_by)
     return Attending(
         status_of(attention),
         None if work is None else work.message_id,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from tocsin.gateways.http import agents, history, leases, messages, openapi, project
+from tocsin.gateways.http import agents, attention, history, leases, messages, openapi, oversight, patterns, project
 from tocsin.gateways.http.limits import SlowReaderGuard
 from tocsin.gateways.http.operation import Call, Gateway, Operation
 from tocsin.gateways.http.problems import unhandled
@@ -31,6 +31,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *agents.OPERATIONS,
     *leases.OPERATIONS,
     *project.OPERATIONS,
+    *attention.OPERATIONS,
+    *patterns.OPERATIONS,
+    *oversight.OPERATIONS,
     Operation("GET", "/openapi.json", describe, dict, tag="hub"),
 )
 _DOCUMENT = msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin")))

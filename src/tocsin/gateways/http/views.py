@@ -54,6 +54,8 @@ class ReceiptView(msgspec.Struct, frozen=True, gc=False):
     requested_priority: str
     #: Whether this messageId had been accepted before.
     duplicate: bool
+    #: Whether it is held until a director has approved it.
+    held: bool
     #: `flushed` or `replicated`; `buffered` where a power cut could undo it.
     durability: str
     #: On how many nodes it is durable.
@@ -76,6 +78,7 @@ def receipt_view(receipt: Receipt) -> ReceiptView:
         priority=_LEVELS[receipt.priority],
         requested_priority=_LEVELS[receipt.requested_priority],
         duplicate=receipt.duplicate,
+        held=receipt.held,
         durability=receipt.durability,
         copies=receipt.copies,
     )
