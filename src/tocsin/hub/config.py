@@ -16,7 +16,16 @@ from msgspec import Meta
 from tocsin.core.diagnosis import explain
 from tocsin.core.errors import Problem, error_for, refusal
 
-__all__ = ["Channels", "FileAgent", "ServerConfig", "SocketConfig", "is_loopback", "load_config"]
+__all__ = [
+    "Channels",
+    "Destination",
+    "FileAgent",
+    "ServerConfig",
+    "SocketConfig",
+    "WebhookConfig",
+    "is_loopback",
+    "load_config",
+]
 
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
@@ -131,6 +140,37 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_s: Seconds
 
 
+class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One address that is told of events."""
+
+    #: Letters, digits, dashes, underscores.
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    #: Where to post, exactly; http or https.
+    url: str
+    #: File with the secret that deliveries are signed with, in the data directory.
+    secret_file: str
+    #: Events that it is told of, by name.
+    events: tuple[str, ...] = (
+        "EscalationOpened",
+        "EscalationMoved",
+        "ApprovalRequested",
+        "ApprovalOverdue",
+    )
+
+
+class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom the hub tells of what happens, outside."""
+
+    #: Addresses; none unless the operator names them.
+    destinations: list[Destination]
+    #: Time for one delivery, seconds.
+    timeout_s: Seconds
+    #: Deliveries of one event that are tried before it is given up.
+    attempts_max: Count
+    #: Waits between them, seconds; the last repeats.
+    backoff_s: Annotated[list[Seconds], Meta(min_length=1)]
+
+
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One process's doors and limits."""
 
@@ -180,6 +220,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feed: FeedConfig
     #: Channels as files.
     channels: Channels
+    #: Whom the hub tells of what happens.
+    webhooks: WebhookConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

@@ -20,6 +20,7 @@ from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
 from tocsin.hub.telemetry import Telemetry, configured
+from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import frames_policy
@@ -56,6 +57,7 @@ class Hub:
         self._clock = Clock()
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
+        self._webhooks: Webhooks | None = None
 
     @classmethod
     async def open(
@@ -90,6 +92,13 @@ class Hub:
         host.follow(lambda _, events: hub.metrics.fold(events, host.exchange.state))
         hub._observe(configured(project, messages_max=config.telemetry_messages_max))
         hub._ensure_admin()
+        try:
+            hub._webhooks = await asyncio.to_thread(Webhooks, journal, config.webhooks, data)
+        except BaseException:
+            await hub.close()
+            raise
+        host.follow(hub._webhooks.follow)
+        hub._webhooks.start()
         return hub
 
     def now(self) -> int:
@@ -105,6 +114,8 @@ class Hub:
         self.closing.set()
         while self._before_close:
             await self._before_close.pop()()
+        if self._webhooks is not None:
+            await asyncio.to_thread(self._webhooks.close)
         await self.host.close()
         self.feed.close()
         await self.reader.close()
