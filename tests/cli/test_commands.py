@@ -74,3 +74,20 @@ def test_a_policy_is_shown_and_a_file_checked(hub: RunningHub, tmp_path: Path) -
 def test_top_shows_the_project(hub: RunningHub) -> None:
     assert hub.json("top")["status"]["condition"] == "serving"
     assert "bob" in hub.run("top", "--once").stdout
+
+
+def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -> None:
+    for text in ("first", "second"):
+        assert hub.json("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"]["held"]
+    first, second = (row["approval"] for row in hub.json("approvals", "list"))
+    assert hub.json("approvals", "approve", first)["outcome"] == "approved"
+    assert "refused" in hub.run("approvals", "refuse", second, "too risky").stdout
+    assert hub.json("approvals", "list") == []
+    assert hub.run("approvals", "approve", second).returncode == 4
+
+
+def test_escalations_and_alerts_are_listed(hub: RunningHub) -> None:
+    assert hub.json("alerts") == []
+    assert hub.json("escalations", "list", "--closed") == []
+    assert hub.run("escalations", "resolve", "esc_none", "done").returncode == 4
+    assert hub.run("escalations", "list", agent="ada").returncode == 5

@@ -60,6 +60,8 @@ CHOICES: dict[str, list[Any]] = {
     "inheritance.messages_max": [1, 3, 100],
     "attention.work_max_s": [5, 3600],
     "attention.aside_max": [1, 8],
+    "health.sustained_s": [2, 60],
+    "health.clear_s": [2, 60],
     "approvals.open_max": [2, 1000],
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],

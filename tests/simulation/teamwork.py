@@ -149,6 +149,15 @@ def publish(world: "World") -> None:
         world.ask(cmd.Publish(topic, envelope, world.rng.choice(("each", "all"))), caller)
 
 
+def report_health(world: "World") -> None:
+    """Let the hub, or somebody, report how things are."""
+    limits = world.policy.health.limits
+    values = {metric: world.rng.choice((0.0, limits[metric] * 3)) for metric in world.rng.sample(list(limits), 2)}
+    for _ in range(world.rng.choice((1, 4))):
+        world.ask(cmd.ReportHealth(values), world.rng.choice((SYSTEM, SYSTEM, world.somebody())))
+        world.now += 3_000_000
+
+
 def finish_affairs(world: "World") -> None:
     """Give a last word on everything that waits for one."""
     for approval in list(world.exchange.state.approvals):
@@ -171,6 +180,8 @@ class Accounts:
         self.aside: dict[str, list[int]] = {}
         #: Requests that have not ended.
         self.requests: set[str] = set()
+        #: Alerts that stand.
+        self.alerts: set[str] = set()
         #: What has set off an escalation.
         self.causes: set[str] = set()
 
@@ -193,6 +204,12 @@ class Accounts:
             case ev.RequestEnded():
                 must(event.request in self.requests, f"{event.request} ended twice")
                 self.requests.remove(event.request)
+            case ev.AlertRaised():
+                must(event.metric not in self.alerts, f"the alert of {event.metric} was raised twice")
+                self.alerts.add(event.metric)
+            case ev.AlertCleared():
+                must(event.metric in self.alerts, f"the alert of {event.metric} was cleared twice")
+                self.alerts.remove(event.metric)
             case ev.EscalationOpened():
                 must(event.cause not in self.causes, f"{event.cause} was escalated twice")
                 self.causes.add(event.cause)
@@ -217,6 +234,8 @@ class Accounts:
         must(self.requests == state.requests.keys(), "a request was lost, or ended without a word")
         waiting = {wait.ref for wait in state.waits.waits.values() if wait.kind == "request"}
         must(waiting == self.requests, f"requests and waits differ: {waiting ^ self.requests}")
+        standing = {name for name, alert in state.alerts.items() if alert.raised_at}
+        must(standing == self.alerts, f"alerts were lost: {standing ^ self.alerts}")
         self._check_escalations(state)
         aside = {name: works for name, works in self.aside.items() if works}
         kept = {
@@ -252,4 +271,5 @@ ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
     (decide_approval, 1.5),
     (discuss, 3),
     (publish, 3),
+    (report_health, 3),
 )

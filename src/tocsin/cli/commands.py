@@ -11,7 +11,7 @@ import yaml
 from rich.live import Live
 from rich.table import Table
 
-from tocsin.cli.coordination import approvals, escalations
+from tocsin.cli.coordination import alerts, approvals, escalations
 from tocsin.cli.explain import explained
 from tocsin.cli.githook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
@@ -35,6 +35,7 @@ wire(hooks, install, uninstall)
 app.add_typer(hooks, name="hooks")
 app.add_typer(approvals, name="approvals")
 app.add_typer(escalations, name="escalations")
+app.command("alerts")(alerts)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]

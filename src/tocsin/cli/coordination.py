@@ -1,4 +1,4 @@
-"""`tocsin approvals`, `tocsin escalations`: what directors and humans look after."""
+"""`tocsin approvals`, `tocsin escalations`, `tocsin alerts`: what directors and humans look after."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,7 @@ import typer
 from tocsin.cli.output import console, refusals_told, show_json, table
 from tocsin.cli.remote import Remote, token_from
 
-__all__ = ["approvals", "escalations"]
+__all__ = ["alerts", "approvals", "escalations"]
 
 approvals = typer.Typer(help="What waits for a director's word.", no_args_is_help=True)
 escalations = typer.Typer(help="What somebody with more power should look at.", no_args_is_help=True)
@@ -87,3 +87,13 @@ def escalations_human(context: typer.Context, escalation: str, reason: Reason = 
     answer = _asked(context, as_json, {"reason": reason}, "escalations", escalation, "human")
     if not as_json:
         console.print(f"{answer['escalation']} is {answer['state']}")
+
+
+def alerts(context: typer.Context, as_json: Json = False) -> None:
+    """List what is over its limit, and the alerts."""
+    with refusals_told(as_json):
+        rows = _remote(context).get("v1", "alerts")
+    if as_json:
+        show_json(rows)
+    else:
+        table(rows, "metric", "state", "value", "limit", "since", "raised_at")

@@ -12,6 +12,7 @@ from tocsin.core.message import NEVER
 
 __all__ = [
     "Affair",
+    "Alert",
     "Approval",
     "Attention",
     "Discussion",
@@ -164,3 +165,18 @@ class Topic(msgspec.Struct):
     topic: str
     #: By name.
     subscribers: list[str]
+
+
+class Alert(msgspec.Struct):
+    """A metric that is over its limit, or was until just now."""
+
+    metric: str
+    value: float
+    limit: float
+    #: Since when it has been over the limit; of an alert that eases, well under it.
+    since: int
+    #: Number of the event with which it went over the limit.
+    breach: int
+    #: When the alert was raised; 0 while it may still pass.
+    raised_at: int = NEVER
+    easing: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Approval, Attention, Discussion, Escalation, Request, Topic
+from tocsin.core.affairs import Alert, Approval, Attention, Discussion, Escalation, Request, Topic
 from tocsin.core.events import Event
 from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -190,6 +190,13 @@ KINDS: tuple[Kind, ...] = (
         *(ev.ConsensusReached, ev.DiscussionClosed),
     ),
     _kept("topic", Topic, lambda state: state.topics, "topic", ev.Subscribed, ev.Unsubscribed),
+    _kept(
+        "alert",
+        Alert,
+        lambda state: state.alerts,
+        "metric",
+        *(ev.HealthBreached, ev.HealthRecovered, ev.AlertRaised, ev.AlertEased, ev.AlertWorsened, ev.AlertCleared),
+    ),
     Kind(
         "escalation",
         {

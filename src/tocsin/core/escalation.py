@@ -255,6 +255,9 @@ def _is_over(state: ProjectState, opened: Escalation) -> bool:
         case "request_timeout":
             asked = state.messages.get(opened.about)
             return asked is None or asked.state in _ENDED
+        case "health_degraded":
+            alert = state.alerts.get(opened.subject)
+            return alert is None or alert.raised_at == NEVER or not opened.cause.endswith(f" {alert.breach}")
         case "approval_timeout":
             return opened.subject not in state.approvals
         case "dependency_blocked":

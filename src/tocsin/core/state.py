@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Approval, Attention, Discussion, Escalation, Request, Topic
+from tocsin.core.affairs import Affair, Alert, Approval, Attention, Discussion, Escalation, Request, Topic
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -154,6 +154,8 @@ class ProjectState:
         self.discussions: dict[str, Discussion] = {}
         #: Those that somebody is subscribed to.
         self.topics: dict[str, Topic] = {}
+        #: Metrics that are not well, by name.
+        self.alerts: dict[str, Alert] = {}
         #: Open and remembered.
         self.escalations: dict[str, Escalation] = {}
         #: Those that have not returned to normal.

@@ -155,6 +155,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "EscalationMoved",
         "ApprovalRequested",
         "ApprovalOverdue",
+        "AlertRaised",
+        "AlertCleared",
     )
 
 
@@ -220,6 +222,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feed: FeedConfig
     #: Channels as files.
     channels: Channels
+    #: How often the hub reports its own health, seconds.
+    health_interval_s: Seconds
     #: Whom the hub tells of what happens.
     webhooks: WebhookConfig
 

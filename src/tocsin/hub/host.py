@@ -12,6 +12,7 @@ or, where that fails too, the host stops and says why.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
@@ -34,6 +35,7 @@ from tocsin.core.commands import (
     OpenSession,
     Receipt,
     Reply,
+    Send,
     SessionReady,
     Tick,
 )
@@ -98,6 +100,8 @@ class Host:
         self._flush_due = False
         self._worth = Commit("none", 0)
         self._sinks: dict[str, Sink] = {}
+        #: Told how long deciding each send took, seconds.
+        self.timing: Callable[[float], None] | None = None
         self._followers: list[Follower] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
@@ -281,7 +285,10 @@ class Host:
     ) -> None:
         exchange, group = self._exchange, self._group
         try:
+            started = time.perf_counter()
             outcome = exchange.handle(command, caller, self._clock.now())
+            if self.timing is not None and type(command) is Send:
+                self.timing(time.perf_counter() - started)
             reply, events = outcome.reply, outcome.events
             if sink is not None and isinstance(command, OpenSession) and isinstance(reply, SessionReady):
                 self._sinks[reply.session] = sink

@@ -60,6 +60,10 @@ class Metrics:
         self.priority_violations = counter("priority_violations", "Priorities lowered or refused.", "rule")
         self.rate_limit_hits = counter("rate_limit_hits", "Sends over a rate or quota.", "code")
         self.gaming_detections = counter("gaming_detections", "Agents found to inflate their priorities.")
+        self.escalations_triggered = counter("escalations_triggered", "Escalations by what set them off.", "trigger")
+        self.deadlocks_detected = counter("deadlocks_detected", "Circles of waiting that were broken.")
+        self.alerts_raised = counter("alerts_raised", "Alerts by metric.", "metric")
+        self.alerts = Gauge("alerts", "Whether there is an alert.", ["metric"], registry=registry)
         self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
         self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
         self.request_seconds = latencies("http_request_seconds", "Time to answer a request.", "operation")
@@ -80,6 +84,9 @@ class Metrics:
             ev.RecallRefused: lambda event, state: self.signal_recalled.labels(event.outcome).inc(),
             ev.MessageBoosted: lambda event, state: self.priority_boosts.inc(),
             ev.GamingDetected: lambda event, state: self.gaming_detections.inc(),
+            ev.EscalationOpened: lambda event, state: self.escalations_triggered.labels(event.trigger).inc(),
+            ev.DeadlockFound: lambda event, state: self.deadlocks_detected.inc(),
+            ev.AlertRaised: lambda event, state: self.alerts_raised.labels(event.metric).inc(),
             ev.MessageDied: lambda event, state: self.dead_letters.labels(event.reason).inc(),
             ev.SendRefused: self._refused,
         }
@@ -102,6 +109,9 @@ class Metrics:
                 depths[level] += depth
         for level, depth in enumerate(depths):
             self.queue_depth.labels(_NAMES[level]).set(depth)
+        for metric in state.policy.health.limits:
+            alert = state.alerts.get(metric)
+            self.alerts.labels(metric).set(alert is not None and bool(alert.raised_at))
         return generate_latest(self._registry)
 
     def _accepted(self, event: ev.MessageAccepted, state: ProjectState) -> None:

@@ -16,6 +16,7 @@ from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.feed import Feed
+from tocsin.hub.health import HealthWatch
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
@@ -58,6 +59,7 @@ class Hub:
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
+        self._health = HealthWatch(host, config.health_interval_s)
 
     @classmethod
     async def open(
@@ -98,6 +100,8 @@ class Hub:
             await hub.close()
             raise
         host.follow(hub._webhooks.follow)
+        host.follow(hub._health.follow)
+        hub._health.start()
         hub._webhooks.start()
         return hub
 
@@ -114,6 +118,7 @@ class Hub:
         self.closing.set()
         while self._before_close:
             await self._before_close.pop()()
+        self._health.close()
         if self._webhooks is not None:
             await asyncio.to_thread(self._webhooks.close)
         await self.host.close()

@@ -45,6 +45,10 @@ from tocsin.core.commands.escalation import (
     EscalateToHuman,
     ResolveEscalation,
 )
+from tocsin.core.commands.health import (
+    HealthTaken,
+    ReportHealth,
+)
 from tocsin.core.commands.leases import (
     AcquireLease,
     ForceRelease,
@@ -120,6 +124,7 @@ __all__ = [
     "FinishWork",
     "ForceRelease",
     "GrantCredit",
+    "HealthTaken",
     "Heartbeat",
     "Held",
     "MarkProcessed",
@@ -143,6 +148,7 @@ __all__ = [
     "Released",
     "RenewLease",
     "Reply",
+    "ReportHealth",
     "Requested",
     "ResolveEscalation",
     "ResumeWork",
@@ -202,6 +208,7 @@ Command: TypeAlias = (
     | Subscribe
     | Unsubscribe
     | Publish
+    | ReportHealth
 )
 
 Reply: TypeAlias = (
@@ -231,4 +238,5 @@ Reply: TypeAlias = (
     | Discussed
     | Subscriptions
     | Published
+    | HealthTaken
 )

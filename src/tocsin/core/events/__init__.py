@@ -50,6 +50,14 @@ from tocsin.core.events.escalation import (
     EscalationOpened,
     EscalationsForgotten,
 )
+from tocsin.core.events.health import (
+    AlertCleared,
+    AlertEased,
+    AlertRaised,
+    AlertWorsened,
+    HealthBreached,
+    HealthRecovered,
+)
 from tocsin.core.events.leases import (
     LeaseContended,
     LeaseExpiring,
@@ -110,6 +118,10 @@ __all__ = [
     "EVENT_TYPES",
     "AgentRegistered",
     "AgentRetired",
+    "AlertCleared",
+    "AlertEased",
+    "AlertRaised",
+    "AlertWorsened",
     "ApprovalEnded",
     "ApprovalOverdue",
     "ApprovalRequested",
@@ -130,6 +142,8 @@ __all__ = [
     "Event",
     "GamingCleared",
     "GamingDetected",
+    "HealthBreached",
+    "HealthRecovered",
     "InterruptRaised",
     "LeaseContended",
     "LeaseExpiring",
@@ -258,6 +272,12 @@ Event: TypeAlias = (
     | Subscribed
     | TopicPublished
     | Unsubscribed
+    | AlertCleared
+    | AlertEased
+    | AlertRaised
+    | AlertWorsened
+    | HealthBreached
+    | HealthRecovered
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

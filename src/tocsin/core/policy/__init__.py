@@ -13,6 +13,7 @@ from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.document import Policy, document_of, policy_from
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
+from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
@@ -30,6 +31,7 @@ __all__ = [
     "EscalationRule",
     "Gaming",
     "Handoff",
+    "HealthPolicy",
     "Inheritance",
     "Leases",
     "Limits",

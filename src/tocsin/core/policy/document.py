@@ -13,6 +13,7 @@ from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.escalation import EscalationPolicy
+from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
@@ -46,6 +47,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     approvals: ApprovalPolicy
     discussions: DiscussionPolicy
     topics: TopicPolicy
+    health: HealthPolicy
     escalation: EscalationPolicy
     storage: Storage
     #: What each message type promises.

@@ -1,4 +1,4 @@
-"""What directors and humans look after, over HTTP: approvals and escalations."""
+"""What directors and humans look after, over HTTP: approvals, escalations, alerts."""
 
 from typing import Any, Literal
 
@@ -91,6 +91,43 @@ class EscalationView(msgspec.Struct, frozen=True):
     steps: list[StepView]
 
 
+class AlertView(msgspec.Struct, frozen=True):
+    """A metric that is not well."""
+
+    metric: str
+    #: As it was when it changed last.
+    value: float
+    limit: float
+    #: `breached` before there is an alert, `raised`, or `easing`.
+    state: str
+    since: str | None
+    raised_at: str | None
+
+
+class HealthBody(msgspec.Struct, frozen=True):
+    """What was measured."""
+
+    #: By metric; durations in seconds.
+    values: dict[str, float]
+
+
+async def alerts(call: Call) -> list[AlertView]:
+    """List the metrics that are over their limits, and the alerts."""
+    known = call.hub.host.exchange.state.alerts
+    views = []
+    for name in sorted(known):
+        row = known[name]
+        state = "breached" if not row.raised_at else "easing" if row.easing else "raised"
+        views.append(AlertView(name, row.value, row.limit, state, moment(row.since), moment(row.raised_at)))
+    await call.durable()
+    return views
+
+
+async def report_health(call: Call) -> cmd.Reply:
+    """Report what was measured outside the hub, such as how long clones take to start: a director or a human."""
+    return await call.submit(cmd.ReportHealth(call.body.values))
+
+
 async def approvals(call: Call) -> list[ApprovalView]:
     """List what waits for a director's word; who does not direct sees its own."""
     views = [
@@ -175,5 +212,7 @@ OPERATIONS = (
     Operation("POST", _APPROVAL + "/withdraw", withdraw_approval, cmd.Done, tag="approvals"),
     Operation("GET", "/v1/escalations", escalations, list[EscalationView], query=EscalationsQuery, tag="escalations"),
     Operation("POST", _ESCALATION + "/resolve", resolve_escalation, cmd.Escalated, body=ResolveBody, tag="escalations"),
+    Operation("GET", "/v1/alerts", alerts, list[AlertView], tag="health"),
+    Operation("POST", "/v1/health-reports", report_health, cmd.HealthTaken, body=HealthBody, tag="health"),
     Operation("POST", _ESCALATION + "/human", escalate_to_human, cmd.Escalated, body=HumanBody, tag="escalations"),
 )
