@@ -240,3 +240,14 @@ def test_waiting_for_directors_who_are_not_there_does_not_hide_a_circle(new_team
         team.ask(cmd.SendRequest(envelope), requester, cmd.Requested)
     (found,) = team.happened(ev.DeadlockFound)
     assert found.victim == "b"
+
+
+def test_a_held_message_that_dies_and_is_purged_at_once_ends_its_approval(new_team: NewTeam) -> None:
+    team = new_team("limits: {dead_letters_max: 1}")
+    for name, role in (("impl_001", "primary"), ("impl_002", "primary"), ("boss", "director")):
+        team.register(name, role=role)
+    plan(team)
+    plan(team)
+    team.ask(cmd.RetireAgent("impl_002"), "boss", cmd.Done)
+    assert team.happened(ev.DeadLetterPurged)
+    assert not waiting(team)

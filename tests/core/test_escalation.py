@@ -379,3 +379,31 @@ def test_a_message_without_a_rule_costs_no_timer(team: Team) -> None:
     for level in Priority:
         due = escalation_due(state, letter(priority=level))
         assert (due is not None) is (level == Priority.BLOCKING)
+
+
+def acquire(team: Team, agent: str, resource: str = "src/api/**") -> None:
+    reply = team.handle(cmd.AcquireLease(exclusive=(resource,)), team.caller(agent)).reply
+    assert isinstance(reply, cmd.Held | cmd.Queued)
+
+
+def test_two_who_wait_for_one_resource_are_told_of_once(team: Team) -> None:
+    for agent in ("impl_001", "impl_002", "manager_001", "twin"):
+        acquire(team, agent)
+    (escalation,) = [known for known in opened(team) if known.trigger == "resource_contended"]
+    assert (escalation.subject, escalation.state) == ("src/api/**", "director_notified")
+    assert len(notices(team, "boss")) == 1
+    for lease in list(team.exchange.state.leases.leases.values()):
+        team.ask(cmd.RetireAgent(lease.holder), "boss", cmd.Done)
+    for lease in list(team.exchange.state.leases.leases.values()):
+        team.ask(cmd.RetireAgent(lease.holder), "boss", cmd.Done)
+    assert escalation.state == "normal"
+
+
+def test_a_lease_that_blocks_somebody_for_60_s_is_a_blocked_dependency(team: Team) -> None:
+    acquire(team, "impl_001")
+    acquire(team, "impl_002")
+    team.advance(60 + LATE_S)
+    (escalation,) = [known for known in opened(team) if known.trigger == "dependency_blocked"]
+    assert escalation.state == "inheritance_applied"
+    team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
+    assert escalation.state == "normal"

@@ -259,3 +259,13 @@ def test_open_requests_are_bounded(new_team: NewTeam) -> None:
     ask(team, thread="req_1")
     ask(team, thread="req_2")
     assert refused_ask(team, thread="req_3") == "E_ADMISSION_008"
+
+
+def test_a_request_whose_message_dies_and_is_purged_at_once_is_over(new_team: NewTeam) -> None:
+    team = new_team("limits: {dead_letters_max: 1}")
+    team.register("impl_001")
+    team.register("impl_002")
+    ask(team, thread="req_1")
+    ask(team, thread="req_2")
+    team.ask(cmd.RetireAgent("impl_002"), "impl_002", cmd.Done)
+    assert outcomes(team) == ["failed", "failed"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.ids import SeededIds
 from tocsin.core import waiting
 from tocsin.core.commands import SYSTEM, Done
-from tocsin.core.coordination import settle
+from tocsin.core.reactions import react
 from tocsin.core.retention import trim
 from tocsin.core.turn import Turn
 from tocsin.core.waitgraph import Wait
@@ -72,6 +72,6 @@ def _turn(world: "World") -> Turn:
 
 
 def _decided(world: "World", turn: Turn, what: str) -> None:
-    settle(turn)
+    react(turn)
     trim(turn)
     world.keep(what, SYSTEM, turn.events, Done())

@@ -188,13 +188,13 @@ def fire_approval(turn: Turn, name: str) -> None:
 
 
 def lapse(turn: Turn, seq: int) -> None:
-    """End the approval of a message that is no longer held, where none of its copies is."""
+    """End the approvals of what is no longer held, now that a message has ended; it may be forgotten already."""
     message = turn.state.messages.get(seq)
-    if message is None:
+    if message is not None and message.offers:
         return
     for approval in list(turn.state.approvals.values()):
-        if approval.holds and approval.subject == message.message_id and not _held(turn, approval):
-            _end(turn, approval, "expired", SYSTEM.agent, f"{message.message_id} is {message.state}")
+        if approval.holds and not _held(turn, approval):
+            _end(turn, approval, "expired", SYSTEM.agent, f"{approval.subject} is no longer held")
 
 
 def end_approvals_of(turn: Turn, agent: str) -> None:

@@ -262,6 +262,10 @@ def _is_over(state: ProjectState, opened: Escalation) -> bool:
             return opened.subject not in state.approvals
         case "dependency_blocked":
             return opened.subject not in state.waits.waits
+        case "resource_contended":
+            rule = state.policy.escalation.rules.get(opened.rule)
+            enough = 1 if rule is None or rule.count is None else rule.count
+            return len(state.leases.waiting_for(opened.subject)) < enough
         case "deadlock":
             return True
     return False

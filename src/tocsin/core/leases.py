@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.arming import arm_lease, arm_request, lease_due
+from tocsin.core.arming import arm_lease, arm_request, arm_wait, lease_due
 from tocsin.core.commands import SYSTEM
 from tocsin.core.envelope import iso
 from tocsin.core.errors import InvariantViolation
@@ -182,6 +182,7 @@ def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
     )
     state.leases.enter(request)
     arm_request(state, request)
+    arm_wait(state, state.leases.wait_of(request))
 
 
 def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:

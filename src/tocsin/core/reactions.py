@@ -15,7 +15,6 @@ from tocsin.core.coordination import settle
 from tocsin.core.escalation import close_if_over, open_escalation
 from tocsin.core.payloads import is_critical_error
 from tocsin.core.turn import Turn
-from tocsin.core.waitgraph import wait_key
 
 __all__ = ["react"]
 
@@ -91,12 +90,21 @@ def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
         close_if_over(turn, turn.state.escalations[name])
 
 
-def _wait_ended(turn: Turn, event: ev.WaitEnded) -> None:
-    key = wait_key(event.wait_kind, event.ref, event.waiter)
+def _wait_ended(turn: Turn, event: ev.WaitEnded | ev.LeaseGranted | ev.LeaseWaitEnded | ev.LeaseReleased) -> None:
     for name in list(turn.state.open_escalations):
         opened = turn.state.escalations[name]
-        if opened.trigger == "dependency_blocked" and opened.subject == key:
+        if opened.trigger in ("dependency_blocked", "resource_contended"):
             close_if_over(turn, opened)
+
+
+def _contended(turn: Turn, event: ev.LeaseContended) -> None:
+    """Tell of a resource that several wait for, once for as long as they do."""
+    open_still = (turn.state.escalations[name] for name in turn.state.open_escalations)
+    if any(known.trigger == "resource_contended" and known.subject == event.resource for known in open_still):
+        return
+    detail = f"{event.depth} wait for {event.resource}: {', '.join(event.waiters)}; held by {', '.join(event.holders)}"
+    cause = f"resource_contended {event.resource} {turn.state.seq}"
+    open_escalation(turn, "resource_contended", cause, event.resource, detail)
 
 
 def _gaming(turn: Turn, event: ev.GamingDetected) -> None:
@@ -141,6 +149,10 @@ _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,
     ev.WaitEnded: _wait_ended,
+    ev.LeaseGranted: _wait_ended,
+    ev.LeaseWaitEnded: _wait_ended,
+    ev.LeaseReleased: _wait_ended,
+    ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,
     ev.DeadlockFound: _deadlock,

@@ -159,9 +159,12 @@ def _is_completion(turn: Turn, event: ev.MessageAccepted) -> bool:
 
 
 def fail(turn: Turn, seq: int, detail: str) -> None:
-    """End the request whose message can no longer be answered."""
+    """End the request whose message can no longer be answered; the message may be forgotten already."""
     message = turn.state.messages.get(seq)
-    request = None if message is None else turn.state.requests.get(message.message_id)
+    if message is not None:
+        request = turn.state.requests.get(message.message_id)
+    else:
+        request = next((known for known in turn.state.requests.values() if known.about == seq), None)
     if request is not None and request.about == seq:
         _end(turn, request, "failed", detail)
         _tell(turn, request, "E_ROUTING_003", detail)
