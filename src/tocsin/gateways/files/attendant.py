@@ -177,7 +177,7 @@ class Attendant:
     async def _drain(self) -> bool:
         """Hand out once; say whether there may be more."""
         limit = self._host.exchange.state.policy.limits.drain_max
-        reply = await self._submit(cmd.Drain(self._session, limit))
+        reply = await self._submit(cmd.Drain(self._session, limit, confirms=False))
         if isinstance(reply, Problem):
             if reply.retryable:
                 await asyncio.sleep(self._config.retry_s)
