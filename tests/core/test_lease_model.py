@@ -171,8 +171,13 @@ class LeaseMachine(RuleBasedStateMachine):
         entry = Entry(name, agent, claims, level, self.number, self.team.now + 40 * SECOND)
         free = self.oracle.free(entry)
         if free:
-            assert isinstance(reply, cmd.Held)
             self.oracle.grant(entry, self.team.now, TTL * SECOND)
+            self.follow(since + 1)
+            if isinstance(reply, Problem):
+                assert reply.code == "E_LEASE_004"
+                assert all(lease.name != name for lease in self.oracle.held)
+            else:
+                assert isinstance(reply, cmd.Held)
             return
         if not wait:
             assert isinstance(reply, Problem)

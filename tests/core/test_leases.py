@@ -420,3 +420,14 @@ def test_a_new_policy_keeps_leases_and_lines(crew: Team) -> None:
     assert not crew.happened(ev.LeaseExpiring)
     crew.advance(7)
     assert holders(crew, "x") == ["b"]
+
+
+def test_a_grant_can_close_a_deadlock_and_is_refused_then(crew: Team) -> None:
+    acquire(crew, "a", shared=("x",))
+    acquire(crew, "b", "y")
+    queue(crew, "b", "x", priority=BLOCKING)
+    queue(crew, "c", "y", priority=INFO)
+    problem = crew.refused(cmd.AcquireLease((), ("x",), priority=CRITICAL), "c")
+    assert (problem.code, sorted(problem.facts["cycle"])) == ("E_LEASE_004", ["b", "c"])
+    assert crew.happened(ev.DeadlockFound)[0].victim == "c"
+    assert holders(crew, "x") == ["a"]

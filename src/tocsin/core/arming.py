@@ -43,7 +43,10 @@ def arm(state: ProjectState, message: Message) -> None:
             timers.backoff.schedule(seq, message.ready_at)
         else:
             state.agents[message.recipient].mailbox.add(message)
-        state.outgoing.setdefault(message.sender, {})[seq] = None
+        sent = state.outgoing.get(message.sender)
+        if sent is None:
+            sent = state.outgoing[message.sender] = {}
+        sent[seq] = None
         timers.expiry.schedule(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.schedule(seq, _stale_due(state, message))

@@ -137,6 +137,8 @@ class GlobIndex:
             if segment.text == DEEP:
                 line.append((node, place + 1))
                 line.extend((child, place) for child in _children(node))
+            elif not (node.exact or node.globs):
+                continue
             elif segment.is_glob:
                 line.extend((child, place + 1) for child in _meeting_glob(node, segment))
             else:

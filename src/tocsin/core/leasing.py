@@ -61,8 +61,10 @@ def decide_acquire(turn: Turn, command: AcquireLease) -> Held | Queued:
         raise
     if standing.is_free:
         grant(turn, request, standing.passed)
-        return held_of(turn.state.leases.leases[lease])
-    return _wait(turn, request, standing)
+    else:
+        _wait(turn, request, standing)
+    settle(turn)
+    return _outcome(turn, request)
 
 
 def _checked_claims(turn: Turn, command: AcquireLease) -> tuple[Claim, ...]:
@@ -168,7 +170,22 @@ def _check_room(turn: Turn, me: Agent, request: LeaseRequest, standing: Standing
             raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
 
 
-def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> Held | Queued:
+def _outcome(turn: Turn, request: LeaseRequest) -> Held | Queued:
+    """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
+    book = turn.state.leases
+    if request.lease in book.line:
+        return queued_of(turn.state, book.line[request.lease])
+    lease = book.leases.get(request.lease)
+    if lease is not None and lease.claims == request.claims:
+        return held_of(lease)
+    cycle = next(event.cycle for event in reversed(turn.events) if isinstance(event, ev.DeadlockFound))
+    detail = f"it would have closed a deadlock: {circle_of(cycle)}"
+    if lease is not None:
+        release(turn, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
+    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: turn.policy.limits.batch_max]))
+
+
+def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
     book = turn.state.leases
     turn.emit(
         ev.LeaseQueued(
@@ -189,14 +206,6 @@ def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> Held | Queue
             waiters = tuple(dict.fromkeys(other.agent for other in waiting))
             holders = tuple(dict.fromkeys(lease.holder for lease in book.holding(claim.resource)))
             turn.emit(ev.LeaseContended(turn.now, claim.resource, len(waiting), waiters, holders))
-    settle(turn)
-    if request.lease in book.leases:
-        return held_of(book.leases[request.lease])
-    if request.lease in book.line:
-        return queued_of(turn.state, book.line[request.lease])
-    cycle = next(event.cycle for event in reversed(turn.events) if isinstance(event, ev.DeadlockFound))
-    detail = f"waiting would have closed a deadlock: {circle_of(cycle)}"
-    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: turn.policy.limits.batch_max]))
 
 
 def decide_renew(turn: Turn, command: RenewLease) -> Held:

@@ -166,9 +166,12 @@ class WaitGraph:
         return found
 
     def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
+        # A circle needs someone who both waits and is waited for; places alone, being in an order, close none.
+        if not suspects or self.upon.keys().isdisjoint(self.by_waiter):
+            return []
         if len(suspects) == 1 and not self.alternatives:
             return self._way_back(suspects[0], places=places)
-        stuck = self._stuck(suspects, places=places) if suspects else {}
+        stuck = self._stuck(suspects, places=places)
         paths = (self._way_back(agent, places=places) for agent in suspects if agent in stuck)
         path = next((path for path in paths if path), [])
         return list(stuck.values()) if path and self.alternatives else path
@@ -179,21 +182,21 @@ class WaitGraph:
         came: dict[str, Wait] = {}
         stack = [start]
         while stack:
-            agent = stack.pop()
-            for wait in by_waiter.get(agent, {}).values():
-                for others in (wait.on, wait.behind) if places else (wait.on,):
-                    for other in others:
-                        if other == start:
-                            return self._path(start, wait, came)
-                        if other not in came:
-                            came[other] = wait
-                            if other in by_waiter:
-                                stack.append(other)
+            waits = by_waiter.get(stack.pop())
+            if waits is None:
+                continue
+            for wait in waits.values():
+                for other in {*wait.on, *wait.behind} if places and wait.behind else wait.on:
+                    if other not in came:
+                        came[other] = wait
+                        stack.append(other)
+            if start in came:
+                return self._path(start, came)
         return []
 
     @staticmethod
-    def _path(start: str, last: Wait, came: dict[str, Wait]) -> list[Wait]:
-        path = [last]
+    def _path(start: str, came: dict[str, Wait]) -> list[Wait]:
+        path = [came[start]]
         while path[-1].waiter != start:
             path.append(came[path[-1].waiter])
         path.reverse()
