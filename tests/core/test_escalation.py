@@ -407,3 +407,10 @@ def test_a_lease_that_blocks_somebody_for_60_s_is_a_blocked_dependency(team: Tea
     assert escalation.state == "inheritance_applied"
     team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
     assert escalation.state == "normal"
+
+
+def test_a_critical_error_sent_to_several_is_one_cause(team: Team) -> None:
+    payload = {"errorType": "TaskFailure", "errorMessage": "the build is broken", "severity": "critical"}
+    receipt = team.broadcast("impl_001", "ERROR_REPORT", payload=payload)
+    assert len(receipt.receipts) > 1
+    assert len(opened(team)) == 1

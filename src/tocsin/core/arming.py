@@ -53,9 +53,10 @@ def arm(state: ProjectState, message: Message) -> None:
         boost = boost_due(state, message)
         if boost is not None:
             timers.aging.schedule(seq, boost)
-        escalation = escalation_due(state, message)
-        if escalation is not None:
-            timers.escalation.schedule(seq, escalation)
+        if state.queue_after_us[message.priority] is not None:
+            escalation = escalation_due(state, message)
+            if escalation is not None:
+                timers.escalation.schedule(seq, escalation)
     elif message.state is State.HELD:
         timers.expiry.schedule(seq, message.expires_at)
     elif message.state is State.OFFERED:
@@ -82,9 +83,10 @@ def disarm(state: ProjectState, message: Message) -> None:
         boost = boost_due(state, message)
         if boost is not None:
             timers.aging.cancel(seq, boost)
-        escalation = escalation_due(state, message)
-        if escalation is not None:
-            timers.escalation.cancel(seq, escalation)
+        if state.queue_after_us[message.priority] is not None:
+            escalation = escalation_due(state, message)
+            if escalation is not None:
+                timers.escalation.cancel(seq, escalation)
     elif message.state is State.HELD:
         timers.expiry.cancel(seq, message.expires_at)
     elif message.state is State.OFFERED:
@@ -115,7 +117,7 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
 
 def escalation_due(state: ProjectState, message: Message) -> int | None:
     """Return when a queued message has waited too long for its priority: once, and never for the bus's own."""
-    after_us = state.policy.escalation.queue_after_us[message.priority]
+    after_us = state.queue_after_us[message.priority]
     if after_us is None or message.sender == _BUS or state.was_escalated(message):
         return None
     return message.enqueued_at + after_us

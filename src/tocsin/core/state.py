@@ -177,6 +177,8 @@ class ProjectState:
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force, with fresh timers; the caller schedules what is open into them."""
         self.policy = policy
+        #: For each priority, how long a message may wait before it is escalated: looked at for every message.
+        self.queue_after_us = policy.escalation.queue_after_us
         self.timers = Timers(policy)
         self.has_policy = True
 
