@@ -9,6 +9,7 @@ import pytest
 
 from tocsin.core.events import EVENT_TYPES
 from tocsin.core.message import State
+from tocsin.hub.config import load_config
 from tocsin.policies import parse_policy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,8 +67,12 @@ def test_examples_run(where: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(("where", "text"), examples("yaml"), ids=lambda value: str(value)[:60])
-def test_policies_in_the_docs_are_valid(where: str, text: str) -> None:
-    assert parse_policy(text).contracts, where
+def test_policies_and_server_files_in_the_docs_are_valid(where: str, text: str, tmp_path: Path) -> None:
+    if text.startswith("# server.yaml"):
+        (tmp_path / "server.yaml").write_text(text, encoding="utf-8")
+        assert load_config(tmp_path / "server.yaml").page_max, where
+    else:
+        assert parse_policy(text).contracts, where
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
