@@ -431,3 +431,11 @@ def test_a_grant_can_close_a_deadlock_and_is_refused_then(crew: Team) -> None:
     assert (problem.code, sorted(problem.facts["cycle"])) == ("E_LEASE_004", ["b", "c"])
     assert crew.happened(ev.DeadlockFound)[0].victim == "c"
     assert holders(crew, "x") == ["a"]
+
+
+def test_places_alone_can_close_a_deadlock(crew: Team) -> None:
+    acquire(crew, "a", "x", "y")
+    for agent, resource in (("b", "x"), ("c", "y"), ("b", "y")):
+        queue(crew, agent, resource)
+    assert not crew.happened(ev.DeadlockFound)
+    assert crew.refused(cmd.AcquireLease(("x",)), "c").code == "E_LEASE_004"

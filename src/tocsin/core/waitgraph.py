@@ -72,6 +72,8 @@ class WaitGraph:
         self.line_suspects: dict[str, None] = {}
         #: How many waits stand behind someone in line.
         self.places = 0
+        #: How many agents have more than one wait.
+        self.several = 0
         #: Agents that someone began or ceased to wait for.
         self.lent: dict[str, None] = {}
         #: How many waits any one of several can end.
@@ -80,7 +82,9 @@ class WaitGraph:
     def add(self, wait: Wait) -> None:
         """Let a wait begin."""
         self.waits[wait.key] = wait
-        self.by_waiter.setdefault(wait.waiter, {})[wait.key] = wait
+        mine = self.by_waiter.setdefault(wait.waiter, {})
+        mine[wait.key] = wait
+        self.several += len(mine) == 2
         self.alternatives += wait.any_of
         for agent in wait.on:
             self._enter(wait, agent)
@@ -90,6 +94,7 @@ class WaitGraph:
         del self.waits[wait.key]
         mine = self.by_waiter[wait.waiter]
         del mine[wait.key]
+        self.several -= len(mine) == 1
         if not mine:
             del self.by_waiter[wait.waiter]
         self.alternatives -= wait.any_of
@@ -166,8 +171,10 @@ class WaitGraph:
         return found
 
     def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
-        # A circle needs someone who both waits and is waited for; places alone, being in an order, close none.
-        if not suspects or self.upon.keys().isdisjoint(self.by_waiter):
+        # A circle needs someone who waits and whom someone waits for. Places alone, being in an order, close none as
+        # long as nobody has several of them.
+        apart = self.upon.keys().isdisjoint(self.by_waiter)
+        if not suspects or (apart and not (places and self.several)):
             return []
         if len(suspects) == 1 and not self.alternatives:
             return self._way_back(suspects[0], places=places)
