@@ -195,7 +195,9 @@ class LeaseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.oracle.held)
     @rule(data=st.data(), count=st.integers(1, 3))
     def release(self, data: st.DataObject, count: int) -> None:
-        for _ in range(min(count, len(self.oracle.held))):
+        for _ in range(count):
+            if not self.oracle.held:
+                return
             self.release_one(data)
             self.the_same_holds()
 
