@@ -12,7 +12,7 @@ from tocsin.core import events as ev
 from tocsin.core.affairs import Escalation
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.escalation_paths import PATHS, ROUTES, Place, place_after
-from tocsin.core.message import Message
+from tocsin.core.message import NEVER, Message
 from tocsin.core.priority import Priority
 from tocsin.policies import default_policy, parse_policy
 
@@ -414,3 +414,22 @@ def test_a_critical_error_sent_to_several_is_one_cause(team: Team) -> None:
     receipt = team.broadcast("impl_001", "ERROR_REPORT", payload=payload)
     assert len(receipt.receipts) > 1
     assert len(opened(team)) == 1
+
+
+def test_a_cause_that_outlasts_its_escalation_is_not_forgotten(new_team: NewTeam) -> None:
+    """Found by the simulator: a director's word closed it, history had no room, and a new policy armed it again."""
+    team = new_team("escalation: {history_max: 1}")
+    team.register("boss", "Director", "director")
+    for agent in ("impl_001", "impl_002", "impl_003", "impl_004"):
+        team.register(agent)
+    for number, (holder, waiter) in enumerate([("impl_001", "impl_002"), ("impl_003", "impl_004")]):
+        acquire(team, holder, f"resource{number}")
+        acquire(team, waiter, f"resource{number}")
+    for _ in range(3):
+        team.advance(60 + LATE_S)
+        for known in opened(team):
+            if known.closed_at == NEVER:
+                team.ask(cmd.ResolveEscalation(known.escalation, "they know"), "boss", cmd.Escalated)
+        team.adopt("escalation: {history_max: 1}")
+    causes = [event.cause for event in team.happened(ev.EscalationOpened) if event.trigger == "dependency_blocked"]
+    assert len(causes) == len(set(causes)) == 2

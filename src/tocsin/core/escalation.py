@@ -333,12 +333,18 @@ def _may_be_forgotten(state: ProjectState, known: Escalation) -> bool:
     """Tell whether an escalation is closed and its cause cannot come again."""
     if is_open(known):
         return False
+    if known.trigger in _LASTING:
+        return _is_over(state, known)
     message = state.messages.get(known.about)
     if message is None or known.trigger != "time_in_queue":
         return True
     return message.enqueued_at != known.waiting_since or message.state in _ENDED
 
 
+#: Triggers whose trouble may outlast its escalation: somebody's word closes it, and the cause is still there.
+_LASTING = frozenset(
+    {"approval_timeout", "dependency_blocked", "health_degraded", "priority_inflation", "resource_contended"}
+)
 _ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
 
