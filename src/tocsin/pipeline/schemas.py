@@ -5,6 +5,7 @@ Everything else is written down by whoever makes the table. Nothing here needs a
 it.
 """
 
+import re
 import types
 from collections.abc import Iterable
 from enum import Enum
@@ -25,8 +26,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.events import EVENT_TYPES
+from tocsin.core.lifecycle import TRANSITIONS
 
 __all__ = [
     "DOCUMENTS",
@@ -41,6 +44,7 @@ __all__ = [
     "columns_of",
     "event_columns",
     "field_type",
+    "step_of",
     "struct_of",
     "type_of",
 ]
@@ -161,21 +165,22 @@ QUARANTINE: tuple[Column, ...] = (
     Column("text", "string", "The line as it is, as far as the limit goes."),
 )
 
-#: What can happen to a message, in the words of `message_life.path`.
-STEPS: tuple[str, ...] = (
-    "offered",
-    "delivered",
-    "acknowledged",
-    "processed",
-    "rejected",
-    "requeued",
-    "boosted",
-    "expired",
-    "recalled",
-    "died",
-    "redriven",
-    "purged",
-)
+def step_of(kind: type) -> str:
+    """Name the step of a message's life that a kind of event is: the last word of its name."""
+    return re.findall(r"[A-Z][a-z]*", kind.__name__)[-1].lower()
+
+
+#: What can happen to a message once it is accepted, by the words of `message_life.path`: all that moves it, and what it
+#: keeps count of.
+STEPS: dict[str, type] = {
+    step_of(kind): kind
+    for kind in (
+        *dict.fromkeys(row.event for row in TRANSITIONS),
+        ev.MessageRejected,
+        ev.MessageBoosted,
+        ev.DeadLetterPurged,
+    )
+}
 
 MESSAGE_LIFE: tuple[Column, ...] = (
     Column("project", "string", "The project."),

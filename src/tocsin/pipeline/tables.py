@@ -4,7 +4,9 @@ Theory of operation. A table is kept per project, or per project and day. When n
 which days of `event` and `message_life` they changed, then goes through the tables in the order of this list. A table
 kept by day is made anew for the days that changed in any input that it reads *by day*; a table kept by project is made
 anew for each project in which any input changed. What is made anew replaces what was there, in the same commit as its
-inputs, so doing it again changes nothing. `Reach` says how much of each input the transform is given.
+inputs, so doing it again changes nothing. `Reach` says how much of each input the transform is given. A table that is
+new, or whose columns have changed, is made for everything there is. Messages whose acceptance is not known (there is a gap
+in the journal) are not shown to transforms.
 
 To add a table: write a transform `(*inputs) -> DataFrame` that selects exactly `columns`, and add a `Table` to `TABLES`
 of its layer (`tocsin.pipeline.silver`, `tocsin.pipeline.gold`), after the tables that it reads.
@@ -48,7 +50,7 @@ class Input(msgspec.Struct, frozen=True):
     #: `event`, `message_life`, or a derived table before this one.
     table: str
     reach: Reach = Reach.DAY
-    #: Of `event`: the kinds that matter. Others are left out before the transform, and touch nothing.
+    #: Of `event`: the kinds that matter; none is all. Others are left out before the transform, and touch nothing.
     kinds: tuple[str, ...] = ()
 
 
@@ -66,6 +68,9 @@ class Table(msgspec.Struct, frozen=True):
     #: Takes one frame per input, in their order, and returns the rows of the days or projects being made anew. For a
     #: table by day, rows of other days are dropped by the engine: a transform need not care.
     transform: Callable[..., DataFrame]
+    #: Takes this table and then its inputs, all of them whole, and returns rows of `what` (string), `expected` and
+    #: `found` (bigint): sums that must agree. `tocsin pipeline verify` shows those that do not.
+    balance: Callable[..., DataFrame] | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
