@@ -1,0 +1,276 @@
+"""`message_life`: every message's life out of its events, and the next part of it added to what is known already.
+
+Theory of operation. `fold` turns any set of events into rows as `message_life` has them, as far as those events say;
+`merge` lays two such rows of one message together. Folding all events at once, or in parts in any order and merging,
+gives the same row, because everything in it is one of three things: said by the acceptance alone; a count; or said by
+the *last* event of a step, whose sequence number is in `path`. So late and out-of-order events come out right, and a
+message that stays open for a week is one row that waits, not a week of events to read again.
+
+What a later step takes back (`delivered_at` when it is requeued, `dead_at` when it is redriven) is taken back after every
+merge. That loses nothing: a step that has been overtaken once is overtaken for ever.
+
+Spark aggregates in place only what has a fixed width. Strings would turn its hash aggregation into a sort, so the few
+words that are wanted of events travel as numbers: `words` lists those that occur, and their places stand for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import get_type_hints
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.core.lifecycle import TRANSITIONS
+from tocsin.core.message import State
+from tocsin.pipeline.schemas import KINDS, MESSAGE_LIFE, STEPS, type_of
+
+__all__ = ["FOLDED_KINDS", "WORDS", "fold", "merge"]
+
+#: Words that are kept by number: the kind of event and its field.
+WORDS: tuple[tuple[str, str], ...] = (
+    ("MessageDelivered", "how"),
+    ("MessageAcknowledged", "status"),
+    ("MessageProcessed", "how"),
+    ("MessageExpired", "reason"),
+    ("MessageDied", "reason"),
+    ("MessageDied", "code"),
+)
+_ACCEPTED = "MessageAccepted"
+#: Kinds of events that a life is made of: the acceptance, and all that name a message by its number.
+FOLDED_KINDS: tuple[str, ...] = (
+    _ACCEPTED,
+    *(name for name, kind in KINDS.items() if get_type_hints(kind).get("message") is int),
+)
+
+_NUMBER = {step: number for number, step in enumerate(STEPS)}
+_AFTER: dict[str, State] = {}
+for _row in TRANSITIONS:
+    _AFTER[next(step for step, kind in STEPS.items() if kind is _row.event)] = _row.after
+
+#: Said by the acceptance, and by nothing after it.
+_ACCEPTANCE = (
+    "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance", "decay_rate",
+    "delivery_class", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "recipient_state",
+    "publish_path", "resolved_session", "sent_at",
+)  # fmt: skip
+_KEY = ("project", "message")
+_NAMES = tuple(column.name for column in MESSAGE_LIFE)
+_TYPES = {column.name: column.type for column in MESSAGE_LIFE}
+_DATA_TYPES = {column.name: type_of(column.type) for column in MESSAGE_LIFE}
+#: Steps that happen once in a life at most, so that any value they say is the last one.
+_ONCE = ("acknowledged", "processed", "expired", "recalled", "purged")
+#: Room for a small number beside a sequence number.
+_PACK = 1024
+#: Where a life has ended, as far as its contract goes; `delivered` too, where no ACK is awaited.
+_ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
+
+Words = Mapping[str, Sequence[str]]
+
+
+def fold(events: DataFrame, words: Words) -> DataFrame:
+    """Fold events into lives, as far as they say: one row per message, whole or in part.
+
+    `words` lists, by `kind.field` of `WORDS`, the words that occur; any other comes out as `other`.
+    """
+    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), words)
+    accepted = events.where(F.col("kind") == _ACCEPTED).select(
+        "project",
+        F.col("seq").alias("message"),
+        *(F.col(name) for name in _ACCEPTANCE),
+        F.col("at").alias("created_at"),
+        F.col("expires_at"),
+    )
+    both = accepted.join(steps.hint("shuffle_hash"), list(_KEY), "full")
+    path = F.struct(*(F.col(f"{step}_seq").alias(step) for step in STEPS))
+    partial = both.select(
+        *_KEY,
+        *(_stamp(name) if _TYPES[name] == "timestamp" else F.col(name) for name in _ACCEPTANCE),
+        _stamp("created_at"),
+        F.timestamp_micros(F.coalesce("redriven_expires_at", "expires_at")).alias("expires_at"),
+        _stamp("first_offered_at"),
+        _stamp("offered_at"),
+        _stamp("delivered_at"),
+        _stamp("acknowledged_at").alias("acked_at"),
+        _stamp("processed_at"),
+        _stamp("expired_at"),
+        _stamp("recalled_at"),
+        _stamp("died_at").alias("dead_at"),
+        _stamp("redriven_at"),
+        _stamp("purged_at"),
+        *_words(words),
+        F.coalesce("offers", F.lit(0)).alias("offers"),
+        (F.col("attempts_pack") % _PACK).alias("attempts"),
+        F.nullif(F.col("level_pack") % _PACK - 1, F.lit(-1)).alias("level"),
+        F.when(F.col("boosts_seq") == F.col("boosted_seq"), F.col("boosted_boosts")).otherwise(0).alias("boosts"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("requeues", "rejections", "redrives")),
+        "first_waited_us",
+        "ack_latency_us",
+        "processing_latency_us",
+        path.alias("path"),
+        F.greatest("message", "last_seq").alias("last_seq"),
+        F.timestamp_micros(F.coalesce("last_at", "created_at")).alias("last_at"),
+    )
+    return _settled(partial)
+
+
+def merge(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Lay lives that are known and lives as new events say together; a message that only one has stays as it is."""
+    old, new = before.alias("old"), after.alias("new")
+    same = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in _KEY]
+    joined = old.join(new, same[0] & same[1], "full")
+
+    def either(name: str) -> Column:
+        return F.coalesce(F.col(f"old.{name}"), F.col(f"new.{name}"))
+
+    def later(*steps: str) -> Column:
+        """Tell whether the new side has the last event of these steps."""
+        sides = [
+            F.greatest(*(F.coalesce(F.col(f"{side}.path.{step}"), F.lit(0)) for step in steps), F.lit(0))
+            for side in ("old", "new")
+        ]
+        return sides[1] > sides[0]
+
+    def last(name: str, *steps: str) -> Column:
+        return F.when(later(*steps), F.col(f"new.{name}")).otherwise(F.col(f"old.{name}"))
+
+    def total(name: str) -> Column:
+        return (F.coalesce(F.col(f"old.{name}"), F.lit(0)) + F.coalesce(F.col(f"new.{name}"), F.lit(0))).cast("int")
+
+    newer = F.coalesce(F.col("new.last_seq"), F.lit(0)) > F.coalesce(F.col("old.last_seq"), F.lit(0))
+    chosen: dict[str, Column] = {
+        "expires_at": F.when(later("redriven"), F.col("new.expires_at")).otherwise(either("expires_at")),
+        "offered_at": last("offered_at", "offered"),
+        "delivered_at": last("delivered_at", "delivered"),
+        "delivered_how": last("delivered_how", "delivered"),
+        "dead_at": last("dead_at", "died"),
+        "code": last("code", "died"),
+        "reason": last("reason", "died", "expired"),
+        "redriven_at": last("redriven_at", "redriven"),
+        "level": last("level", "offered", "boosted", "redriven"),
+        "attempts": last("attempts", "requeued", "died", "redriven"),
+        "boosts": last("boosts", "boosted", "redriven"),
+        "offers": F.greatest("old.offers", "new.offers"),
+        "requeues": total("requeues"),
+        "rejections": total("rejections"),
+        "redrives": total("redrives"),
+        "path": F.struct(*(F.greatest(f"old.path.{step}", f"new.path.{step}").alias(step) for step in STEPS)),
+        "last_seq": F.greatest("old.last_seq", "new.last_seq"),
+        "last_at": F.when(newer, F.col("new.last_at")).otherwise(F.col("old.last_at")),
+    }
+    skipped = ("date", "state", "is_open")
+    names = [name for name in _NAMES if name not in skipped]
+    return _settled(joined.select(*(chosen.get(name, either(name)).alias(name) for name in names)))
+
+
+def _steps(events: DataFrame, words: Words) -> DataFrame:
+    """Aggregate what happened after the acceptance: numbers only."""
+    number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
+    narrow = events.select(
+        "project", "message", "seq", "at", number.alias("step"),
+        *(F.col(name) for name in ("offer", "level", "waited_us", "latency_us", "attempts", "new_level", "boosts")),
+        F.col("expires_at"),
+        *(_place(kind, field, words) for kind, field in WORDS),
+    )  # fmt: skip
+    seq, at = F.col("seq"), F.col("at")
+
+    def of(step: str, value: Column = seq) -> Column:
+        return F.when(F.col("step") == _NUMBER[step], value)
+
+    def among(*steps: str) -> Column:
+        return F.when(F.col("step").isin(*(_NUMBER[step] for step in steps)), seq)
+
+    first = F.col("offer") == 1
+    level = F.when(F.col("step") == _NUMBER["offered"], F.col("level")).when(
+        F.col("step") == _NUMBER["boosted"], F.col("new_level")
+    )
+    attempts = F.when(F.col("step").isin(_NUMBER["requeued"], _NUMBER["died"]), F.col("attempts"))
+    redriven = F.when(F.col("step") == _NUMBER["redriven"], F.lit(0))
+    stamps = [
+        (F.max(of(step, at)) if step in _ONCE else F.max_by(at, of(step))).alias(f"{step}_at")
+        for step in STEPS
+        if f"{step}_at" not in ("requeued_at", "rejected_at", "boosted_at")
+    ]
+    return narrow.groupBy(*_KEY).agg(
+        *(F.max(of(step)).alias(f"{step}_seq") for step in STEPS),
+        *stamps,
+        F.max(of("offered", F.col("offer"))).alias("offers"),
+        F.max(F.when(first, at)).alias("first_offered_at"),
+        F.max(F.when(first, F.col("waited_us"))).alias("first_waited_us"),
+        F.max(of("acknowledged", F.col("latency_us"))).alias("ack_latency_us"),
+        F.max(of("processed", F.col("latency_us"))).alias("processing_latency_us"),
+        F.max(seq * _PACK + F.coalesce(level + 1, redriven)).alias("level_pack"),
+        F.max(seq * _PACK + F.coalesce(F.least(attempts, F.lit(_PACK - 1)), redriven)).alias("attempts_pack"),
+        F.max_by("boosts", of("boosted")).alias("boosted_boosts"),
+        F.max(among("boosted", "redriven")).alias("boosts_seq"),
+        F.max_by("expires_at", of("redriven")).alias("redriven_expires_at"),
+        *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
+        *(F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field)) for kind, field in WORDS),
+        F.max(seq).alias("last_seq"),
+        F.max_by(at, seq).alias("last_at"),
+    )
+
+
+_COUNTS = {"requeued": "requeues", "rejected": "rejections", "redriven": "redrives"}
+
+
+def _place_name(kind: str, field: str) -> str:
+    return f"{kind}_{field}"
+
+
+def _place(kind: str, field: str, words: Words) -> Column:
+    """Return a word's place in its list, counted from 1; 0 where it is not in it, null where there is none."""
+    found = F.lit(0)
+    for place, word in enumerate(words.get(f"{kind}.{field}", ()), 1):
+        found = F.when(F.col(field) == word, place).otherwise(found)
+    return F.when(F.col("kind") == kind, found).alias(_place_name(kind, field))
+
+
+def _words(words: Words) -> list[Column]:
+    """Return the words that places stand for."""
+
+    def word(kind: str, field: str) -> Column:
+        known = ["other", *words.get(f"{kind}.{field}", ())]
+        place = (F.col(_place_name(kind, field)) % _PACK).cast("int")
+        return F.when(place.isNotNull(), F.element_at(F.array(*map(F.lit, known)), place + 1))
+
+    died, expired = F.coalesce("died_seq", F.lit(0)), F.coalesce("expired_seq", F.lit(0))
+    return [
+        word("MessageDelivered", "how").alias("delivered_how"),
+        word("MessageAcknowledged", "status").alias("ack_status"),
+        word("MessageProcessed", "how").alias("processed_how"),
+        F.when(died > expired, word("MessageDied", "reason"))
+        .otherwise(word("MessageExpired", "reason"))
+        .alias("reason"),
+        word("MessageDied", "code").alias("code"),
+    ]
+
+
+def _stamp(name: str) -> Column:
+    return F.timestamp_micros(F.col(name)).alias(name)
+
+
+def _settled(partial: DataFrame) -> DataFrame:
+    """Take back what was overtaken, say where each message is, and select the columns of the table."""
+
+    def at(step: str) -> Column:
+        return F.coalesce(F.col(f"path.{step}"), F.lit(0))
+
+    moves = [at(step) for step in _AFTER]
+    last = F.greatest(*moves)
+    state = F.when(last == 0, State.QUEUED.value)
+    for step, after in _AFTER.items():
+        state = state.when(last == at(step), after.value)
+    overtaken = F.greatest(at("requeued"), at("died")) > at("delivered")
+    settled = partial.withColumn("state", state)
+    ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
+        (F.col("state") == State.DELIVERED.value) & ~F.coalesce("ack_required", F.lit(False))
+    )
+    changed = {
+        "date": F.to_date(F.coalesce("created_at", "last_at")),
+        "delivered_at": F.when(~overtaken, F.col("delivered_at")),
+        "dead_at": F.when(at("redriven") <= at("died"), F.col("dead_at")),
+        "level": F.coalesce("level", "priority"),
+        "attempts": F.coalesce("attempts", F.lit(0)),
+        "boosts": F.coalesce("boosts", F.lit(0)),
+        "is_open": ~ended,
+    }
+    return settled.select(*(changed.get(name, F.col(name)).cast(_DATA_TYPES[name]).alias(name) for name in _NAMES))
