@@ -17,6 +17,7 @@ from tocsin.cli.githook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
 from tocsin.cli.leases import leases
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.pipeline import pipeline
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
@@ -36,6 +37,7 @@ app.add_typer(hooks, name="hooks")
 app.add_typer(approvals, name="approvals")
 app.add_typer(escalations, name="escalations")
 app.command("alerts")(alerts)
+app.add_typer(pipeline, name="pipeline")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]

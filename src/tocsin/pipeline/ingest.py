@@ -1,8 +1,9 @@
 """Bronze: new segments become files of `event`, each segment once, each event once.
 
-Each segment is one task's work (`tocsin.pipeline.landing`), which says exactly which sequence numbers it wrote. What is in
-bronze already is known as intervals of numbers, and tasks leave it out. Segments of one batch that turn out to overlap each
-other are told apart here: the first in order counts, the others are read once more with its numbers left out.
+Each segment is one task's work (`tocsin.pipeline.landing`), which says exactly which sequence numbers it wrote. What is
+in bronze already is known as intervals of numbers, and tasks leave it out. Segments of one batch that turn out to
+overlap each other are told apart here: the first in order counts, the others are read once more with its numbers left
+out.
 """
 
 import time

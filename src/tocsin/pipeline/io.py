@@ -1,7 +1,7 @@
 """The warehouse: the one place where tables are read and written. It knows files and manifests, and no table's meaning.
 
-A table lies below `<warehouse>/<table>/batch=…/project=…/date=…/`, so that any tool can look at it; but only the files that
-the newest manifest names count.
+A table lies below `<warehouse>/<table>/batch=…/project=…/date=…/`, so that any tool can look at it; but only the files
+that the newest manifest names count.
 """
 
 import fcntl
@@ -22,9 +22,13 @@ from tocsin.pipeline.manifest import DataFile, Manifest, Manifests
 from tocsin.pipeline.schemas import Column, struct_of
 from tocsin.pipeline.settings import Settings
 
-__all__ = ["Warehouse"]
+__all__ = ["COLUMNS", "Warehouse"]
 
-COLUMNS: dict[str, tuple[Column, ...]] = {table.name: table.columns for table in (*SOURCES, *DERIVED)}
+#: The columns of every table.
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    **{source.name: source.columns for source in SOURCES},
+    **{table.name: table.columns for table in DERIVED},
+}
 #: By which column files of a table can be told apart, and which says the last time that they speak of.
 _RANGES = {"event": ("seq", "at"), "message_life": ("message", "last_at")}
 _LOCK_POLL_S = 0.2

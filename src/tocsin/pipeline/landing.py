@@ -1,9 +1,9 @@
 """Segments in, bronze files out: what one task does with the segments that it is given.
 
-Theory of operation. A segment is decompressed, its lines are told apart by kind, and each kind is decoded by a decoder of
-its own, made from the event's struct: types, ranges and defaults of fields that came later are checked and filled in
-there. What does not pass is quarantined line by line. The rest becomes columns, and the columns a Parquet file, with one
-row group per frequent kind, so that whoever wants some kinds skips the others.
+Theory of operation. A segment is decompressed, its lines are told apart by kind, and each kind is decoded by a decoder
+of its own, made from the event's struct: types, ranges and defaults of fields that came later are checked and filled in
+there. What does not pass is quarantined line by line. The rest becomes columns, and the columns a Parquet file, with
+one row group per frequent kind, so that whoever wants some kinds skips the others.
 
 This is reading and writing, and as such it is done where the data is, without a detour through Spark's rows: Hadoop's
 zstd codec is not in the pip package, and Spark's JSON reader cannot say which line is wrong and why. A file counts only
@@ -38,7 +38,8 @@ _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
 #: The last microsecond that a timestamp can say.
 _AT_MAX = 253_402_300_799_999_999
-_SEQ_MAX = (1 << 53) - 1
+#: Largest sequence number; a fold packs another 16 bits beside it.
+_SEQ_MAX = (1 << 46) - 1
 #: A kind with fewer rows shares a row group with others like it.
 _GROUP_MIN = 5000
 _NAME = re.compile(r"project=([^/]+)/date=(\d{4}-\d{2}-\d{2})/(\d{20})\.ndjson\.zst")
@@ -384,7 +385,9 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
 
 
 def _file_schema(columns: Iterable[Column]) -> pa.Schema:
-    return pa.schema([(column.name, _ARROW[column.type]) for column in columns if column.name not in ("project", "date")])
+    return pa.schema(
+        [(column.name, _ARROW[column.type]) for column in columns if column.name not in ("project", "date")]
+    )
 
 
 _SCHEMA = _file_schema(EVENT)

@@ -3,8 +3,8 @@
 Theory of operation. Data files are written first, under names that nobody else uses, and count for nothing. Then a
 manifest that names them is written whole under the next version's name, by a link that refuses to replace another: that
 is the commit, of all tables at once. The newest manifest is the truth; a file that it does not name is garbage, left by
-a batch that was killed or replaced by a later one. So a kill at any moment leaves the state before or the state after, a
-reader sees one consistent state, and whoever loses the race for a version finds out before anything counts.
+a batch that was killed or replaced by a later one. So a kill at any moment leaves the state before or the state after,
+a reader sees one consistent state, and whoever loses the race for a version finds out before anything counts.
 """
 
 import os

@@ -1,12 +1,13 @@
 """Everything above bronze: lives of messages, then the derived tables, brought up to what bronze has; in one commit.
 
-Theory of operation. `message_life` is kept in two sorts of files: *hot* ones with the messages that are open or may well
-change, and the rest. New events are folded, and laid together with the rows that they are about: all hot files of the
-project, and those of the rest that really hold one of the messages (a join finds out which). Those files are written anew,
-the others stay. So a batch costs what its events and the open messages cost, not what history costs, and yet an event that
-comes a month late finds its message.
+Theory of operation. `message_life` is kept in two sorts of files: *hot* ones with the messages that are open or may
+well change, and the rest. New events are folded, and laid together with the rows that they are about: all hot files of
+the project, and those of the rest that really hold one of the messages (a join finds out which). Those files are
+written anew, the others stay. So a batch costs what its events and the open messages cost, not what history costs, and
+yet an event that comes a month late finds its message.
 
-Which days of which table have to be made anew follows from the days that changed in its inputs (`tocsin.pipeline.tables`).
+Which days of which table have to be made anew follows from the days that changed in its inputs
+(`tocsin.pipeline.tables`).
 """
 
 import hashlib
@@ -14,9 +15,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.message import State
@@ -33,7 +36,6 @@ Progress = Callable[[str, int, int], None]
 Part = tuple[str, str | None]
 
 _FINAL = (State.PROCESSED, State.EXPIRED, State.RECALLED)
-_DAY_US = 86_400_000_000
 
 
 def refresh(
@@ -134,11 +136,9 @@ class Refresh:
             .select("project", "message", F.col("_metadata.file_path").alias("path"))
         )
         found = lives.join(about, ["project", "message"], "left_semi").select("path").distinct().collect()
-        named = {(root / file.path).as_uri(): file.path for file in near}
-        names = {path.rsplit("/", 1)[-1]: path for path in named.values()}
-        return {names[row.path.rsplit("/", 1)[-1]] for row in found}
+        return {Path(unquote(urlsplit(row.path).path)).relative_to(root).as_posix() for row in found}
 
-    def _hot(self) -> "F.Column":  # type: ignore[name-defined]
+    def _hot(self) -> Column:
         """Tell which messages later batches will ask for."""
         horizon = F.lit(None)
         for name, mark in self._before.projects.items():

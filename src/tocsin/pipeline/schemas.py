@@ -165,9 +165,11 @@ QUARANTINE: tuple[Column, ...] = (
     Column("text", "string", "The line as it is, as far as the limit goes."),
 )
 
+
 def step_of(kind: type) -> str:
     """Name the step of a message's life that a kind of event is: the last word of its name."""
-    return re.findall(r"[A-Z][a-z]*", kind.__name__)[-1].lower()
+    words: list[str] = re.findall(r"[A-Z][a-z]*", kind.__name__)
+    return words[-1].lower()
 
 
 #: What can happen to a message once it is accepted, by the words of `message_life.path`: all that moves it, and what it

@@ -5,8 +5,8 @@ which days of `event` and `message_life` they changed, then goes through the tab
 kept by day is made anew for the days that changed in any input that it reads *by day*; a table kept by project is made
 anew for each project in which any input changed. What is made anew replaces what was there, in the same commit as its
 inputs, so doing it again changes nothing. `Reach` says how much of each input the transform is given. A table that is
-new, or whose columns have changed, is made for everything there is. Messages whose acceptance is not known (there is a gap
-in the journal) are not shown to transforms.
+new, or whose columns have changed, is made for everything there is. Messages whose acceptance is not known (there is a
+gap in the journal) are not shown to transforms.
 
 To add a table: write a transform `(*inputs) -> DataFrame` that selects exactly `columns`, and add a `Table` to `TABLES`
 of its layer (`tocsin.pipeline.silver`, `tocsin.pipeline.gold`), after the tables that it reads.

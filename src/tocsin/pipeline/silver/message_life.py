@@ -6,8 +6,8 @@ gives the same row, because everything in it is one of three things: said by the
 the *last* event of a step, whose sequence number is in `path`. So late and out-of-order events come out right, and a
 message that stays open for a week is one row that waits, not a week of events to read again.
 
-What a later step takes back (`delivered_at` when it is requeued, `dead_at` when it is redriven) is taken back after every
-merge. That loses nothing: a step that has been overtaken once is overtaken for ever.
+What a later step takes back (`delivered_at` when it is requeued, `dead_at` when it is redriven) is taken back after
+every merge. That loses nothing: a step that has been overtaken once is overtaken for ever.
 
 Spark aggregates in place only what has a fixed width. Strings would turn its hash aggregation into a sort, so the few
 words that are wanted of events travel as numbers: `words` lists those that occur, and their places stand for them.
@@ -58,8 +58,8 @@ _TYPES = {column.name: column.type for column in MESSAGE_LIFE}
 _DATA_TYPES = {column.name: type_of(column.type) for column in MESSAGE_LIFE}
 #: Steps that happen once in a life at most, so that any value they say is the last one.
 _ONCE = ("acknowledged", "processed", "expired", "recalled", "purged")
-#: Room for a small number beside a sequence number.
-_PACK = 1024
+#: Room for a small number beside a sequence number, which has at most 46 bits.
+_PACK = 1 << 16
 #: Where a life has ended, as far as its contract goes; `delivered` too, where no ACK is awaited.
 _ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
@@ -182,7 +182,9 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
     level = F.when(F.col("step") == _NUMBER["offered"], F.col("level")).when(
         F.col("step") == _NUMBER["boosted"], F.col("new_level")
     )
-    attempts = F.when(F.col("step").isin(_NUMBER["requeued"], _NUMBER["died"]), F.col("attempts"))
+    attempts = F.when(
+        F.col("step").isin(_NUMBER["requeued"], _NUMBER["died"]), F.least(F.col("attempts"), F.lit(_PACK - 1))
+    )
     redriven = F.when(F.col("step") == _NUMBER["redriven"], F.lit(0))
     stamps = [
         (F.max(of(step, at)) if step in _ONCE else F.max_by(at, of(step))).alias(f"{step}_at")
@@ -198,12 +200,15 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         F.max(of("acknowledged", F.col("latency_us"))).alias("ack_latency_us"),
         F.max(of("processed", F.col("latency_us"))).alias("processing_latency_us"),
         F.max(seq * _PACK + F.coalesce(level + 1, redriven)).alias("level_pack"),
-        F.max(seq * _PACK + F.coalesce(F.least(attempts, F.lit(_PACK - 1)), redriven)).alias("attempts_pack"),
+        F.max(seq * _PACK + F.coalesce(attempts, redriven)).alias("attempts_pack"),
         F.max_by("boosts", of("boosted")).alias("boosted_boosts"),
         F.max(among("boosted", "redriven")).alias("boosts_seq"),
         F.max_by("expires_at", of("redriven")).alias("redriven_expires_at"),
         *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
-        *(F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field)) for kind, field in WORDS),
+        *(
+            F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field))
+            for kind, field in WORDS
+        ),
         F.max(seq).alias("last_seq"),
         F.max_by(at, seq).alias("last_at"),
     )

@@ -1,0 +1,83 @@
+"""Histories for the tests: simulated ones, and those that a test spells out; and segments made of them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.simulation.world import World
+from tocsin.core.events import Event, decode_events
+from tocsin.journal.records import record_of
+from tocsin.pipeline.schemas import DOCUMENTS, EVENT, columns_of, struct_of
+
+DAY_US = 86_400_000_000
+START = 1_762_905_600_000_000
+_JSON = msgspec.json.Encoder()
+
+
+def simulated(seed: int, steps: int) -> tuple[list[Event], World]:
+    """Play a world, and return all that happened in it."""
+    world = World(seed)
+    for _ in range(steps):
+        world.step()
+    return [event for batch in world.journal.batches for event in decode_events(batch)], world
+
+
+def day_of(at: int) -> date:
+    return datetime.fromtimestamp(at // DAY_US * 86_400, UTC).date()
+
+
+def row_of(project: str, seq: int, event: Event) -> tuple[Any, ...]:
+    """Write an event down as a row of `event`."""
+    said: dict[str, Any] = {"project": project, "date": day_of(event.at), "seq": seq, "kind": type(event).__name__}
+    for field, column in columns_of(type(event)).items():
+        value = getattr(event, field)
+        if field in DOCUMENTS:
+            value = value.decode() if value and field == "policy" else None
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, str):
+            value = str(value)
+        said[column] = float(value) if column in _DOUBLES and value is not None else value
+    return tuple(said.get(column.name) for column in EVENT)
+
+
+_DOUBLES = {column.name for column in EVENT if column.type == "double"}
+
+
+def frame_of(spark: SparkSession, events: Iterable[tuple[str, int, Event]]) -> DataFrame:
+    """Return events as bronze has them."""
+    return spark.createDataFrame([row_of(*event) for event in events], struct_of(EVENT))
+
+
+def numbered(project: str, events: Sequence[Event]) -> list[tuple[str, int, Event]]:
+    return [(project, seq, event) for seq, event in enumerate(events, 1)]
+
+
+def write_segment(
+    landing: Path, project: str, first_seq: int, events: Sequence[Event], extra: Sequence[bytes] = ()
+) -> Path:
+    """Write one segment as the hub does; `extra` are lines of another sort at its end."""
+    folder = landing / f"project={project}" / f"date={day_of(events[0].at).isoformat()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        _JSON.encode(record_of(project, seq, event, payloads=False)) for seq, event in enumerate(events, first_seq)
+    ]
+    path = folder / f"{first_seq:020d}.ndjson.zst"
+    path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in [*lines, *extra])))
+    return path
+
+
+def write_segments(landing: Path, project: str, events: Sequence[Event], size: int) -> list[Path]:
+    """Write a history as segments of some events each, and of one day each."""
+    paths, start = [], 0
+    for place in range(1, len(events) + 1):
+        ends = place == len(events) or place - start >= size
+        if ends or events[place].at // DAY_US != events[start].at // DAY_US:
+            paths.append(write_segment(landing, project, start + 1, events[start:place]))
+            start = place
+    return paths
