@@ -10,6 +10,7 @@ TEST_ARGS ?=
 .DEFAULT_GOAL := help
 .PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-hub docs lock clean
 .PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-coordination docs lock clean
+.PHONY: bench-pipeline
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ bench-hub: $(STAMP) ## What the hub's doors cost: WebSocket, HTTP and MCP, and a
 	@$(BIN)/python -m bench.hub
 bench-coordination: $(STAMP) ## What a lease decision, a deadlock check and a look for conflicting globs cost
 	@$(BIN)/python -m bench.coordination
+
+bench-pipeline: $(STAMP) ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
+	@$(BIN)/python -m bench.pipeline $(if $(EVENTS),--events $(EVENTS))
 
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py

@@ -123,7 +123,9 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
     run(spark, warehouse, landing)
     seqs = sorted(row.seq for row in warehouse.table(spark, "event").collect())
     assert seqs == [1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 23, 24, 25]
-    bad = {(check.name, check.what): (check.expected, check.found) for check in wrong(verify(spark, warehouse, landing))}
+    bad = {
+        (check.name, check.what): (check.expected, check.found) for check in wrong(verify(spark, warehouse, landing))
+    }
     assert bad == {
         ("sequence", "events of p from 1 to its last"): (25, 13),
         ("gap", "events 9 to 20 of p"): (12, 0),

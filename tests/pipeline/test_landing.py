@@ -34,9 +34,7 @@ def rows(result: Ingested, tmp_path: Path) -> list[tuple[object, ...]]:
 
 
 def quarantine(result: Ingested, tmp_path: Path) -> list[dict[str, object]]:
-    return [
-        row for file in result.quarantine for row in pq.ParquetFile(tmp_path / "wh" / file.path).read().to_pylist()
-    ]
+    return [row for file in result.quarantine for row in pq.ParquetFile(tmp_path / "wh" / file.path).read().to_pylist()]
 
 
 def as_rows(project: str, events: list[Event], first: int = 1) -> list[tuple[object, ...]]:
@@ -102,9 +100,7 @@ OFFER = ev.MessageOffered(START, 1, "s", 1, 1, 5, True)
         (b'{"kind":"MessageOffered","project":"p","seq":3,"at":1,"message":1}', "impossible", "session"),
     ],
 )
-def test_what_is_no_event_is_quarantined(
-    landing: Path, tmp_path: Path, line: bytes, reason: str, detail: str
-) -> None:
+def test_what_is_no_event_is_quarantined(landing: Path, tmp_path: Path, line: bytes, reason: str, detail: str) -> None:
     result = read(write_segment(landing, "p", 1, [BEAT, BEAT], [line]), landing, tmp_path)
     assert (result.events, result.quarantined, result.seqs) == (2, 1, [(1, 2)])
     (row,) = quarantine(result, tmp_path)

@@ -1,4 +1,4 @@
-"""A run or a stream in a process of its own, to be killed: `python -m tests.pipeline.victim run|stream LANDING WAREHOUSE`."""
+"""A run or a stream in a process of its own, to be killed."""
 
 import sys
 from pathlib import Path

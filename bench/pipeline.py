@@ -1,0 +1,221 @@
+"""What the pipeline costs: segments to bronze, bronze to lives, all tables; memory; growth; DuckDB beside it.
+
+Traffic is made with the real exchange in virtual time and kept (`bench.traffic`). Every measurement is a process of its
+own with its own Spark, watched from outside for the memory of its whole tree. `python -m bench.pipeline --events N`
+prints a table and, as its last line, one JSON object.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.report import table
+from bench.traffic import landing_of
+
+CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
+#: How often the memory of the process tree is looked at.
+_LOOK_S = 0.2
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def tree_rss(root: int) -> int:
+    """Return the resident memory of a process and all its descendants; what they share counts for each."""
+    children: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status = (entry / "stat").read_text(encoding="ascii", errors="replace")
+            resident = int((entry / "statm").read_text(encoding="ascii").split()[1]) * _PAGE
+        except (OSError, IndexError):
+            continue
+        parent = int(status.rpartition(")")[2].split()[1])
+        children.setdefault(parent, []).append(int(entry.name))
+        sizes[int(entry.name)] = resident
+    total, waiting = 0, [root]
+    while waiting:
+        number = waiting.pop()
+        total += sizes.get(number, 0)
+        waiting += children.get(number, [])
+    return total
+
+
+def measured(*arguments: str) -> tuple[dict[str, Any], float]:
+    """Run a part in a process of its own; return what it says, and the most memory that its tree had."""
+    command = [sys.executable, "-m", "bench.pipeline", *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    peak, done = 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(_LOOK_S):
+            peak = max(peak, tree_rss(child.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        out, _ = child.communicate()
+    finally:
+        done.set()
+        watcher.join()
+    if child.returncode:
+        sys.exit(f"{' '.join(arguments)} failed")
+    return json.loads(out.splitlines()[-1]), peak / (1 << 20)
+
+
+def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
+    """Take a landing zone through everything, and time the stages; then scan, fold and let DuckDB fold the same."""
+    from tocsin.pipeline.ingest import ingest, landed
+    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.refresh import refresh
+    from tocsin.pipeline.settings import load_settings
+    from tocsin.pipeline.silver.message_life import fold
+    from tocsin.pipeline.spark import SparkOptions, spark_session
+
+    settings = load_settings()
+    house = Warehouse(folder / "warehouse", settings)
+    clock = time.perf_counter
+    with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
+        spark.range(1).collect()
+        begin = clock()
+        manifest = ingest(spark, house, landing, landed(landing))
+        bronze = clock()
+        stages: list[tuple[str, float]] = []
+        manifest = refresh(spark, house, lambda stage, done, total: stages.append((stage, clock())))
+        end = clock()
+        files = manifest.files("event")
+        events = house.read(spark, "event", files)
+        scans, folds = [], []
+        for _ in range(3):
+            start = clock()
+            events.write.format("noop").mode("overwrite").save()
+            scans.append(clock() - start)
+            start = clock()
+            lives = fold(events, manifest.words)
+            lives.write.mode("overwrite").partitionBy("project", "date").parquet(str(folder / "silver"))
+            folds.append(clock() - start)
+    spent: dict[str, float] = {}
+    before = bronze
+    for stage, at in stages[1:]:
+        spent[stage] = at - before
+        before = at
+    return {
+        "events": manifest.rows("event"),
+        "messages": manifest.rows("message_life"),
+        "bronze_s": bronze - begin,
+        "refresh_s": end - bronze,
+        "end_to_end_s": end - begin,
+        "scan_s": statistics.median(scans),
+        "silver_s": statistics.median(folds),
+        "stages": spent,
+        "bronze_bytes": sum(file.bytes for file in files),
+    }
+
+
+def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
+    """Make the same silver table with DuckDB, from the same bronze files."""
+    import duckdb
+
+    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.settings import load_settings
+
+    house = Warehouse(folder / "warehouse", load_settings())
+    paths = [str(house.root / file.path) for file in house.current().files("event")]
+    connection = duckdb.connect()
+    connection.execute(f"SET threads={cores}")
+    connection.execute("SET memory_limit='4GB'")
+    connection.execute(f"SET temp_directory='{folder}'")
+    source = f"read_parquet({paths!r}, hive_partitioning=true, union_by_name=true)"
+    query = Path(__file__).with_name("silver.sql").read_text(encoding="utf-8").replace("$source", source)
+    times = []
+    for _ in range(3):
+        shutil.rmtree(folder / "duck", ignore_errors=True)
+        start = time.perf_counter()
+        connection.execute(
+            f"COPY ({query}) TO '{folder / 'duck'}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (project, date))"
+        )
+        times.append(time.perf_counter() - start)
+    found = connection.execute(f"SELECT count(*) FROM read_parquet('{folder}/duck/**/*.parquet')").fetchone()  # noqa: S608
+    return {"duckdb_s": statistics.median(times), "messages": found[0] if found else 0}
+
+
+def report(events: int, cores: int, rounds: int) -> None:
+    """Measure everything and print it."""
+    found: dict[str, Any] = {}
+    peaks: list[float] = []
+    runs: dict[int, list[dict[str, Any]]] = {}
+    ducks: list[float] = []
+    for size in (events // 10, events):
+        landing, count = landing_of(CACHE, size)
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
+                common = ("--landing", str(landing), "--folder", name, "--cores", str(cores))
+                said, peak = measured("--part", "whole", *common)
+                if said["events"] != count:
+                    sys.exit(f"{said['events']} events of {count}")
+                runs.setdefault(size, []).append(said)
+                if size == events:
+                    peaks.append(peak)
+                    duck, _ = measured("--part", "duckdb", *common)
+                    if duck["messages"] != said["messages"]:
+                        sys.exit(f"DuckDB finds {duck['messages']} messages, Spark {said['messages']}")
+                    ducks.append(duck["duckdb_s"])
+
+    def middle(size: int, name: str) -> float:
+        return float(statistics.median(said[name] for said in runs[size]))
+
+    count = runs[events][0]["events"]
+    found = {
+        "events": count,
+        "messages": runs[events][0]["messages"],
+        "cores": cores,
+        "bronze_events_per_s": round(count / middle(events, "bronze_s")),
+        "silver_x_scan": round(middle(events, "silver_s") / middle(events, "scan_s"), 2),
+        "end_to_end_events_per_s": round(count / middle(events, "end_to_end_s")),
+        "growth_10x": round(middle(events, "end_to_end_s") / (10 * middle(events // 10, "end_to_end_s")), 2),
+        "duckdb_ratio": round(middle(events, "silver_s") / statistics.median(ducks), 2),
+        "peak_memory_mib": round(max(peaks)),
+        "bronze_bytes_per_event": round(runs[events][0]["bronze_bytes"] / count, 1),
+        "scan_s": round(middle(events, "scan_s"), 2),
+        "silver_s": round(middle(events, "silver_s"), 2),
+        "end_to_end_s": round(middle(events, "end_to_end_s"), 2),
+    }
+    stages = runs[events][0]["stages"]
+    rows = [["bronze", f"{middle(events, 'bronze_s'):.1f}"], *([name, f"{s:.1f}"] for name, s in stages.items())]
+    print(f"{count:,} events on {cores} cores, medians of {rounds} rounds\n")
+    print(table(["stage", "seconds"], rows), "\n")
+    print(table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()]))
+    print(json.dumps(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--part", choices=("whole", "duckdb"))
+    parser.add_argument("--landing", type=Path)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.part == "whole":
+        print(msgspec.json.encode(whole(options.landing, options.folder, options.cores)).decode())
+    elif options.part == "duckdb":
+        print(msgspec.json.encode(duckdb_silver(options.folder, options.cores)).decode())
+    else:
+        report(options.events, options.cores, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

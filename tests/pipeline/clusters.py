@@ -1,0 +1,132 @@
+"""Real Spark services out of the pip package, on loopback: a standalone cluster, and a Connect server."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pyspark
+
+from tocsin.pipeline.java import find_java, launcher
+
+__all__ = ["Cluster", "Service", "connect_server", "free_port", "tocsin_pipeline"]
+
+_START_S = 180.0
+_SPARK = Path(pyspark.__file__).parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Service:
+    """One process of Spark's, with its children."""
+
+    def __init__(self, folder: Path, name: str, *command: str) -> None:
+        self._log = folder / f"{name}.log"
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(launcher(find_java())),
+            "SPARK_HOME": str(_SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(folder),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        with self._log.open("wb") as log:
+            arguments = [str(_SPARK / "bin" / "spark-class"), *command]
+            self._process = subprocess.Popen(  # noqa: S603
+                arguments, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def wait_for(self, port: int) -> None:
+        """Wait until it listens."""
+        deadline = time.monotonic() + _START_S
+        while True:
+            assert self._process.poll() is None, self._log.read_text(errors="replace")
+            assert time.monotonic() < deadline, self._log.read_text(errors="replace")
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it at once, with all that it started."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Cluster:
+    """A master and two workers."""
+
+    def __init__(self, folder: Path) -> None:
+        port, self._web = free_port(), free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        arguments = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self._web))
+        self._master = Service(folder, "master", "org.apache.spark.deploy.master.Master", *arguments)
+        self.workers: list[Service] = []
+        try:
+            self._master.wait_for(port)
+            self._master.wait_for(self._web)
+            for number in (1, 2):
+                options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
+                place = ("--work-dir", str(folder / f"worker-{number}"), self.url)
+                main = "org.apache.spark.deploy.worker.Worker"
+                self.workers.append(Service(folder, f"worker-{number}", main, *options, *place))
+            self._wait_for_workers(2)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_for_workers(self, count: int) -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=10) as answer:
+                alive = [worker for worker in json.load(answer)["workers"] if worker["state"] == "ALIVE"]
+            if len(alive) >= count:
+                return
+            assert time.monotonic() < deadline, "the workers do not come up"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        for service in (*self.workers, self._master):
+            service.kill()
+
+
+def connect_server(folder: Path) -> tuple[Service, str]:
+    """Start a Connect server; return it with its address."""
+    port = free_port()
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "768m",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
+    }
+    said = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = ("org.apache.spark.deploy.SparkSubmit", "--master", "local[2]", *said, "--class", main, "spark-internal")
+    server = Service(folder, "connect", *command)
+    try:
+        server.wait_for(port)
+    except BaseException:
+        server.kill()
+        raise
+    return server, f"sc://127.0.0.1:{port}"
+
+
+def tocsin_pipeline(*arguments: str) -> subprocess.Popen[str]:
+    """Start the command line in a process of its own."""
+    command = [sys.executable, "-m", "tocsin", "pipeline", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
