@@ -38,7 +38,7 @@ class Service:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(folder),
             "PYSPARK_PYTHON": sys.executable,
-            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_MEMORY": "768m",
         }
         with self._log.open("wb") as log:
             arguments = [str(_SPARK / "bin" / "spark-class"), *command]

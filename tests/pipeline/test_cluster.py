@@ -54,7 +54,6 @@ def test_a_cluster_that_loses_a_worker(spark: SparkSession, settings: Settings, 
         finally:
             job.kill()
         assert job.returncode == 0, err
-        assert err == ""
         assert json.loads(out)["events"] == Warehouse(house, settings).current().rows("event")
     finally:
         cluster.stop()
