@@ -193,13 +193,23 @@ class Refresh:
         """Return the days or projects of a table that have to be made anew."""
         parts: set[Part] = set()
         for item in table.inputs:
-            if table.grain is Grain.DAY and item.reach is not Reach.DAY:
+            if table.grain is Grain.DAY and item.reach is Reach.PROJECT:
                 continue
             if self._is_new(table):
                 parts |= {(file.project, file.date) for file in self._files.get(item.table, [])}
+            elif table.grain is Grain.DAY and item.reach is Reach.ALIVE:
+                parts |= self._from_changed_on()
             else:
                 parts |= self._changed_in(item)
         return parts if table.grain is Grain.DAY else {(project, None) for project, _ in parts}
+
+    def _from_changed_on(self) -> set[Part]:
+        """Return the days of events that changed, and all days after them."""
+        first: dict[str, str] = {}
+        for project, date in self._changed["event"]:
+            first[project] = min(str(date), first.get(project, str(date)))
+        days = {(file.project, file.date) for file in self._files.get("event", [])}
+        return {(project, date) for project, date in days if project in first and str(date) >= first[project]}
 
     def _changed_in(self, item: Input) -> set[Part]:
         if item.table != "event" or not item.kinds:
@@ -218,13 +228,27 @@ class Refresh:
         if grain is Grain.DAY and item.reach is Reach.DAY:
             files = [file for file in files if (file.project, file.date) in parts]
         elif grain is Grain.DAY and item.reach is Reach.ALIVE:
-            days = sorted(date for _, date in parts if date is not None)
-            begin = int(datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() * 1_000_000)
-            files = [f for f in files if f.date is not None and f.date <= days[-1] and (f.hot or f.last_at >= begin)]
-        frame = self._warehouse.read(self._spark, item.table, files)
+            files = self._alive(files, item, parts)
+        columns = next((table.columns for table in self._tables if table.name == item.table), None)
+        frame = self._warehouse.read(self._spark, item.table, files, columns)
         if item.table == "message_life":
             frame = frame.where(F.col("message_id").isNotNull())
         return frame.where(F.col("kind").isin(*item.kinds)) if item.kinds else frame
+
+    def _alive(self, files: list[DataFile], item: Input, parts: set[Part]) -> list[DataFile]:
+        """Leave out the lives that ended before the days in question, or the events before the first of the others."""
+        days = sorted(date for _, date in parts if date is not None)
+        begin = int(datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() * 1_000_000)
+        projects = {project for project, _ in parts}
+        lives = [
+            file
+            for file in self._files.get("message_life", [])
+            if file.project in projects and str(file.date) <= days[-1] and (file.hot or file.last_at >= begin)
+        ]
+        if item.table == "message_life":
+            return lives
+        first = min([days[0], *(str(file.date) for file in lives)])
+        return [file for file in files if first <= str(file.date) <= days[-1]]
 
     def _is_new(self, table: Table) -> bool:
         return self._before.made_as.get(table.name) != _digest(table)

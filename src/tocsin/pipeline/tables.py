@@ -37,8 +37,9 @@ class Reach(StrEnum):
 
     #: The days being made anew, and nothing else. A change in such an input touches the same day of the table.
     DAY = "day"
-    #: `message_life` only: every message whose life overlaps the days being made anew, and perhaps more. Changes in it
-    #: touch nothing by themselves: whatever changes a life is an event of some day.
+    #: Of `message_life`, every message whose life overlaps the days being made anew, and perhaps more; of `event`, all
+    #: that happened to those messages from the first day of any of them. New events touch their own day of the table
+    #: and all days after it: what they say may change how later ones are to be understood.
     ALIVE = "alive"
     #: All of the project. In a table kept by project, a change in it touches the project.
     PROJECT = "project"
