@@ -88,7 +88,7 @@ OFFER = ev.MessageOffered(START, 1, "s", 1, 1, 5, True)
         (b'{"kind":"SessionHeartbeat","project":"p","seq":3,"at":1,"session":"s"', "malformed", "truncated"),
         (b'{"kind":"SessionHeartbeat","session":"\xff\xfe"}', "malformed", "utf-8"),
         (b'{"kind":"CatFed","project":"p","seq":3,"at":1}', "unknown_kind", "there is no event 'CatFed'"),
-        (line_of(3, BEAT, project="q"), "impossible", "of project 'q'"),
+        (line_of(3, BEAT, project="q"), "impossible", "'q' - at `$.project`"),
         (line_of(0, BEAT), "impossible", "$.seq"),
         (line_of(1 << 60, BEAT), "impossible", "$.seq"),
         (line_of(3, BEAT, at=-1), "impossible", "$.at"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 from tests.pipeline.test_message_life import STORY, accepted
 from tests.pipeline.traffic import DAY_US, START, day_of, write_segment

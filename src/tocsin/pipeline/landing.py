@@ -13,6 +13,7 @@ once the driver has put it into a manifest, so a task that dies or runs twice le
 import gc
 import re
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
@@ -33,7 +34,9 @@ from tocsin.pipeline.silver.message_life import WORDS
 
 __all__ = ["Assignment", "Ingested", "ingest_segment", "segment_name"]
 
-_PREFIX = b'{"kind":"'
+#: Where the kind begins in a line as the hub writes it.
+_PREFIX = len('{"kind":"')
+_KINDS = frozenset(name.encode() for name in KINDS)
 _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
 #: The last microsecond that a timestamp can say.
@@ -109,10 +112,9 @@ class _Rejected(msgspec.Struct):
 
 
 class _Lot(msgspec.Struct):
-    """The events of one kind: which lines they are, and their columns."""
+    """The events of one kind, as columns."""
 
     kind: str
-    lines: list[int]
     columns: list[Any]
     seqs: Seqs
     ats: Seqs
@@ -163,11 +165,12 @@ class _Reader:
 
     def _decoded(self, lines: list[bytes]) -> list[_Lot]:
         """Sort lines by kind and decode each kind."""
-        groups: dict[bytes, list[int]] = {}
+        groups: dict[bytes, list[int]] = defaultdict(list)
         for number, line in enumerate(lines):
-            end = line.find(b'"', 9)
-            name = line[9:end] if line.startswith(_PREFIX) else _kind_of(line)
-            groups.setdefault(name, []).append(number)
+            groups[line[_PREFIX : line.find(b'"', _PREFIX)]].append(number)
+        for name in [name for name in groups if name not in _KINDS]:
+            for number in groups.pop(name):
+                groups[_kind_of(lines[number])].append(number)
         lots: list[_Lot] = []
         for name, numbers in sorted(groups.items()):
             kind = name.decode("utf-8", "replace")
@@ -183,26 +186,28 @@ class _Reader:
         return lots
 
     def _lot(self, kind: str, lines: list[bytes], numbers: list[int]) -> _Lot | None:
-        decode, fields = _decoder(kind).decode, _fields(kind)
+        decode, fields = _decoder(kind, self._project).decode, _fields(kind)
         try:
             rows = [astuple(decode(lines[number])) for number in numbers]
         except (msgspec.DecodeError, UnicodeDecodeError):
             rows, numbers = self._one_by_one(decode, lines, numbers)
         if not rows:
             return None
-        columns = list(zip(*rows, strict=True))
-        wrong = self._impossible(kind, fields, columns)
-        if wrong:
-            for place, detail in wrong.items():
+        columns: list[Any] = list(zip(*rows, strict=True))
+        for place in _numeric(kind):
+            columns[place] = np.fromiter(columns[place], dtype=np.int64, count=len(numbers))
+        if KINDS[kind] in _ABOUT_MESSAGES:
+            messages, seqs = columns[fields.index("message")], columns[1]
+            early = np.flatnonzero(messages >= seqs)
+            for place in early.tolist():
+                detail = f"about message {messages[place]}, which was not accepted yet at {seqs[place]}"
                 self._reject(lines, numbers[place], "impossible", detail)
-            keep = [place for place in range(len(numbers)) if place not in wrong]
-            numbers = [numbers[place] for place in keep]
-            columns = [tuple(column[place] for place in keep) for column in columns]
-            if not numbers:
-                return None
-        seqs = np.fromiter(columns[1], dtype=np.int64, count=len(numbers))
-        ats = np.fromiter(columns[2], dtype=np.int64, count=len(numbers))
-        return _Lot(kind, numbers, columns, seqs, ats)
+            if len(early):
+                keep = np.flatnonzero(messages < seqs)
+                columns = _kept(columns, keep)
+                if not len(keep):
+                    return None
+        return _Lot(kind, columns, columns[1], columns[2])
 
     def _one_by_one(
         self, decode: Callable[[bytes], Any], lines: list[bytes], numbers: list[int]
@@ -220,20 +225,6 @@ class _Reader:
                 self._reject(lines, number, "malformed", str(error))
         return rows, good
 
-    def _impossible(self, kind: str, fields: list[str], columns: list[Any]) -> dict[int, str]:
-        """Find what no single field shows: another project's event, a message from the future."""
-        wrong: dict[int, str] = {}
-        if set(columns[0]) != {self._project}:
-            for place, project in enumerate(columns[0]):
-                if project != self._project:
-                    wrong[place] = f"of project {project!r:.80}"
-        if "message" in fields and KINDS[kind] in _ABOUT_MESSAGES:
-            messages = np.fromiter(columns[fields.index("message")], dtype=np.int64, count=len(columns[0]))
-            seqs = np.fromiter(columns[1], dtype=np.int64, count=len(columns[0]))
-            for place in np.flatnonzero(messages >= seqs).tolist():
-                wrong[place] = f"about message {messages[place]}, which was not accepted yet at {seqs[place]}"
-        return wrong
-
     def _reject(self, lines: list[bytes], number: int, reason: str, detail: str) -> None:
         self._result.quarantined += 1
         if len(self._rejected) < self._task.lines_max:
@@ -245,12 +236,11 @@ class _Reader:
         if not lots:
             return lots
         seqs = np.concatenate([lot.seqs for lot in lots])
-        order = np.argsort(seqs, kind="stable")
-        repeated = np.zeros(len(seqs), dtype=bool)
-        repeated[order[1:]] = seqs[order[1:]] == seqs[order[:-1]]
-        drop = repeated | overlap(seqs, self._task.covered)
-        if not drop.any():
+        drop = overlap(seqs, self._task.covered)
+        if not (np.diff(np.sort(seqs)) == 0).any() and not drop.any():
             return lots
+        order = np.argsort(seqs, kind="stable")
+        drop[order[1:]] |= seqs[order[1:]] == seqs[order[:-1]]
         self._result.duplicates = int(drop.sum())
         kept: list[_Lot] = []
         start = 0
@@ -258,9 +248,8 @@ class _Reader:
             keep = np.flatnonzero(~drop[start : start + len(lot.seqs)])
             start += len(lot.seqs)
             if len(keep):
-                places = keep.tolist()
-                columns = [tuple(column[place] for place in places) for column in lot.columns]
-                kept.append(_Lot(lot.kind, [], columns, lot.seqs[keep], lot.ats[keep]))
+                columns = _kept(lot.columns, keep)
+                kept.append(_Lot(lot.kind, columns, columns[1], columns[2]))
         return kept
 
     def _write_events(self, lots: list[_Lot]) -> None:
@@ -269,8 +258,8 @@ class _Reader:
             result.kinds[lot.kind] = len(lot.seqs)
             result.events += len(lot.seqs)
             self._note_words(lot)
-        days = np.unique(np.concatenate([lot.ats for lot in lots]) // _DAY_US)
-        for day in days.tolist():
+        days = {day for lot in lots for day in _days(lot.ats)}
+        for day in sorted(days):
             tables: list[pa.Table] = []
             low, high, last_at = _SEQ_MAX, 0, 0
             for lot in lots:
@@ -325,8 +314,23 @@ class _Reader:
         return f"{table}/batch={self._task.batch}/project={self._project}/{rest}"
 
 
+def _kept(columns: list[Any], keep: npt.NDArray[np.intp]) -> list[Any]:
+    """Return some rows of columns."""
+    places = keep.tolist()
+    return [
+        column[keep] if isinstance(column, np.ndarray) else tuple(column[place] for place in places)
+        for column in columns
+    ]
+
+
+def _days(ats: Seqs) -> list[int]:
+    """Return the days that times are in, counted from the epoch."""
+    low, high = int(ats.min()) // _DAY_US, int(ats.max()) // _DAY_US
+    return [low] if low == high else np.unique(ats // _DAY_US).tolist()
+
+
 def _kind_of(line: bytes) -> bytes:
-    """Return the kind of a line whose kind is not its first key; empty where it has none."""
+    """Return the kind of a line, wherever it says so; empty where it does not."""
     try:
         kind = msgspec.json.decode(line).get("kind")
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
@@ -351,7 +355,8 @@ def _bounded(name: str, hint: Any) -> Any:
 
 #: Kinds that name a message by its number.
 _ABOUT_MESSAGES = frozenset(kind for kind in KINDS.values() if get_type_hints(kind).get("message") is int)
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
+_DECODERS: dict[tuple[str, str], msgspec.json.Decoder[Any]] = {}
+_ABSENT = msgspec.Raw(b"null")
 
 
 def _fields(kind: str) -> list[str]:
@@ -359,14 +364,20 @@ def _fields(kind: str) -> list[str]:
     return ["project", "seq", "at", *(field for field in columns_of(KINDS[kind]) if field != "at")]
 
 
-def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a kind's records; a field that came later has its default."""
-    found = _DECODERS.get(kind)
+def _numeric(kind: str) -> list[int]:
+    """Return which fields of a decoded record are numbers in every event: they become arrays at once."""
+    hints = get_type_hints(KINDS[kind])
+    return [place for place, field in enumerate(_fields(kind)) if field == "seq" or hints.get(field) is int]
+
+
+def _decoder(kind: str, project: str) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a kind's records in a project; a field that came later has its default."""
+    found = _DECODERS.get((kind, project))
     if found is not None:
         return found
     hints = get_type_hints(KINDS[kind])
     fields: list[Any] = [
-        ("project", str),
+        ("project", Literal[project]),
         ("seq", Annotated[int, msgspec.Meta(ge=1, le=_SEQ_MAX)]),
         ("at", Annotated[int, msgspec.Meta(ge=0, le=_AT_MAX)]),
     ]
@@ -374,13 +385,13 @@ def _decoder(kind: str) -> msgspec.json.Decoder[Any]:
         if info.name == "at":
             continue
         if info.name in DOCUMENTS:
-            fields.append((info.name, msgspec.Raw, msgspec.Raw(b"null")))
+            fields.append((info.name, msgspec.Raw, _ABSENT))
         elif info.required:
             fields.append((info.name, _bounded(info.name, hints[info.name])))
         else:
             fields.append((info.name, _bounded(info.name, hints[info.name]), info.default))
     record = msgspec.defstruct(kind, fields, gc=False, kw_only=True, tag_field="kind", tag=kind)
-    found = _DECODERS[kind] = msgspec.json.Decoder(record)
+    found = _DECODERS[kind, project] = msgspec.json.Decoder(record)
     return found
 
 
@@ -401,16 +412,16 @@ def _arrow(lot: _Lot) -> pa.Table:
     said = {columns.get(field, field): values for field, values in zip(_fields(lot.kind), lot.columns, strict=True)}
     arrays = []
     for field in _SCHEMA:
+        values = said.get(field.name)
         if field.name == "kind":
-            array = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(lot.seqs), np.int8)), [lot.kind]).cast(
-                pa.string()
-            )
-        elif field.name not in said:
+            array = pa.repeat(pa.scalar(lot.kind), len(lot.seqs))
+        elif values is None:
             array = pa.nulls(len(lot.seqs), field.type)
         elif field.name in DOCUMENTS:
-            array = pa.array([_text(value) for value in said[field.name]], field.type)
+            known = any(value is not _ABSENT for value in values)
+            array = pa.array([_text(value) for value in values] if known else [None] * len(values), field.type)
         else:
-            array = pa.array(said[field.name], field.type)
+            array = pa.array(values, field.type)
         arrays.append(array)
     return pa.table(arrays, schema=_SCHEMA)
 

@@ -192,7 +192,8 @@ def intervals_of(seqs: npt.NDArray[np.int64]) -> list[Interval]:
     """Return numbers as intervals, in order."""
     if not len(seqs):
         return []
-    ordered = np.unique(seqs)
+    ordered = np.sort(seqs)
+    ordered = ordered[np.concatenate(([True], np.diff(ordered) > 0))]
     breaks = np.flatnonzero(np.diff(ordered) > 1)
     lows = ordered[np.concatenate(([0], breaks + 1))]
     highs = ordered[np.concatenate((breaks, [len(ordered) - 1]))]
