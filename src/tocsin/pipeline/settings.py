@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver_memory_mib: Count
     #: Partitions of a shuffle before Spark joins the small ones.
     shuffle_partitions: Count
+    #: Bytes of files that one task reads; a little file counts as 4 MiB.
+    scan_bytes_per_task: Count
     #: Files that are listed here; more are listed by a Spark job.
     listing_threshold: Count
     #: Whether to make a class-data archive once, so that Spark starts faster.

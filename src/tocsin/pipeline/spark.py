@@ -72,6 +72,8 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
     os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
     quiet = resources.files("tocsin.pipeline").joinpath("log4j2.properties")
     jvm = [f"-Dlog4j2.configurationFile=file:{quiet}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"]
+    # Spark writes long methods for wide tables; without this, Java would interpret them for ever.
+    jvm.append("-XX:-DontCompileHugeMethods")
     jvm += class_archive(java, jvm, make=settings.class_archive)
     conf = {
         "spark.app.name": "tocsin",
@@ -105,6 +107,7 @@ def _query_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.files.maxPartitionBytes": str(settings.scan_bytes_per_task),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",

@@ -42,9 +42,10 @@ FOLDED_KINDS: tuple[str, ...] = (
 )
 
 _NUMBER = {step: number for number, step in enumerate(STEPS)}
+_STEP_OF = {kind.__name__: step for step, kind in STEPS.items()}
 _AFTER: dict[str, State] = {}
 for _row in TRANSITIONS:
-    _AFTER[next(step for step, kind in STEPS.items() if kind is _row.event)] = _row.after
+    _AFTER[_STEP_OF[_row.event.__name__]] = _row.after
 
 #: Said by the acceptance, and by nothing after it.
 _ACCEPTANCE = (
@@ -164,8 +165,8 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
 def _steps(events: DataFrame, words: Words) -> DataFrame:
     """Aggregate what happened after the acceptance: numbers only."""
     number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
-    narrow = events.select(
-        "project", "message", "seq", "at", number.alias("step"),
+    narrow = events.withColumn("step", number).select(
+        "project", "message", "seq", "at", "step",
         *(F.col(name) for name in ("offer", "level", "waited_us", "latency_us", "attempts", "new_level", "boosts")),
         F.col("expires_at"),
         *(_place(kind, field, words) for kind, field in WORDS),
@@ -226,7 +227,7 @@ def _place(kind: str, field: str, words: Words) -> Column:
     found = F.lit(0)
     for place, word in enumerate(words.get(f"{kind}.{field}", ()), 1):
         found = F.when(F.col(field) == word, place).otherwise(found)
-    return F.when(F.col("kind") == kind, found).alias(_place_name(kind, field))
+    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_place_name(kind, field))
 
 
 def _words(words: Words) -> list[Column]:
@@ -259,11 +260,10 @@ def _settled(partial: DataFrame) -> DataFrame:
     def at(step: str) -> Column:
         return F.coalesce(F.col(f"path.{step}"), F.lit(0))
 
-    moves = [at(step) for step in _AFTER]
-    last = F.greatest(*moves)
-    state = F.when(last == 0, State.QUEUED.value)
-    for step, after in _AFTER.items():
-        state = state.when(last == at(step), after.value)
+    states = F.array(*(F.lit(found.value) for found in (State.QUEUED, *_AFTER.values())))
+    moves = [F.col(f"path.{step}") * _PACK + place for place, step in enumerate(_AFTER, 1)]
+    place = F.coalesce(F.greatest(*moves), F.lit(0)) % _PACK
+    state = F.element_at(states, place.cast("int") + 1)
     overtaken = F.greatest(at("requeued"), at("died")) > at("delivered")
     settled = partial.withColumn("state", state)
     ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
