@@ -32,7 +32,7 @@ def lives(project: str, events: Iterable[Event]) -> dict[tuple[str, int], dict[s
         _step(life, event)
     for life in found.values():
         waits = life["state"] == "delivered" and life["ack_required"]
-        life["is_open"] = waits or life["state"] in ("queued", "offered")
+        life["is_open"] = waits or life["state"] in ("held", "queued", "offered")
     return {(project, seq): life for seq, life in found.items()}
 
 
@@ -40,6 +40,7 @@ def _born(project: str, seq: int, event: ev.MessageAccepted) -> dict[str, Any]:
     names = (
         "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance",
         "decay_rate", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "resolved_session",
+        "held",
     )  # fmt: skip
     never = (
         "first_offered_at", "offered_at", "delivered_at", "acked_at", "processed_at", "expired_at", "recalled_at",
@@ -61,7 +62,7 @@ def _born(project: str, seq: int, event: ev.MessageAccepted) -> dict[str, Any]:
         "expires_at": stamp(event.expires_at),
         **dict.fromkeys(never),
         **dict.fromkeys(counts, 0),
-        "state": "queued",
+        "state": "held" if event.held else "queued",
         "path": dict.fromkeys(STEPS),
         "last_seq": seq,
         "last_at": stamp(event.at),
@@ -71,10 +72,12 @@ def _born(project: str, seq: int, event: ev.MessageAccepted) -> dict[str, Any]:
 def _step(life: dict[str, Any], event: Event) -> None:
     now = stamp(event.at)
     match event:
+        case ev.MessageReleased():
+            life |= {"expires_at": stamp(event.expires_at), "state": "queued"}
         case ev.MessageOffered():
             if event.offer == 1:
                 life |= {"first_offered_at": now, "first_waited_us": event.waited_us}
-            life |= {"offered_at": now, "offers": event.offer, "level": event.level, "state": "offered"}
+            life |= {"offered_at": now, "offers": event.offer, "state": "offered"}
         case ev.MessageDelivered():
             life |= {"delivered_at": now, "delivered_how": event.how, "state": "delivered"}
         case ev.MessageAcknowledged():
@@ -89,7 +92,8 @@ def _step(life: dict[str, Any], event: Event) -> None:
             life |= {"delivered_at": None, "attempts": event.attempts, "state": "queued"}
             life["requeues"] += 1
         case ev.MessageBoosted():
-            life |= {"level": event.new_level, "boosts": event.boosts}
+            own = event.new_level if event.own_level is None else event.own_level
+            life |= {"level": own, "boosts": event.boosts}
         case ev.MessageExpired():
             life |= {"expired_at": now, "reason": event.reason, "state": "expired"}
         case ev.MessageRecalled():

@@ -1,6 +1,9 @@
 """One segment: what passes, what is quarantined and why, what is left out, and what older writers did not say."""
 
+from enum import Enum
 from pathlib import Path
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import pyarrow.parquet as pq
@@ -10,7 +13,7 @@ import zstandard
 from tests.pipeline.test_message_life import STORY
 from tests.pipeline.traffic import DAY_US, START, numbered, row_of, simulated, write_segment
 from tocsin.core import events as ev
-from tocsin.core.events import Event
+from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.records import record_of
 from tocsin.pipeline.landing import Assignment, Ingested, ingest_segment, segment_name
 from tocsin.pipeline.manifest import Interval
@@ -171,3 +174,27 @@ def test_names_of_segments() -> None:
     assert segment_name("x/project=p/date=2025-01-02/00000000000000000007.ndjson.zst") == ("p", "2025-01-02", 7)
     assert segment_name("project=p/date=2025-01-02/.cutting-7-ab") is None
     assert numbered("p", [BEAT])[0][1] == 1
+
+
+def sample(kind: type) -> Event:
+    """Make an event of a kind, with something in every field."""
+
+    def value(hint: Any) -> Any:
+        if get_origin(hint) in (Union, UnionType):
+            return value(next(item for item in get_args(hint) if item is not type(None)))
+        if get_origin(hint) is tuple:
+            return (value(get_args(hint)[0]),) * 2
+        if issubclass(hint, Enum):
+            return next(iter(hint))
+        return {bool: True, int: 1, float: 0.5, str: "körper", bytes: b'{"a": 1}'}[hint]
+
+    hints = get_type_hints(kind)
+    made = kind(**{name: START if name == "at" else value(hint) for name, hint in hints.items()})
+    return cast("Event", made)
+
+
+def test_every_kind_of_event_arrives(landing: Path, tmp_path: Path) -> None:
+    events = [sample(kind) for kind in EVENT_TYPES]
+    result = read(write_segment(landing, "p", 2, events), landing, tmp_path)
+    assert quarantine(result, tmp_path) == []
+    assert rows(result, tmp_path) == as_rows("p", events, 2)

@@ -100,6 +100,7 @@ def test_lives_of_a_story(spark: SparkSession) -> None:
         "recipient_state": "available",
         "publish_path": "pushed_to_ws",
         "resolved_session": "session-1",
+        "held": "",
         "created_at": stamp(START),
         "sent_at": stamp(START - S),
         "expires_at": stamp(START + 110 * S),
@@ -200,7 +201,7 @@ def test_simulated_traffic_against_a_plain_fold(spark: SparkSession) -> None:
 def check_against_exchange(row: dict[str, Any], message: Message) -> None:
     """Hold a life against what the exchange itself has in memory."""
     said = (row["attempts"], row["level"], row["offers"], row["boosts"], row["expires_at"])
-    assert said == (message.attempts, message.level, message.offers, message.boosts, stamp(message.expires_at))
+    assert said == (message.attempts, message.own_level, message.offers, message.boosts, stamp(message.expires_at))
     for name in ("delivered_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at"):
         at = getattr(message, name)
         assert row[name] == (stamp(at) if at else None), name

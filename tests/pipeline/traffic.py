@@ -1,5 +1,6 @@
 """Histories for the tests: simulated ones, and those that a test spells out; and segments made of them."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -38,6 +39,8 @@ def row_of(project: str, seq: int, event: Event) -> tuple[Any, ...]:
         value = getattr(event, field)
         if field in DOCUMENTS:
             value = value.decode() if value and field == "policy" else None
+        elif isinstance(value, bytes):
+            value = b64encode(value).decode()
         elif isinstance(value, tuple):
             value = list(value)
         elif isinstance(value, str):

@@ -340,6 +340,8 @@ def _kind_of(line: bytes) -> bytes:
 
 def _bounded(name: str, hint: Any) -> Any:
     """Return the type that a field must have in a segment: its own, with what its name says of its range."""
+    if hint is bytes:
+        return str
     if isinstance(hint, type) and issubclass(hint, Enum):
         return Literal[tuple(str(item.value) for item in hint)]
     if hint is int:

@@ -194,14 +194,19 @@ class Refresh:
         parts: set[Part] = set()
         for item in table.inputs:
             if table.grain is Grain.DAY and item.reach is Reach.PROJECT:
-                continue
-            if self._is_new(table):
+                parts |= self._all_days(self._changed.get(item.table, set())) if item.touches_all else set()
+            elif self._is_new(table):
                 parts |= {(file.project, file.date) for file in self._files.get(item.table, [])}
             elif table.grain is Grain.DAY and item.reach is Reach.ALIVE:
                 parts |= self._from_changed_on()
             else:
                 parts |= self._changed_in(item)
         return parts if table.grain is Grain.DAY else {(project, None) for project, _ in parts}
+
+    def _all_days(self, changed: set[Part]) -> set[Part]:
+        """Return all days of the projects that changed."""
+        projects = {project for project, _ in changed}
+        return {(file.project, file.date) for file in self._files.get("event", []) if file.project in projects}
 
     def _from_changed_on(self) -> set[Part]:
         """Return the days of events that changed, and all days after them."""

@@ -86,10 +86,13 @@ def struct_of(columns: Iterable[Column]) -> StructType:
     return StructType([StructField(column.name, type_of(column.type)) for column in columns])
 
 
-#: Fields that hold JSON documents of their own; a column has their text.
+#: Fields that hold JSON documents of their own; a column has their text. Other bytes are in base64, as in segments.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
 #: Fields whose name means another thing in other kinds, with the column that they go to.
-RENAMED: dict[tuple[str, str], str] = {("PolicyAdopted", "version"): "policy_version"}
+RENAMED: dict[tuple[str, str], str] = {
+    ("PolicyAdopted", "version"): "policy_version",
+    ("InterruptRaised", "by"): "interrupting",
+}
 #: Every kind of event by its name, as a record says it.
 KINDS: dict[str, type] = {kind.__name__: kind for kind in EVENT_TYPES}
 
@@ -194,7 +197,7 @@ MESSAGE_LIFE: tuple[Column, ...] = (
     Column("message_type", "string", "Its type."),
     Column("requested", "int", "Priority asked for."),
     Column("priority", "int", "Priority granted."),
-    Column("level", "int", "Priority that it counted with last, boosts included."),
+    Column("level", "int", "Priority granted, raised by its own waiting; what it is lent meanwhile aside."),
     Column("rule", "string", "Why granted differs from asked."),
     Column("importance", "int", "Importance inside its level when it was accepted."),
     Column("decay_rate", "double", "Share of the importance lost per decay interval."),
@@ -207,6 +210,7 @@ MESSAGE_LIFE: tuple[Column, ...] = (
     Column("recipient_state", "string", "Presence of the recipient when it was sent."),
     Column("publish_path", "string", "What the bus did at send time."),
     Column("resolved_session", "string", "Session that the recipient was resolved to."),
+    Column("held", "string", "Handoff point at which it was held for an approval; empty where it was queued at once."),
     Column("created_at", "timestamp", "When it was accepted."),
     Column("sent_at", "timestamp", "When its sender says it was written."),
     Column("expires_at", "timestamp", "When it expires, or was to."),

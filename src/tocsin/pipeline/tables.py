@@ -53,6 +53,9 @@ class Input(msgspec.Struct, frozen=True):
     reach: Reach = Reach.DAY
     #: Of `event`: the kinds that matter; none is all. Others are left out before the transform, and touch nothing.
     kinds: tuple[str, ...] = ()
+    #: Of an input that a table kept by day reads whole: whether a change in it touches all days of its project, because
+    #: days are judged by what it tells. Such a change should be rare.
+    touches_all: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ for _row in TRANSITIONS:
 _ACCEPTANCE = (
     "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance", "decay_rate",
     "delivery_class", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "recipient_state",
-    "publish_path", "resolved_session", "sent_at",
+    "publish_path", "resolved_session", "held", "sent_at",
 )  # fmt: skip
 _KEY = ("project", "message")
 _NAMES = tuple(column.name for column in MESSAGE_LIFE)
@@ -86,7 +86,7 @@ def fold(events: DataFrame, words: Words) -> DataFrame:
         *_KEY,
         *(_stamp(name) if _TYPES[name] == "timestamp" else F.col(name) for name in _ACCEPTANCE),
         _stamp("created_at"),
-        F.timestamp_micros(F.coalesce("redriven_expires_at", "expires_at")).alias("expires_at"),
+        F.timestamp_micros(F.coalesce("renewed_expires_at", "expires_at")).alias("expires_at"),
         _stamp("first_offered_at"),
         _stamp("offered_at"),
         _stamp("delivered_at"),
@@ -138,7 +138,7 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
 
     newer = F.coalesce(F.col("new.last_seq"), F.lit(0)) > F.coalesce(F.col("old.last_seq"), F.lit(0))
     chosen: dict[str, Column] = {
-        "expires_at": F.when(later("redriven"), F.col("new.expires_at")).otherwise(either("expires_at")),
+        "expires_at": F.when(later("redriven", "released"), F.col("new.expires_at")).otherwise(either("expires_at")),
         "offered_at": last("offered_at", "offered"),
         "delivered_at": last("delivered_at", "delivered"),
         "delivered_how": last("delivered_how", "delivered"),
@@ -146,7 +146,7 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
         "code": last("code", "died"),
         "reason": last("reason", "died", "expired"),
         "redriven_at": last("redriven_at", "redriven"),
-        "level": last("level", "offered", "boosted", "redriven"),
+        "level": last("level", "boosted", "redriven"),
         "attempts": last("attempts", "requeued", "died", "redriven"),
         "boosts": last("boosts", "boosted", "redriven"),
         "offers": F.greatest("old.offers", "new.offers"),
@@ -167,7 +167,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
     number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
     narrow = events.withColumn("step", number).select(
         "project", "message", "seq", "at", "step",
-        *(F.col(name) for name in ("offer", "level", "waited_us", "latency_us", "attempts", "new_level", "boosts")),
+        *(F.col(name) for name in ("offer", "waited_us", "latency_us", "attempts", "new_level", "own_level", "boosts")),
         F.col("expires_at"),
         *(_place(kind, field, words) for kind, field in WORDS),
     )  # fmt: skip
@@ -180,9 +180,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         return F.when(F.col("step").isin(*(_NUMBER[step] for step in steps)), seq)
 
     first = F.col("offer") == 1
-    level = F.when(F.col("step") == _NUMBER["offered"], F.col("level")).when(
-        F.col("step") == _NUMBER["boosted"], F.col("new_level")
-    )
+    level = F.when(F.col("step") == _NUMBER["boosted"], F.coalesce("own_level", "new_level"))
     attempts = F.when(
         F.col("step").isin(_NUMBER["requeued"], _NUMBER["died"]), F.least(F.col("attempts"), F.lit(_PACK - 1))
     )
@@ -204,7 +202,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         F.max(seq * _PACK + F.coalesce(attempts, redriven)).alias("attempts_pack"),
         F.max_by("boosts", of("boosted")).alias("boosted_boosts"),
         F.max(among("boosted", "redriven")).alias("boosts_seq"),
-        F.max_by("expires_at", of("redriven")).alias("redriven_expires_at"),
+        F.max_by("expires_at", among("redriven", "released")).alias("renewed_expires_at"),
         *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
         *(
             F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field))
@@ -260,10 +258,11 @@ def _settled(partial: DataFrame) -> DataFrame:
     def at(step: str) -> Column:
         return F.coalesce(F.col(f"path.{step}"), F.lit(0))
 
-    states = F.array(*(F.lit(found.value) for found in (State.QUEUED, *_AFTER.values())))
+    states = F.array(*(F.lit(found.value) for found in _AFTER.values()))
     moves = [F.col(f"path.{step}") * _PACK + place for place, step in enumerate(_AFTER, 1)]
-    place = F.coalesce(F.greatest(*moves), F.lit(0)) % _PACK
-    state = F.element_at(states, place.cast("int") + 1)
+    place = (F.greatest(*moves) % _PACK).cast("int")
+    first = F.when(F.col("held") != "", State.HELD.value).otherwise(State.QUEUED.value)
+    state = F.when(place.isNull(), first).otherwise(F.element_at(states, place))
     overtaken = F.greatest(at("requeued"), at("died")) > at("delivered")
     settled = partial.withColumn("state", state)
     ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
