@@ -37,6 +37,7 @@ from tocsin.core import (
     retention,
     sending,
     settlement,
+    shedding,
     topics,
     waiting,
 )
@@ -91,6 +92,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
+    ev.FramesShed: _nothing,
     ev.WorkBegun: attention.apply_begun,
     ev.PausePointReached: attention.apply_paused,
     ev.WorkContinued: attention.apply_continued,
@@ -162,6 +164,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.MarkProcessed: settlement.decide_processed,
     cmd.Recall: recall.decide_recall,
     cmd.Redrive: deadletters.decide_redrive,
+    cmd.ReportShedding: shedding.decide_shedding,
     cmd.AcquireLease: leasing.decide_acquire,
     cmd.RenewLease: leasing.decide_renew,
     cmd.ReleaseLease: leasing.decide_release,

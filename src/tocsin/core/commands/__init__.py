@@ -45,6 +45,7 @@ from tocsin.core.commands.escalation import (
     EscalateToHuman,
     ResolveEscalation,
 )
+from tocsin.core.commands.frames import FrameTally, ReportShedding
 from tocsin.core.commands.health import (
     HealthTaken,
     ReportHealth,
@@ -123,6 +124,7 @@ __all__ = [
     "Escalated",
     "FinishWork",
     "ForceRelease",
+    "FrameTally",
     "GrantCredit",
     "HealthTaken",
     "Heartbeat",
@@ -149,6 +151,7 @@ __all__ = [
     "RenewLease",
     "Reply",
     "ReportHealth",
+    "ReportShedding",
     "Requested",
     "ResolveEscalation",
     "ResumeWork",
@@ -184,6 +187,7 @@ Command: TypeAlias = (
     | MarkProcessed
     | Recall
     | Redrive
+    | ReportShedding
     | AcquireLease
     | RenewLease
     | ReleaseLease

@@ -50,6 +50,7 @@ from tocsin.core.events.escalation import (
     EscalationOpened,
     EscalationsForgotten,
 )
+from tocsin.core.events.frames import FramesShed
 from tocsin.core.events.health import (
     AlertCleared,
     AlertEased,
@@ -140,6 +141,7 @@ __all__ = [
     "EscalationOpened",
     "EscalationsForgotten",
     "Event",
+    "FramesShed",
     "GamingCleared",
     "GamingDetected",
     "HealthBreached",
@@ -278,6 +280,7 @@ Event: TypeAlias = (
     | AlertWorsened
     | HealthBreached
     | HealthRecovered
+    | FramesShed
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)
