@@ -2,10 +2,15 @@
 
 It is a frame bus, and everyone who watches is a subscriber with a small channel: one that is too slow misses frames and
 sees it by the gap in the numbers, and nobody waits for it. A frame is one commit. Without a watcher nothing is done.
+What watchers missed is written down, so that history knows whom the feed failed.
 """
+
+import asyncio
+import time
 
 import msgspec
 
+from tocsin.core.commands import SYSTEM, FrameTally, ReportShedding
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.frames import Channel, FrameBus, FramesPolicy, Priority
@@ -29,6 +34,11 @@ class Feed:
         self._watchers_max = watchers_max
         self._frames_max = frames_max
         self._watchers = 0
+        self._host = host
+        self._report_interval_s = policy.report.interval_s
+        self._report_due = 0.0
+        self._reported = self._bus.stats()
+        self._reported_at = _wall()
         self._stop = host.follow(self._publish)
 
     @property
@@ -68,3 +78,26 @@ class Feed:
     def _publish(self, first_seq: int, events: list[Event]) -> None:
         if self._watchers:
             self._bus.publish(FeedFrame(first_seq, events))
+            if time.monotonic() >= self._report_due:
+                asyncio.get_running_loop().call_soon(self._report)
+
+    def _report(self) -> None:
+        """Write down what was missed since the last report, with all that arrived meanwhile; nothing if nothing was.
+
+        A report is a commit, and so a frame: without this a quiet feed would go on reporting its own reports.
+        """
+        self._report_due = time.monotonic() + self._report_interval_s
+        stats, before = self._bus.stats(), self._reported
+        news = {priority: stats.priorities[priority] - before.priorities[priority] for priority in Priority}
+        if not any(tally.dropped for tally in news.values()):
+            return
+        tallies = {
+            priority.name.lower(): FrameTally(tally.offered, tally.dropped, tally.shed)
+            for priority, tally in news.items()
+        }
+        self._host.submit(ReportShedding(self._reported_at, stats.published - before.published, tallies), SYSTEM)
+        self._reported, self._reported_at = stats, _wall()
+
+
+def _wall() -> int:
+    return time.time_ns() // 1000
