@@ -1,0 +1,115 @@
+"""Aging: how long messages waited against the bound that the policy states, and what waiting raised (LIMINAL).
+
+The bound of a priority is the wait after which a message is overdue: from then on only overrides, and messages both
+older and overdue themselves, go before it (docs/concepts/priorities.md). It promises nothing while the recipient takes
+nothing, so those who were available at send time are counted apart.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.core.priority import Priority
+from tocsin.pipeline.balance import counts_all, counts_kinds
+from tocsin.pipeline.contract import columns, conform
+from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
+from tocsin.pipeline.silver.policy_span import in_force
+from tocsin.pipeline.tables import Grain, Input, Reach, Table
+
+__all__ = ["AGING_WAIT", "BOOST"]
+
+_WAIT_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day on which the messages were accepted, UTC."),
+    ("hour", "timestamp", "Hour in which they were accepted."),
+    ("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
+    ("bound_us", "bigint", "Wait after which such a message is overdue; null where aging was off, and for overrides."),
+    ("messages", "bigint", "Messages accepted."),
+    ("boosted", "bigint", "Of those, raised by waiting at least once."),
+    ("boosts", "bigint", "Times that waiting has raised them in all."),
+    ("waiting", "bigint", "Of those, never offered and not ended yet: they have no wait in the figures below."),
+    ("over_bound", "bigint", "Of those, that waited longer than the bound."),
+    ("over_bound_available", "bigint", "Of these, sent to a recipient that was available."),
+    *DISTRIBUTION,
+)
+_WAIT_KEY = ("project", "date", "hour", "priority", "bound_us")
+
+
+def aging_wait(message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
+    """Measure the wait to the first offer, or to an end without one, against the bound of the policy in force."""
+    ended_at = F.coalesce("expired_at", "recalled_at", "dead_at")
+    ended_us = F.when(ended_at.isNotNull(), F.greatest(F.unix_micros(ended_at) - F.unix_micros("created_at"), F.lit(0)))
+    rises = F.greatest(F.lit(int(Priority.CRITICAL)) - F.col("priority"), F.lit(0))
+    boosts_to_front = F.ceil(rises / F.col("aging_boost_levels")) + 1
+    ages = F.col("aging_enabled") & (F.col("priority") <= int(Priority.CRITICAL))
+    lives = in_force(message_life, policy_span, "created_at").withColumns(
+        {
+            "hour": F.date_trunc("hour", "created_at"),
+            "wait_us": F.coalesce(F.col("first_waited_us"), ended_us),
+            "bound_us": F.when(ages, boosts_to_front * F.col("aging_threshold_us")),
+        }
+    )
+    over = F.col("wait_us") > F.col("bound_us")
+    measured = distribution(
+        lives,
+        _WAIT_KEY,
+        F.col("wait_us"),
+        messages=F.count(F.lit(1)),
+        boosted=F.count_if(F.col("boosts") > 0),
+        boosts=F.sum("boosts"),
+        waiting=F.count_if(F.col("wait_us").isNull()),
+        over_bound=F.count_if(over),
+        over_bound_available=F.count_if(over & (F.col("recipient_state") == "available")),
+    )
+    return conform(measured, _WAIT_COLUMNS)
+
+
+_BOOST_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day of the boosts, UTC."),
+    ("minute", "timestamp", "Minute of the boosts."),
+    ("rule", "string", "What raised the messages: `aging`, or a rule of escalation."),
+    ("old_level", "int", "Level before."),
+    ("new_level", "int", "Level after."),
+    ("boosts", "bigint", "How many."),
+    ("overdue", "bigint", "Of those, that went to the front of their level."),
+    ("age_max_us", "bigint", "Age of the oldest, microseconds."),
+)
+_BOOST_KEY = ("project", "date", "minute", "rule", "old_level", "new_level")
+
+
+def boost(event: DataFrame) -> DataFrame:
+    """Count what waiting raised, per minute and step."""
+    counted = (
+        event.where(F.col("kind") == "MessageBoosted")
+        .withColumn("minute", F.date_trunc("minute", F.timestamp_micros("at")))
+        .withColumn("_overdue", F.col("overdue"))
+        .groupBy(*_BOOST_KEY)
+        .agg(
+            F.count(F.lit(1)).alias("boosts"),
+            F.count_if("_overdue").alias("overdue"),
+            F.max("age_us").alias("age_max_us"),
+        )
+    )
+    return conform(counted, _BOOST_COLUMNS)
+
+
+AGING_WAIT = Table(
+    name="aging_wait",
+    layer="gold",
+    about="How long the messages of an hour waited, per priority, against the policy's bound.",
+    columns=_WAIT_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(Input("message_life"), Input("policy_span", Reach.PROJECT, touches_all=True)),
+    transform=aging_wait,
+    balance=counts_all("messages"),
+)
+BOOST = Table(
+    name="boost",
+    layer="gold",
+    about="What waiting raised in a minute, per step from one level to another.",
+    columns=_BOOST_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(Input("event", kinds=("MessageBoosted",)),),
+    transform=boost,
+    balance=counts_kinds("boosts", "MessageBoosted"),
+)

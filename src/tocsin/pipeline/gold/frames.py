@@ -1,0 +1,111 @@
+"""Frames that did not arrive, per priority of the subscriber, and whether shedding protects whom it should (FRAMES)."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.pipeline.balance import counts_kinds
+from tocsin.pipeline.contract import columns, conform
+from tocsin.pipeline.tables import Grain, Input, Table
+
+__all__ = ["FRAME_DROP", "LOAD_SHEDDING"]
+
+_PRIORITIES = ("critical", "high", "normal", "best_effort")
+_INPUT = Input("event", kinds=("FramesShed",))
+
+_DROP_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day of the reports, UTC."),
+    ("minute", "timestamp", "Minute of the reports."),
+    ("subscriber_priority", "string", "`critical`, `high`, `normal` or `best_effort`: of the subscriber."),
+    ("reports", "bigint", "Reports in the minute."),
+    ("published", "bigint", "Frames published in the times that they cover."),
+    ("offered", "bigint", "Frames meant for these subscribers; a frame counts once for each of them."),
+    ("dropped", "bigint", "Of those, that they did not get."),
+    ("shed", "bigint", "Of those, given up for the sake of someone more important."),
+    ("drop_share", "double", "`dropped` over `offered`; of critical subscribers it should be 0."),
+)
+
+
+def frame_drop(event: DataFrame) -> DataFrame:
+    """Add up a minute's reports per priority."""
+    summed = _summed(event, "subscriber_priority")
+    return conform(summed.withColumn("drop_share", F.col("dropped") / F.col("offered")), _DROP_COLUMNS)
+
+
+def _summed(event: DataFrame, *more: str) -> DataFrame:
+    return (
+        event.where(F.col("kind") == "FramesShed")
+        .withColumn("minute", F.date_trunc("minute", F.timestamp_micros("at")))
+        .groupBy("project", "date", "minute", *more)
+        .agg(
+            F.count(F.lit(1)).alias("reports"),
+            *(F.sum(name).alias(name) for name in ("published", "offered", "dropped", "shed")),
+            *(_of(name, priority) for priority in _PRIORITIES for name in ("offered", "dropped")),
+        )
+    )
+
+
+def _of(name: str, priority: str) -> Column:
+    """Sum a count over the reports of one priority."""
+    return F.sum(F.when(F.col("subscriber_priority") == priority, F.col(name))).alias(f"{priority}_{name}")
+
+
+_SHEDDING_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day of the reports, UTC."),
+    ("minute", "timestamp", "Minute of the reports."),
+    ("offered", "bigint", "Frames meant for any subscriber; a frame counts once for each."),
+    ("dropped", "bigint", "Of those, that did not arrive."),
+    ("shed", "bigint", "Of those, given up for the sake of someone more important."),
+    ("drop_share", "double", "`dropped` over `offered`."),
+    *(
+        (f"{name}_drop_share", "double", f"The same of {name} subscribers alone; null without any.")
+        for name in _PRIORITIES
+    ),
+    (
+        "effectiveness",
+        "double",
+        "How much better the most important subscribers fared than all together: 1 is without any loss, 0 no better, "
+        "below 0 worse; null when nothing was dropped.",
+    ),
+    ("in_order", "boolean", "Whether nobody lost a larger share than someone less important."),
+)
+
+
+def load_shedding(event: DataFrame) -> DataFrame:
+    """Compare drops across priorities, minute by minute."""
+    shares = {
+        f"{name}_drop_share": F.col(f"{name}_dropped") / F.when(F.col(f"{name}_offered") > 0, F.col(f"{name}_offered"))
+        for name in _PRIORITIES
+    }
+    share = F.when(F.col("offered") > 0, F.col("dropped") / F.col("offered"))
+    rated = _summed(event).withColumns({**shares, "drop_share": share})
+    known = F.filter(F.array(*(F.col(name) for name in shares)), lambda value: value.isNotNull())
+    compared = rated.withColumns(
+        {
+            "effectiveness": F.when(F.col("dropped") > 0, 1 - F.get(known, F.lit(0)) / F.col("drop_share")),
+            "in_order": known == F.array_sort(known),
+        }
+    )
+    return conform(compared, _SHEDDING_COLUMNS)
+
+
+FRAME_DROP = Table(
+    name="frame_drop",
+    layer="gold",
+    about="Frames that did not arrive in a minute, per priority of the subscriber.",
+    columns=_DROP_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(_INPUT,),
+    transform=frame_drop,
+    balance=counts_kinds("reports", "FramesShed"),
+)
+LOAD_SHEDDING = Table(
+    name="load_shedding",
+    layer="gold",
+    about="Whether a minute's drops fell on those who matter least.",
+    columns=_SHEDDING_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(_INPUT,),
+    transform=load_shedding,
+)

@@ -1,0 +1,178 @@
+"""How many messages waited, per minute and level, rebuilt from what happened to them.
+
+Theory of operation. A message is in its mailbox from acceptance to offer, and again whenever it comes back; not while a
+retry backs off, nor while it is held for an approval. Its level is what it was granted, raised by its own waiting; what
+an agent that waits for its sender or recipient lends it meanwhile is not counted (`inversion` has that). Most messages
+go in once and out once, at the priority that they were granted: their `message_life` says all. Those that were held,
+boosted, requeued or redriven are followed event by event, because only so their level at each moment is known. The
+steps of a day are added up per second, then per minute (`queue_flow`), where the highest running total of the minute is
+kept, too; totals over all minutes are the depths (`queue_depth`). What goes in and out within a second is in `entered`
+and `left`, but makes no peak.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.pipeline.contract import columns, conform
+from tocsin.pipeline.tables import Grain, Input, Reach, Table
+
+__all__ = ["QUEUE_DEPTH", "QUEUE_FLOW"]
+
+_SECOND_US = 1_000_000
+_MINUTE_US = 60 * _SECOND_US
+#: What moves a message in or out of its mailbox, or to another level there.
+_KINDS = (
+    "MessageAccepted",
+    "MessageReleased",
+    "MessageOffered",
+    "MessageDelivered",
+    "MessageRequeued",
+    "MessageReady",
+    "MessageExpired",
+    "MessageRecalled",
+    "MessageBoosted",
+    "MessageDied",
+    "DeadLetterRedriven",
+)
+
+_FLOW_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "The day, UTC."),
+    ("minute", "timestamp", "The minute."),
+    ("level", "int", "Priority granted, raised by waiting, 0 (Info) to 4 (DirectorOverride)."),
+    ("entered", "bigint", "Times that a message came to this level of a mailbox."),
+    ("left", "bigint", "Times that a message left it."),
+    ("peak", "bigint", "Highest `entered` less `left` since the minute began, at the end of any second; 0 at least."),
+)
+
+
+def queue_flow(message_life: DataFrame, event: DataFrame) -> DataFrame:
+    """Count how many messages came to and left each level in each minute."""
+    followed = _went_more_than_one_way()
+    simple, others = message_life.where(~followed), message_life.where(followed)
+    steps = _steps_of_simple(simple).unionByName(_steps_of_others(others, event))
+    second_us = F.col("at") - F.col("at") % _SECOND_US
+    seconds = steps.groupBy("project", "level", second_us.alias("second_us")).agg(
+        F.count_if(F.col("step") > 0).alias("entered"), F.count_if(F.col("step") < 0).alias("left")
+    )
+    minute_us = F.col("second_us") - F.col("second_us") % _MINUTE_US
+    so_far = (
+        Window.partitionBy("project", "level", "minute_us")
+        .orderBy("second_us")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    minutes = (
+        seconds.withColumn("minute_us", minute_us)
+        .withColumn("running", F.sum(F.col("entered") - F.col("left")).over(so_far))
+        .groupBy("project", "level", "minute_us")
+        .agg(
+            F.sum("entered").alias("entered"),
+            F.sum("left").alias("left"),
+            F.greatest(F.max("running"), F.lit(0)).alias("peak"),
+        )
+        .withColumn("minute", F.timestamp_micros("minute_us"))
+        .withColumn("date", F.to_date("minute"))
+    )
+    return conform(minutes, _FLOW_COLUMNS)
+
+
+def _went_more_than_one_way() -> Column:
+    """Tell of a life whether its message was held, or rose, came back or was redriven: whether events must be asked."""
+    held = F.coalesce(F.col("held") != "", F.lit(False))
+    return held | (F.col("boosts") > 0) | (F.col("requeues") > 0) | (F.col("redrives") > 0)
+
+
+def _steps_of_simple(lives: DataFrame) -> DataFrame:
+    """Return the two steps, or the one so far, of messages that went in once."""
+    left_at = F.coalesce("first_offered_at", "expired_at", "recalled_at", "dead_at")
+    steps = F.array(
+        F.struct(F.unix_micros("created_at").alias("at"), F.lit(1).alias("step")),
+        F.struct(F.unix_micros(left_at).alias("at"), F.lit(-1).alias("step")),
+    )
+    return lives.select("project", F.col("priority").cast("bigint").alias("level"), F.inline(steps)).where(
+        F.col("at").isNotNull()
+    )
+
+
+def _steps_of_others(lives: DataFrame, event: DataFrame) -> DataFrame:
+    """Follow messages whose level changed, or which came back."""
+    kind = F.col("kind")
+    followed = lives.select("project", "message", F.col("priority").cast("bigint").alias("granted"))
+    happened = event.where(kind.isin(*_KINDS)).select(
+        "project",
+        F.coalesce("message", F.when(kind == "MessageAccepted", F.col("seq"))).alias("message"),
+        "seq",
+        "at",
+        "kind",
+        "held",
+        "ready_at",
+        F.coalesce("own_level", "new_level").alias("raised_to"),
+    )
+    level = F.when(kind.isin("MessageAccepted", "DeadLetterRedriven"), F.col("granted")).when(
+        kind == "MessageBoosted", F.col("raised_to")
+    )
+    waits = (
+        F.when(kind == "MessageAccepted", F.coalesce(F.col("held") == "", F.lit(True)))
+        .when(kind.isin("MessageReleased", "MessageReady", "DeadLetterRedriven"), True)
+        .when(kind == "MessageRequeued", F.col("ready_at") <= F.col("at"))
+        .when(kind != "MessageBoosted", False)
+    )
+    in_order = Window.partitionBy("project", "message").orderBy("seq")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    places = (
+        happened.join(followed, ["project", "message"])
+        .withColumn("at_level", F.last(level, ignorenulls=True).over(so_far))
+        .withColumn("waits", F.last(waits, ignorenulls=True).over(so_far))
+        .withColumn("was_at_level", F.lag("at_level").over(in_order))
+        .withColumn("waited", F.coalesce(F.lag("waits").over(in_order), F.lit(False)))
+    )
+    moved = places.where(
+        (F.col("waits") != F.col("waited")) | (F.col("waits") & (F.col("at_level") != F.col("was_at_level")))
+    )
+    steps = F.array(
+        F.struct(F.when(F.col("waited"), F.col("was_at_level")).alias("level"), F.lit(-1).alias("step")),
+        F.struct(F.when(F.col("waits"), F.col("at_level")).alias("level"), F.lit(1).alias("step")),
+    )
+    return moved.select("project", "at", F.inline(steps)).where(F.col("level").isNotNull())
+
+
+_DEPTH_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "The day, UTC."),
+    ("minute", "timestamp", "A minute in which something changed; between two rows the depth stays as it was."),
+    ("level", "int", "Priority granted, raised by waiting, 0 (Info) to 4 (DirectorOverride)."),
+    ("depth_start", "bigint", "Messages waiting when the minute began."),
+    ("depth_max", "bigint", "Most messages waiting at the end of any of its seconds, or at its beginning."),
+    ("depth_end", "bigint", "Messages waiting when it ended."),
+)
+
+
+def queue_depth(queue_flow: DataFrame) -> DataFrame:
+    """Add up what came and left to what waited."""
+    before = Window.partitionBy("project", "level").orderBy("minute").rowsBetween(Window.unboundedPreceding, -1)
+    depths = (
+        queue_flow.withColumn("depth_start", F.coalesce(F.sum(F.col("entered") - F.col("left")).over(before), F.lit(0)))
+        .withColumn("depth_max", F.col("depth_start") + F.col("peak"))
+        .withColumn("depth_end", F.col("depth_start") + F.col("entered") - F.col("left"))
+    )
+    return conform(depths, _DEPTH_COLUMNS)
+
+
+QUEUE_FLOW = Table(
+    name="queue_flow",
+    layer="gold",
+    about="How many messages came to and left a level of any mailbox in a minute: what `queue_depth` adds up.",
+    columns=_FLOW_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(Input("message_life", Reach.ALIVE), Input("event", Reach.ALIVE, _KINDS)),
+    transform=queue_flow,
+)
+QUEUE_DEPTH = Table(
+    name="queue_depth",
+    layer="gold",
+    about="How many messages waited at the beginning, the height and the end of a minute, per level.",
+    columns=_DEPTH_COLUMNS,
+    grain=Grain.PROJECT,
+    inputs=(Input("queue_flow", Reach.PROJECT),),
+    transform=queue_depth,
+)

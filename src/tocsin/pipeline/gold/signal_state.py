@@ -1,0 +1,101 @@
+"""What became of the messages of each minute: SPEC-071 §11's five states, and the rest so that the sum is right.
+
+`undeliverable` is counted apart: such a send was refused before anything was stored, so it is no message. It is
+structural, where `pending_pickup` is transient.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.pipeline.balance import counts_all
+from tocsin.pipeline.contract import columns, conform
+from tocsin.pipeline.tables import Grain, Input, Table
+
+__all__ = ["SIGNAL_STATE"]
+
+#: Publish path of a row that was written before there was one (SPEC-071 §10).
+UNKNOWN_PATH = "unknown"
+#: Publish path of what was never published.
+NO_PATH = "none"
+#: The catalogue's code of an unknown recipient.
+UNKNOWN_RECIPIENT = "E_ROUTING_001"
+
+_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day on which the messages were accepted, UTC."),
+    ("minute", "timestamp", "Minute in which they were accepted, or refused."),
+    ("message_type", "string", "Their type."),
+    ("sender", "string", "Who sent them."),
+    (
+        "publish_path",
+        "string",
+        "What the bus did at send time; `unknown` for rows older than the field, `none` for what was refused.",
+    ),
+    ("accepted", "bigint", "Messages accepted: the sum of all states but `undeliverable`."),
+    ("available_now", "bigint", "Delivered, by push or as the copy of a broadcast."),
+    ("drained", "bigint", "Delivered on any other path: piggybacked, or picked up later."),
+    ("pending_pickup", "bigint", "Not delivered yet, because the recipient was not available at send time."),
+    ("waiting", "bigint", "Not delivered yet, though the recipient was available."),
+    ("held", "bigint", "Not delivered yet, because they wait for an approval."),
+    ("expired", "bigint", "Ended unread: TTL over, or importance decayed away."),
+    ("recalled", "bigint", "Taken back by their sender."),
+    ("dead", "bigint", "Dead letters, purged ones included."),
+    ("undeliverable", "bigint", "Sends refused because the recipient is not registered."),
+)
+_KEY = ("project", "date", "minute", "message_type", "sender", "publish_path")
+
+
+def signal_state(message_life: DataFrame, event: DataFrame) -> DataFrame:
+    """Count messages and unknown recipients per minute, type, sender and path, by what became of them."""
+    state = F.col("state")
+    delivered = state.isin("delivered", "acknowledged", "processed")
+    pushed = (F.col("publish_path") == "pushed_to_ws") | F.col("broadcast").isNotNull()
+    waiting = state.isin("queued", "offered")
+    there = F.coalesce(F.col("recipient_state") == "available", F.lit(False))
+    pushed = F.coalesce(pushed, F.lit(False))
+    messages = (
+        message_life.withColumn("minute", F.date_trunc("minute", "created_at"))
+        .withColumn("publish_path", F.coalesce("publish_path", F.lit(UNKNOWN_PATH)))
+        .groupBy(*_KEY)
+        .agg(
+            F.count(F.lit(1)).alias("accepted"),
+            _counted(delivered & pushed, "available_now"),
+            _counted(delivered & ~pushed, "drained"),
+            _counted(waiting & ~there, "pending_pickup"),
+            _counted(waiting & there, "waiting"),
+            _counted(state == "held", "held"),
+            _counted(state == "expired", "expired"),
+            _counted(state == "recalled", "recalled"),
+            _counted(state.isin("dead", "purged"), "dead"),
+            F.lit(0).cast("bigint").alias("undeliverable"),
+        )
+    )
+    refused = (
+        event.where((F.col("kind") == "SendRefused") & (F.col("code") == UNKNOWN_RECIPIENT))
+        .withColumn("minute", F.date_trunc("minute", F.timestamp_micros("at")))
+        .withColumn("publish_path", F.lit(NO_PATH))
+        .groupBy(*_KEY)
+        .agg(F.count(F.lit(1)).alias("undeliverable"))
+    )
+    counts = [column.name for column in _COLUMNS if column.name not in _KEY]
+    both = messages.unionByName(refused, allowMissingColumns=True).fillna(0, counts)
+    return conform(both, _COLUMNS)
+
+
+def _counted(condition: Column, name: str) -> Column:
+    return F.count_if(condition).alias(name)
+
+
+SIGNAL_STATE = Table(
+    name="signal_state",
+    layer="gold",
+    about="What became of the messages of a minute, per type, sender and publish path: SPEC-071's states and the rest.",
+    columns=_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(
+        Input("message_life"),
+        Input("event", kinds=("SendRefused",)),
+    ),
+    transform=signal_state,
+    balance=counts_all("accepted"),
+)

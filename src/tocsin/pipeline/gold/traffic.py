@@ -1,0 +1,57 @@
+"""Who talks to whom: the traffic matrix."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.pipeline.balance import counts_all
+from tocsin.pipeline.contract import columns, conform
+from tocsin.pipeline.tables import Grain, Input, Table
+
+__all__ = ["TRAFFIC"]
+
+_LEVELS = ("info", "coordinate", "blocking", "critical", "director_override")
+_COLUMNS = columns(
+    ("project", "string", "The project."),
+    ("date", "date", "Day on which the messages were accepted, UTC."),
+    ("hour", "timestamp", "Hour in which they were accepted."),
+    ("sender", "string", "Who sent them."),
+    ("recipient", "string", "Whom they are for."),
+    ("message_type", "string", "Their type."),
+    ("messages", "bigint", "Messages accepted."),
+    *((name, "bigint", f"Of those, granted {name.replace('_', ' ')}.") for name in _LEVELS),
+    ("broadcast_copies", "bigint", "Of those, copies of broadcasts."),
+    ("lowered", "bigint", "Of those, granted less than asked for."),
+    ("delivered", "bigint", "Of those, with their recipient now."),
+    ("unread", "bigint", "Of those, expired, recalled or dead."),
+)
+_KEY = ("project", "date", "hour", "sender", "recipient", "message_type")
+
+
+def traffic(message_life: DataFrame) -> DataFrame:
+    """Count messages per hour, pair of agents and type."""
+    levels = [F.count_if(F.col("priority") == level).alias(name) for level, name in enumerate(_LEVELS)]
+    counted = (
+        message_life.withColumn("hour", F.date_trunc("hour", "created_at"))
+        .groupBy(*_KEY)
+        .agg(
+            F.count(F.lit(1)).alias("messages"),
+            *levels,
+            F.count("broadcast").alias("broadcast_copies"),
+            F.count_if(F.col("priority") < F.col("requested")).alias("lowered"),
+            F.count_if(F.col("state").isin("delivered", "acknowledged", "processed")).alias("delivered"),
+            F.count_if(F.col("state").isin("expired", "recalled", "dead", "purged")).alias("unread"),
+        )
+    )
+    return conform(counted, _COLUMNS)
+
+
+TRAFFIC = Table(
+    name="traffic",
+    layer="gold",
+    about="Messages of an hour per sender, recipient and type: who talks to whom.",
+    columns=_COLUMNS,
+    grain=Grain.DAY,
+    inputs=(Input("message_life"),),
+    transform=traffic,
+    balance=counts_all("messages"),
+)

@@ -1,0 +1,51 @@
+from pyspark.sql import SparkSession
+
+from tests.pipeline.rows import S, T, events, life, lives, rows
+from tocsin.core import events as ev
+from tocsin.pipeline.silver.policy_span import in_force, policy_span
+
+DOCUMENT = (
+    '{"aging": {"enabled": true, "threshold_s": %s, "boost_levels": 2},'
+    ' "gaming": {"messages_min": 5, "high_priority_ratio": 0.25}}'
+)
+
+
+def test_a_policy_is_in_force_until_the_next(spark: SparkSession) -> None:
+    first, second = (DOCUMENT % "60").encode(), (DOCUMENT % "0.5").encode()
+    happened = [
+        ev.PolicyAdopted(T, "tocsin", 1, "start", first),
+        ev.MessageReady(T + 1, 7),
+        ev.PolicyAdopted(T + 9 * S, "boss", 2, "faster", second),
+    ]
+    spans = policy_span(events(spark, *happened))
+    judged = {"aging_enabled": True, "aging_boost_levels": 2, "gaming_messages_min": 5, "gaming_ratio": 0.25}
+    wanted = [
+        {
+            "project": "p",
+            "version": 1,
+            "adopted_seq": 1,
+            "adopted_at": T,
+            "replaced_at": T + 9 * S,
+            "by": "tocsin",
+            "reason": "start",
+            **judged,
+            "aging_threshold_us": 60 * S,
+            "policy": first.decode(),
+        },
+        {
+            "project": "p",
+            "version": 2,
+            "adopted_seq": 3,
+            "adopted_at": T + 9 * S,
+            "replaced_at": None,
+            "by": "boss",
+            "reason": "faster",
+            **judged,
+            "aging_threshold_us": S // 2,
+            "policy": second.decode(),
+        },
+    ]
+    assert rows(spans) == wanted
+    moments = lives(spark, *(life(number, at) for number, at in enumerate((T - 1, T, T + 9 * S - 1, T + 9 * S))))
+    found = rows(in_force(moments, spans, "created_at").select("message", "aging_threshold_us"))
+    assert [row["aging_threshold_us"] for row in found] == [None, 60 * S, 60 * S, S // 2]
