@@ -1,0 +1,73 @@
+"""Advice: what history says about the policy, each piece with its evidence and the exact change to `tocsin.yaml`.
+
+Rules are plain functions of figures, the policy in force and thresholds. They look at nothing else and change nothing:
+whether to follow is a director's decision.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import date
+
+import yaml
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.core.policy import Policy
+from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds
+from tocsin.pipeline.advice.confirming import ack_timeout_short, decay_swings, decay_too_fast
+from tocsin.pipeline.advice.figures import Figures, gather
+from tocsin.pipeline.advice.sending import gaming_rule, level_not_urgent, level_of_type, quota_too_tight
+from tocsin.pipeline.advice.ttl import ttl_never_bites, ttl_too_short
+from tocsin.pipeline.advice.waiting import aging_threshold, bottleneck
+from tocsin.policies import parse_policy
+
+__all__ = ["RULES", "Advice", "Evidence", "Figures", "Thresholds", "advise", "advise_on", "gather"]
+
+RULES: tuple[Callable[[Figures, Policy, Thresholds], Iterator[Advice]], ...] = (
+    ttl_too_short,
+    ttl_never_bites,
+    aging_threshold,
+    bottleneck,
+    quota_too_tight,
+    gaming_rule,
+    level_of_type,
+    level_not_urgent,
+    ack_timeout_short,
+    decay_too_fast,
+    decay_swings,
+)
+
+
+def advise_on(
+    read: Callable[[str], DataFrame],
+    project: str,
+    since: date | None = None,
+    until: date | None = None,
+    thresholds: Thresholds | None = None,
+) -> list[Advice]:
+    """Return what a project's tables ask for under its policy in force; nothing where it has none yet.
+
+    A policy that an older version adopted is laid over today's defaults. One that cannot be read is `E_POLICY_001`.
+    """
+    adopted = read("policy_span").where(F.col("project") == project).orderBy(F.desc("adopted_seq"))
+    last = adopted.select("policy").limit(1).collect()
+    if not last:
+        return []
+    # By way of YAML's own spelling: it takes JSON's 1e-06 for a word.
+    policy = parse_policy(yaml.safe_dump(json.loads(last[0]["policy"])))
+    return advise(gather(read, project, since, until), policy, thresholds)
+
+
+def advise(figures: Figures, policy: Policy, thresholds: Thresholds | None = None) -> list[Advice]:
+    """Return what the figures ask for under a policy; one change at most for each place in it."""
+    by = thresholds or Thresholds()
+    found: dict[str, Advice] = {}
+    for rule in RULES:
+        for advice in rule(figures, policy, by):
+            found.setdefault(_place(advice.patch), advice)
+    return list(found.values())
+
+
+def _place(patch: str) -> str:
+    """Return what a patch changes, without the value."""
+    return patch.rsplit(":", 1)[0]
