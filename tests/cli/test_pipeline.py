@@ -46,3 +46,10 @@ def test_no_java_is_told(tmp_path: Path) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), "--java", "/nowhere", "run"])
     assert told.exit_code == Exit.FAILED
     assert "/nowhere is no Java" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "advise"])
+def test_a_day_is_written_as_one(tmp_path: Path, command: str) -> None:
+    told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), command, "--since", "yesterday"])
+    assert told.exit_code == Exit.USAGE
+    assert "--since yesterday: say YYYY-MM-DD" in told.stderr

@@ -1,17 +1,20 @@
 """`tocsin pipeline`: what happened, as tables. Needs no hub: it reads the segments that a hub leaves behind."""
 
+import functools
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.output import console, fail, show_json, table
@@ -189,6 +192,73 @@ def compact(as_json: Json = False) -> None:
         )
 
 
+@pipeline.command()
+def report(
+    out: Annotated[Path, typer.Argument(help="Where to write the page.")] = Path("tocsin-report.html"),
+    project: Annotated[list[str] | None, typer.Option(help="A project; again for more. All unless said.")] = None,
+    since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write what the tables say as one HTML file, with plots and advice."""
+    first, last = _day(since, "--since"), _day(until, "--until")
+    with _troubles_told(), _session() as (spark, warehouse):
+        from tocsin.pipeline.report import make_report, write_report
+        from tocsin.pipeline.status import status as status_of
+
+        projects = _chosen(project, warehouse)
+        state = status_of(warehouse, _options.landing)
+        page = make_report(lambda name: warehouse.table(spark, name), projects, state, first, last)
+        write_report(out, page)
+    if as_json:
+        show_json({"path": str(out), "projects": projects, "bytes": len(page.encode())})
+    else:
+        console.print(f"wrote {out}", soft_wrap=True)
+
+
+@pipeline.command()
+def advise(
+    project: Annotated[list[str] | None, typer.Option(help="A project; again for more. All unless said.")] = None,
+    since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")] = None,
+    until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what history asks of the policy: each piece with its evidence and the change to tocsin.yaml."""
+    first, last = _day(since, "--since"), _day(until, "--until")
+    with _troubles_told(), _session() as (spark, warehouse):
+        import msgspec
+
+        from tocsin.pipeline.advice import advise_on
+
+        read = functools.partial(warehouse.table, spark)
+        given = {name: advise_on(read, name, first, last) for name in _chosen(project, warehouse)}
+    if as_json:
+        show_json({name: msgspec.to_builtins(pieces) for name, pieces in given.items()})
+        return
+    for name, pieces in given.items():
+        console.print(f"[bold]{escape(name)}[/bold]" + ("" if pieces else ": nothing to change"))
+        for piece in pieces:
+            console.print(f"\n{escape(piece.text)}", highlight=False)
+            for item in piece.evidence:
+                console.print(f"  {escape(item.table)}: {escape(item.figure)} = {item.value:g} (of {item.count:,})")
+            console.print(escape(piece.patch), style="green", highlight=False)
+
+
+def _chosen(asked: list[str] | None, warehouse: "Warehouse") -> list[str]:
+    """Return the projects that are asked for, or all; one that is not there is a mistake."""
+    known = sorted(warehouse.current().projects)
+    if unknown := [name for name in asked or [] if name not in known]:
+        raise fail(f"there is no project {unknown[0]} in the tables; there are: {', '.join(known)}", Exit.USAGE)
+    return list(asked or known)
+
+
+def _day(text: str | None, option: str) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise fail(f"{option} {text}: say YYYY-MM-DD", Exit.USAGE) from None
+
+
 def _warehouse() -> "Warehouse":
     from tocsin.pipeline.io import Warehouse
     from tocsin.pipeline.settings import load_settings
@@ -215,6 +285,7 @@ def _session() -> Iterator[tuple["SparkSession", "Warehouse"]]:
 def _troubles_told() -> Iterator[None]:
     """Turn what keeps the pipeline from working into a message and an exit code."""
     try:
+        from tocsin.core.errors import TocsinError
         from tocsin.pipeline.errors import PipelineError, WarehouseBusy
     except ModuleNotFoundError as error:
         raise _missing(error) from None
@@ -224,7 +295,7 @@ def _troubles_told() -> Iterator[None]:
         raise _missing(error) from None
     except WarehouseBusy as error:
         raise fail(f"{error}. Wait for it, or stop it.", Exit.TRY_LATER) from None
-    except PipelineError as error:
+    except (PipelineError, TocsinError) as error:
         raise fail(str(error), Exit.FAILED) from None
 
 

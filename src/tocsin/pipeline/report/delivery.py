@@ -1,0 +1,247 @@
+"""The cards on messages: what became of them, how long it took, what went wrong."""
+
+from tocsin.core.priority import liminal_name
+from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
+from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.svg import Series, legend, over_time, ranges
+from tocsin.pipeline.report.words import duration, moment, number, share
+
+__all__ = ["delivery_cards"]
+
+_STATE_WORDS = {
+    "available_now": "delivered by push",
+    "drained": "picked up",
+    "waiting": "waiting",
+    "pending_pickup": "pending pickup",
+    "held": "held for approval",
+    "expired": "expired",
+    "recalled": "recalled",
+    "dead": "dead",
+    "undeliverable": "undeliverable",
+}
+#: Latencies below this are drawn at it: what is handed over within its own send takes no time of the bus's clock.
+_FLOOR_US = 100
+_PALETTE = tuple(f"s{index}" for index in range(8))
+#: Latencies below this are drawn at it: what is handed over within its own send takes no time of the bus's clock.
+_FLOOR_US = 100
+_PATHS = {
+    "pushed_to_ws": "push",
+    "buffered_for_piggyback": "piggyback",
+    "queued_offline": "offline",
+    "unknown": "unknown",
+}
+
+
+def delivery_cards(contents: Contents) -> list[str]:
+    """Write the cards, the widest first."""
+    return [
+        card("What became of messages", _states_line(contents), _states(contents)),
+        card("Delivery latency", _sla_line(contents), _latency(contents)),
+        card("Messages waiting", _depth_line(contents), _depth(contents)),
+        card("Promises", "From acceptance to first offer, of messages to agents that listen.", _sla(contents)),
+        card("Time to drain", "Median, 95th and 99th percentile by type and path.", _drain(contents)),
+        card("Refusals", _total_line(contents.refusals, "refused sends or copies"), _bars(contents, contents.refusals)),
+        card("Recalls", _recall_line(contents), _bars(contents, contents.recalls)),
+        card("Aging", "How long messages waited, against the bound of their priority (marked).", _aging(contents)),
+        card("Asking for much", _mix_line(contents), _mixes(contents)),
+        card("Retries and dead letters", _letters_line(contents), _retries(contents)),
+        card(
+            "Processing and decay", "How long recipients take, and how fast new messages fade.", _processing(contents)
+        ),
+    ]
+
+
+def _states_line(contents: Contents) -> str:
+    pending, lost = sum(contents.states["pending_pickup"]), sum(contents.states["undeliverable"])
+    if lost:
+        return f"{number(lost)} sends went to nobody: that does not mend itself. {number(pending)} wait for a pickup."
+    return f"By the minute of acceptance. {number(pending)} wait for a pickup; no send was undeliverable."
+
+
+def _states(contents: Contents) -> str:
+    series = [
+        Series(_STATE_WORDS[state], state, contents.states[state]) for state in STATES if any(contents.states[state])
+    ]
+    plot = over_time(
+        contents.bars, contents.width_s, series, stacked=True, title="Messages by state", width=1140, height=220
+    )  # fmt: skip
+    return plot + legend(series)
+
+
+def _sla_line(contents: Contents) -> str:
+    breaches = len(contents.breaches)
+    if breaches:
+        return f"99th percentile per priority, all paths. {number(breaches)} sustained breaches of what is promised."
+    return "99th percentile per priority, all paths. No promise was broken for a minute or longer."
+
+
+def _latency(contents: Contents) -> str:
+    series = [
+        Series(
+            liminal_name(level), f"l{level}", [max(_FLOOR_US, point["p99_us"]) if point else None for point in points]
+        )
+        for level, points in contents.latency.items()
+    ]
+    plot = over_time(
+        contents.bars, contents.width_s, series, stacked=False, log=True, shown=duration, title="Latency, p99"
+    )  # fmt: skip
+    return plot + legend(series) if plot else ""
+
+
+def _depth_line(contents: Contents) -> str:
+    peaks = {level: max(values, default=0) for level, values in contents.depth.items()}
+    words = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
+    return "Most at once: " + ", ".join(words) + "." if words else "Nothing waited."
+
+
+def _depth(contents: Contents) -> str:
+    series = [Series(liminal_name(level), f"l{level}", values) for level, values in contents.depth.items()]
+    return over_time(contents.bars, contents.width_s, series, stacked=True, title="Queue depth") + legend(series)
+
+
+def _sla(contents: Contents) -> str:
+    known = [row for row in contents.sla if row["samples"]]
+    plot = ranges([quantiles(liminal_name(row["priority"]), row, row["target_us"]) for row in known], title="Latency")
+    rows = [
+        (
+            liminal_name(row["priority"]),
+            number(row["samples"]),
+            duration(row["target_us"]),
+            share(row["within_target"], row["samples"]),
+            duration(row["p99_us"]),
+            duration(row["max_us"]),
+        )
+        for row in known
+    ]
+    figures = table(("priority", "messages", "promised", "in time", "p99", "longest"), rows)
+    broken = [
+        (
+            moment(row["began_us"]),
+            liminal_name(row["priority"]),
+            duration(row["lasted_us"]),
+            f"{number(row['late'])} of {number(row['messages'])}",
+            duration(row["worst_us"]),
+        )
+        for row in contents.breaches
+    ]
+    more = details("Sustained breaches", table(("from", "priority", "lasted", "late", "worst"), broken))
+    return plot + figures + more if known else ""
+
+
+def _drain(contents: Contents) -> str:
+    rows = [
+        quantiles(f"{row['message_type']} · {_PATHS.get(row['publish_path'], row['publish_path'])}", row)
+        for row in contents.drain
+    ]
+    return ranges(rows, title="Time to drain")
+
+
+def _total_line(counts: dict[str, list[int]], what: str) -> str:
+    return f"{number(sum(map(sum, counts.values())))} {what}."
+
+
+def _recall_line(contents: Contents) -> str:
+    total = {outcome: sum(counts) for outcome, counts in contents.recalls.items()}
+    late = total.get("already_delivered", 0)
+    return (
+        f"{number(sum(total.values()))} recalls; {share(late, sum(total.values()))} came after delivery: "
+        "the larger that is, the more the bus outruns its senders."
+    )
+
+
+def _bars(contents: Contents, counts: dict[str, list[int]]) -> str:
+    ordered = sorted(counts, key=lambda name: -sum(counts[name]))
+    series = [
+        Series(f"{name} ({number(sum(counts[name]))})", PALETTE[index % len(PALETTE)], counts[name])
+        for index, name in enumerate(ordered[: len(PALETTE)])
+    ]
+    plot = over_time(contents.bars, contents.width_s, series, stacked=True, title=", ".join(ordered))
+    return plot + legend(series) if plot else ""
+
+
+def _aging(contents: Contents) -> str:
+    known = [row for row in contents.waits if row["samples"]]
+    plot = ranges([quantiles(liminal_name(row["priority"]), row, row["bound_us"]) for row in known], title="Waits")
+    rows = [
+        (
+            liminal_name(row["priority"]),
+            number(row["messages"]),
+            share(row["boosted"], row["messages"]),
+            duration(row["bound_us"]),
+            number(row["over_bound_available"]),
+            duration(row["max_us"]),
+        )
+        for row in known
+    ]
+    head = ("priority", "messages", "raised", "bound", "over it, though available", "longest")
+    return plot + table(head, rows) if known else ""
+
+
+def _mix_line(contents: Contents) -> str:
+    over = [row for row in contents.mixes if row["over"]]
+    return f"{number(len(over))} agents asked for Blocking or above more often than allowed, in some minute."
+
+
+def _mixes(contents: Contents) -> str:
+    rows = [
+        (
+            row["agent"],
+            number(row["windows"]),
+            number(row["over"]),
+            f"{row['highest']:.0%}",
+            number(row["lowered"]),
+        )
+        for row in contents.mixes
+    ]
+    return table(("agent", "windows judged", "over", "highest share", "lowered"), rows) if rows else ""
+
+
+def _letters_line(contents: Contents) -> str:
+    dead = sum(row["letters"] for row in contents.letters)
+    requeues = sum(row["requeues"] for row in contents.retries)
+    return f"{number(requeues)} times back to the queue; {number(dead)} dead letters."
+
+
+def _retries(contents: Contents) -> str:
+    rows = [
+        (
+            row["message_type"],
+            number(row["messages"]),
+            f"{row['offers'] / row['messages']:.2f}",
+            number(row["requeues"]),
+            number(row["rejections"]),
+            number(row["dead"]),
+            number(row["redrives"]),
+        )
+        for row in contents.retries
+    ]
+    head = ("type", "messages", "offers each", "requeued", "rejected", "dead", "redriven")
+    letters = [
+        (row["recipient"], row["reason"], row["code"], number(row["letters"]), number(row["attempts"]))
+        for row in contents.letters
+    ]
+    more = details("Dead letters", table(("recipient", "reason", "code", "letters", "retries used"), letters))
+    return table(head, rows) + more if rows else ""
+
+
+def _processing(contents: Contents) -> str:
+    latency = over_time(
+        contents.bars,
+        contents.width_s,
+        [Series("average processing latency", "waiting", contents.processing)],
+        stacked=False,
+        log=True,
+        shown=duration,
+        title="Processing latency",
+        height=130,
+    )
+    rate = [Series("decay rate", "dead", contents.decay)] if any(contents.decay) else []
+    decay = over_time(
+        contents.bars, contents.width_s, rate, stacked=False, steps=True, shown=_rate, title="Decay rate", height=90
+    )  # fmt: skip
+    shown = [Series("average processing latency", "waiting", []), *(rate if decay else [])]
+    return latency + decay + legend(shown)
+
+
+def _rate(value: float | None) -> str:
+    return f"{value or 0:.2f}"

@@ -1,0 +1,130 @@
+"""The cards on the team: who is there, who talks to whom, how work and coordination go."""
+
+from tocsin.core.priority import liminal_name
+from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
+from tocsin.pipeline.report.gathering import Contents
+from tocsin.pipeline.report.svg import Series, legend, matrix, over_time, ranges
+from tocsin.pipeline.report.words import duration, moment, number, share
+
+__all__ = ["team_cards"]
+
+_MEASURES = {
+    "to_delivery": "delivered",
+    "to_first_update": "first update",
+    "to_response": "answered",
+    "to_completion": "completed",
+}
+
+
+def team_cards(contents: Contents) -> list[str]:
+    """Write the cards."""
+    return [
+        card("Sessions", _sessions_line(contents), _sessions(contents)),
+        card("Who talks to whom", "Rows send, columns receive.", matrix(contents.traffic, title="Traffic matrix")),
+        card("Threads", _threads_line(contents), _threads(contents)),
+        card("Escalations", _escalation_line(contents), _escalations(contents)),
+        card("Leases", _lease_line(contents), _leases(contents)),
+        card("Frames", "Frames that did not arrive, by the subscriber's priority.", _frames(contents)),
+    ]
+
+
+def _sessions_line(contents: Contents) -> str:
+    words = {"attached": "with a live daemon", "daemonless": "without", "absent": "gone"}
+    parts = [
+        f"{number(contents.attachments[name])} {text}" for name, text in words.items() if name in contents.attachments
+    ]
+    return "Agents at the end: " + ", ".join(parts) + "." if parts else "Nobody was attached."
+
+
+def _sessions(contents: Contents) -> str:
+    series = [
+        Series(name, PALETTE[index % len(PALETTE)], counts)
+        for index, (name, counts) in enumerate(contents.sessions.items())
+    ]
+    plot = over_time(contents.bars, contents.width_s, series, stacked=False, steps=True, title="Sessions")
+    return plot + legend(series) if plot else ""
+
+
+def _threads_line(contents: Contents) -> str:
+    words = [
+        f"{number(row['completed'])} of {number(row['threads'])} {row['thread_kind']}s completed"
+        for row in contents.outcomes
+    ]
+    return "; ".join(words) + "." if words else "No threads."
+
+
+def _threads(contents: Contents) -> str:
+    order = {measure: index for index, measure in enumerate(_MEASURES)}
+    rows = sorted(contents.leads, key=lambda row: (row["thread_kind"], order[row["measure"]]))
+    return ranges(
+        [quantiles(f"{row['thread_kind']}: {_MEASURES[row['measure']]}", row) for row in rows], title="Lead times"
+    )
+
+
+def _escalation_line(contents: Contents) -> str:
+    opened = sum(row["escalations"] for row in contents.escalations)
+    to_human = sum(row["to_human"] for row in contents.escalations)
+    deadlocks = len(contents.deadlocks)
+    return f"{number(opened)} escalations, {number(to_human)} of them to a human; {number(deadlocks)} deadlocks."
+
+
+def _escalations(contents: Contents) -> str:
+    rows = [
+        (
+            row["rule"],
+            row["trigger"],
+            number(row["escalations"]),
+            number(row["to_director"]),
+            number(row["to_human"]),
+            number(row["closed"]),
+            duration(row["p50_us"]),
+        )
+        for row in contents.escalations
+    ]
+    broken = [
+        (moment(row["found_us"]), " → ".join(row["cycle"]), row["victim"], row["refused"]) for row in contents.deadlocks
+    ]
+    deadlocks = table(("found", "circle", "victim", "refused"), broken)
+    head = ("rule", "trigger", "opened", "to a director", "to a human", "over", "median time")
+    return table(head, rows) + (details("Deadlocks", deadlocks) if rows else deadlocks)
+
+
+def _lease_line(contents: Contents) -> str:
+    lent = sum(row["raised"] for row in contents.inversions)
+    return f"Time in line per agent. Priority was lent {number(lent)} times to agents that others waited for."
+
+
+def _leases(contents: Contents) -> str:
+    rows = [
+        (
+            row["agent"],
+            number(row["leases"]),
+            number(row["granted"]),
+            number(row["in_line"]),
+            number(row["given_up"]),
+            number(row["lost"]),
+            duration(row["p95_us"]),
+        )
+        for row in contents.leases
+    ]
+    lent = [
+        (row["agent"], number(row["raised"]), liminal_name(row["highest"] or 0), number(row["messages"]))
+        for row in contents.inversions
+    ]
+    more = details("Lent priority", table(("agent", "times", "highest", "messages raised"), lent))
+    return table(("agent", "leases", "granted", "in line", "gave up", "lost", "wait p95"), rows) + more
+
+
+def _frames(contents: Contents) -> str:
+    order = {name: index for index, name in enumerate(("critical", "high", "normal", "best_effort"))}
+    rows = [
+        (
+            row["subscriber_priority"].replace("_", " "),
+            number(row["offered"]),
+            number(row["dropped"]),
+            share(row["dropped"], row["offered"]),
+            number(row["shed"]),
+        )
+        for row in sorted(contents.frames, key=lambda row: order[row["subscriber_priority"]])
+    ]
+    return table(("subscribers", "frames", "dropped", "share", "shed for others"), rows) if rows else ""
