@@ -24,6 +24,7 @@ from tocsin.frames.policy import FramesPolicy
 from tocsin.gateways.mcp.server import input_schema
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.config import Channels, FileAgent, ServerConfig, SocketConfig, load_config
+from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
 from tocsin.pipeline.schemas import Column
 from tocsin.policies import default_policy
@@ -181,6 +182,16 @@ def tables() -> str:
     return "\n".join(parts).rstrip()
 
 
+def advice() -> str:
+    """List the rules of the advisor and their thresholds."""
+    parts = [row("rule", "what it asks for"), row("---", "---")]
+    parts += [row(f"`{rule.__name__}`", (rule.__doc__ or "").strip()) for rule in RULES]
+    parts += ["", row("threshold", "default", "meaning"), row("---", "---", "---")]
+    careful = Thresholds()
+    parts += [row(f"`{name}`", _shown(getattr(careful, name)), text) for name, text in field_docs(Thresholds).items()]
+    return "\n".join(parts)
+
+
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "any"
@@ -259,6 +270,7 @@ def channels() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "concepts/lifecycle.md": lifecycle,
     "concepts/escalation.md": escalation,
+    "reference/advice.md": advice,
     "reference/events.md": events,
     "reference/errors.md": errors,
     "reference/config.md": config,
