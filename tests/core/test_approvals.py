@@ -251,3 +251,26 @@ def test_a_held_message_that_dies_and_is_purged_at_once_ends_its_approval(new_te
     team.ask(cmd.RetireAgent("impl_002"), "boss", cmd.Done)
     assert team.happened(ev.DeadLetterPurged)
     assert not waiting(team)
+
+
+def test_an_approved_override_takes_the_lease_away_and_the_next_in_line_has_it(team: Team) -> None:
+    held = team.ask(cmd.AcquireLease(exclusive=("src/api/**",)), "impl_001", cmd.Held)
+    queued = team.ask(cmd.AcquireLease(exclusive=("src/api/users.py",)), "impl_002", cmd.Queued)
+    asked = team.ask(cmd.AskApproval("lease_override", held.lease), "impl_002", cmd.ApprovalAsked)
+    assert held.lease in team.exchange.state.leases.leases
+    assert decide(team, asked.approval, "approve", reason="it cannot wait") == "approved"
+    assert team.exchange.state.leases.leases[queued.lease].holder == "impl_002"
+    assert held.lease not in team.exchange.state.leases.leases
+    (lost,) = told(team, "impl_001", "LEASE_LOST")
+    assert json.loads(lost.payload)["note"] == "impl_002 asked for it: it cannot wait"
+
+
+@pytest.mark.parametrize("verdict", ["refuse", "approve"])
+def test_an_override_that_is_refused_or_comes_too_late_takes_nothing(team: Team, verdict: str) -> None:
+    held = team.ask(cmd.AcquireLease(exclusive=("src/api/**",)), "impl_001", cmd.Held)
+    asked = team.ask(cmd.AskApproval("lease_override", held.lease), "impl_002", cmd.ApprovalAsked)
+    if verdict == "approve":
+        team.ask(cmd.ReleaseLease(held.lease), "impl_001", cmd.Released)
+    decide(team, asked.approval, verdict, reason="so it is")
+    assert (held.lease in team.exchange.state.leases.leases) is (verdict == "refuse")
+    assert not told(team, "impl_001", "LEASE_LOST")

@@ -25,6 +25,7 @@ from tocsin.core.delivery import pump
 from tocsin.core.diagnosis import quote
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation import open_escalation
+from tocsin.core.leases import release
 from tocsin.core.message import NEVER, Message, State
 from tocsin.core.notices import tell
 from tocsin.core.payloads import check_payload
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 _KIND = "approval"
+_OVERRIDE = "lease_override"
 
 
 def held_at(turn: Turn, sender: Agent, message_type: str) -> str:
@@ -139,7 +141,17 @@ def decide_approval(turn: Turn, command: DecideApproval) -> ApprovalDecided:
             die(turn, message, "approval_refused", "E_AUTH_003", detail)
         else:
             _release(turn, approval, message, command.payload or b"")
+    if outcome != "refused" and approval.handoff == _OVERRIDE:
+        _override(turn, approval, reason)
     return ApprovalDecided(approval.approval, outcome)
+
+
+def _override(turn: Turn, approval: Approval, reason: str) -> None:
+    """Take the lease away that an override was about, unless it has ended by itself; the next in line has it then."""
+    lease = turn.state.leases.leases.get(approval.subject)
+    if lease is not None:
+        note = f"{approval.asker} asked for it" + (f": {reason}" if reason else "")
+        release(turn, lease, tuple(claim.resource for claim in lease.claims), "forced", note)
 
 
 def _check_change(turn: Turn, approval: Approval, held: list[Message], payload: bytes | None) -> None:
