@@ -16,6 +16,7 @@ from tests.acceptance.agents.base import Driver, Letter, Refused
 from tests.acceptance.agents.team import ABSENT, GATEWAYS, Team, serving
 
 POLICY = """
+health: {limits: {message_routing_p99_s: 60, critical_delivery_s: 60, blocking_delivery_s: 60}}
 storage: {projection_interval_s: 0.05}
 sweeper: {interval_s: 0.05}
 contracts:

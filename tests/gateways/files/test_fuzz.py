@@ -137,5 +137,5 @@ def test_garbage_brings_nothing_down(tmp_path: Path) -> None:
         assert answer["payload"]["errorCode"] in CATALOGUE
     for receipt in bob.receipts():
         assert "receipt" in receipt or receipt["problem"]["code"] in CATALOGUE
-    assert count(receipts) > 2 * ROUNDS
+    assert count(receipts) >= probes
     assert lines_of(mortal.root / "ada_to_bob" / "messages.ndjson") == []
