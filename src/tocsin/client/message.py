@@ -43,9 +43,17 @@ class Recipient(Protocol):
 class Arrived:
     """One message, as its recipient sees it: what it says."""
 
-    __slots__ = ("_payload", "_received", "attempt", "offer", "signal_id", "ttl_s")
+    __slots__ = ("_payload", "_received", "attempt", "interrupts", "offer", "signal_id", "ttl_s")
 
-    def __init__(self, signal_id: str, offer: int, received: Received, attempt: int, ttl_s: float | None) -> None:
+    def __init__(
+        self,
+        signal_id: str,
+        offer: int,
+        received: Received,
+        attempt: int,
+        ttl_s: float | None,
+        interrupts: str | None = None,
+    ) -> None:
         self._received = received
         self._payload: Any = None
         #: Names this recipient's copy.
@@ -56,6 +64,8 @@ class Arrived:
         self.attempt = attempt
         #: Time to live, seconds from its acceptance.
         self.ttl_s = ttl_s
+        #: messageId of the work that it interrupts, where it does.
+        self.interrupts = interrupts
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.signal_id} {self.type} from {self.sender}>"
@@ -69,6 +79,11 @@ class Arrived:
     def sender(self) -> str:
         """Return who sent it."""
         return self._received.sender.agent_id
+
+    @property
+    def receiver(self) -> str:
+        """Return whom it was sent to: this agent, or `*`."""
+        return self._received.receiver.agent_id
 
     @property
     def sender_type(self) -> str:
@@ -131,9 +146,16 @@ class Message(Arrived):
     __slots__ = ("_recipient",)
 
     def __init__(
-        self, recipient: Recipient, signal_id: str, offer: int, received: Received, attempt: int, ttl_s: float | None
+        self,
+        recipient: Recipient,
+        signal_id: str,
+        offer: int,
+        received: Received,
+        attempt: int,
+        ttl_s: float | None,
+        interrupts: str | None = None,
     ) -> None:
-        super().__init__(signal_id, offer, received, attempt, ttl_s)
+        super().__init__(signal_id, offer, received, attempt, ttl_s, interrupts)
         self._recipient = recipient
 
     def confirm(self) -> None:

@@ -104,6 +104,9 @@ class Call(_Operation, tag="call"):
     path: dict[str, str] = {}
     query: dict[str, Any] = {}
     body: dict[str, Any] = {}
+    #: In place of a body, where the operation takes one: as it was written and signed.
+    envelope: msgspec.Raw = msgspec.Raw(b"")
+    signature: str | None = None
 
 
 class Bye(_Operation, tag="bye"):

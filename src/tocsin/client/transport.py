@@ -34,6 +34,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     offer: int
     #: The envelope, as JSON.
     envelope: msgspec.Raw
+    #: messageId of the work that it interrupts, where it does.
+    interrupts: str | None = None
 
 
 class Farewell(msgspec.Struct, frozen=True):

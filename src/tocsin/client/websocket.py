@@ -35,6 +35,7 @@ class _Pushed(msgspec.Struct, frozen=True, gc=False):
     signal_id: str
     offer: int
     envelope: msgspec.Raw
+    interrupts: str | None = None
 
 
 class _Bye(msgspec.Struct, frozen=True):
@@ -135,7 +136,8 @@ class _SocketLink:
 
 def _item(item: _Item) -> Item:
     if item.deliver is not None:
-        return Delivery(item.deliver.signal_id, item.deliver.offer, item.deliver.envelope)
+        pushed = item.deliver
+        return Delivery(pushed.signal_id, pushed.offer, pushed.envelope, pushed.interrupts)
     if item.bye is not None:
         return Farewell(item.bye.reason, item.bye.resume)
     return Answer(item.re, item.ok, item.problem)

@@ -258,6 +258,20 @@ def test_calls_answer_what_http_answers(tmp_path: Path) -> None:
     with_sockets(tmp_path, test)
 
 
+def test_a_call_carries_an_envelope_where_http_takes_one(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        await bob.ok("call", operation="subscribe", body={"topic": "builds"})
+        wanted = {"operation": "publish", "query": {"topic": "builds"}}
+        news = envelope(1, receiver="*")
+        published = await ada.ok("call", **wanted, envelope=news)
+        assert [receipt["recipient"] for receipt in published["receipts"]] == ["bob"]
+        assert (await ada.refused("call", **wanted))["field"] == "$.envelope"
+        assert (await ada.refused("call", **wanted, envelope=news, signature="v1=00"))["code"] == "E_AUTH_006"
+
+    with_sockets(tmp_path, test)
+
+
 def test_calls_are_refused_as_http_refuses(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")

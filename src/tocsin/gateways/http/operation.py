@@ -180,7 +180,16 @@ class Operation(msgspec.Struct, frozen=True):
                 await receipt
             return response
 
-    async def call(self, gateway: Gateway, grant: Grant, path: dict[str, str], query: Any, body: Any) -> Any:
+    async def call(
+        self,
+        gateway: Gateway,
+        grant: Grant,
+        path: dict[str, str],
+        query: Any,
+        body: Any,
+        envelope: bytes = b"",
+        signature: str | None = None,
+    ) -> Any:
         """Do the same for a caller that did not come by HTTP; refusals are raised."""
         self._check_access(gateway, grant)
         with gateway.under_way.one_of(grant.agent):
@@ -190,7 +199,11 @@ class Operation(msgspec.Struct, frozen=True):
                 raise refusal("E_VALIDATION_001", f"path.{missing[0]} is missing", field=f"$.path.{missing[0]}")
             if self.query is not None:
                 call.query = _converted(self.query, query, strict=False)
-            if self.body is not None:
+            if self.envelope:
+                call.raw = _enveloped(envelope)
+                required = call.hub.host.exchange.state.policy.security.require_signatures
+                check_signature(grant, call.raw, signature, required=required)
+            elif self.body is not None:
                 call.body = _converted(self.body, body, strict=True)
             return await self.handler(call)
 
@@ -239,6 +252,12 @@ class HandedOver(Response):
             taken = there
         finally:
             self._afterwards(taken)
+
+
+def _enveloped(envelope: bytes) -> bytes:
+    if not envelope:
+        raise refusal("E_VALIDATION_001", "$.envelope is missing", field="$.envelope", expected="an envelope")
+    return envelope
 
 
 def decoded(shape: Any, raw: bytes) -> Any:

@@ -88,7 +88,7 @@ def _schemas() -> dict[str, Any]:
     answers = [shape for shape in dict.fromkeys(_ANSWERS.values()) if shape is not Any]
     shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, ProblemDocument]
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
-    for name in ("Send", "Deliver"):
+    for name in ("Send", "Call", "Deliver"):
         schemas[name]["properties"]["envelope"] = _ref("Envelope")
     for shape, answer in _ANSWERS.items():
         schemas[shape.__name__]["x-answer"] = {} if answer is Any else _ref(answer.__name__)

@@ -292,7 +292,9 @@ class Connection:
     async def _call(self, call: wire.Call) -> None:
         try:
             operation = callable_operation(call.operation)
-            view = await operation.call(self._calls, self.grant, call.path, call.query, call.body)
+            view = await operation.call(
+                self._calls, self.grant, call.path, call.query, call.body, bytes(call.envelope), call.signature
+            )
             raw = msgspec.Raw(msgspec.json.encode(view))
         except TocsinError as error:
             self._refuse(call.id, error.problem)

@@ -148,6 +148,10 @@ class Call(_Operation, frozen=True):
     query: dict[str, Any] = {}
     #: Its body.
     body: dict[str, Any] = {}
+    #: The envelope, in place of a body, where the operation takes one.
+    envelope: Raw = msgspec.field(default_factory=Raw)
+    #: HMAC of the envelope, where it is signed.
+    signature: str | None = None
 
 
 class Bye(_Operation, frozen=True):
@@ -212,7 +216,7 @@ class Refusal(msgspec.Struct, frozen=True):
     problem: ProblemDocument
 
 
-class Deliver(msgspec.Struct, frozen=True, gc=False):
+class Deliver(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One message."""
 
     signal_id: str
@@ -221,6 +225,8 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     session: str
     #: The envelope, in the recipient's protocol version.
     envelope: Raw
+    #: messageId of the work that it interrupts, where it does.
+    interrupts: str | None = None
 
 
 class Push(msgspec.Struct, frozen=True, gc=False):

@@ -46,7 +46,8 @@ class Pushes:
         elif self._outbox.queued_bytes > self._bytes_max:
             self._missed[push.signal_id] = None
         else:
-            item = Push(Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope)))
+            raw = msgspec.Raw(push.envelope)
+            item = Push(Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
             self._outbox.put(item, len(push.envelope) + _ITEM_BYTES)
             self._count.inc()
 
