@@ -8,7 +8,7 @@ import pytest
 
 from tests.client.grounds import HubGround, Shared
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
-from tocsin.core.errors import NotPermitted, RoutingFailed, StateConflict
+from tocsin.core.errors import LeaseConflict, NotPermitted, RoutingFailed, StateConflict
 
 NOTE = "CUSTOM_NOTE"
 
@@ -129,3 +129,29 @@ def test_a_refused_connection_leaves_no_thread(ground: HubGround) -> None:
     with pytest.raises(NotPermitted):
         SyncAgent.connect(ground.url, token="tcs_" + "0" * 16 + "_" + "x" * 43)
     assert threading.active_count() == before
+
+
+def test_coordinating_without_await(ground: HubGround) -> None:
+    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+        with bob.acquire("src/**", ttl_s=5) as lease:
+            assert lease.is_held
+            with pytest.raises(LeaseConflict):
+                ada.acquire("src/a.py", wait_s=0)
+        with ada.acquire("src/a.py") as lease:
+            assert ada.leases().held[0].lease == lease.lease
+        ada.send(to="bob", type=NOTE, payload={"n": 1}, priority="Info")
+        message = next(bob.inbox())
+        with bob.working_on(message) as work:
+            ada.send(to="bob", type=NOTE, payload={"n": 2}, priority="Critical")
+            interruption = work.pause_point(save=lambda: "half")
+            assert interruption is not None
+            with interruption as urgent:
+                assert urgent.payload == {"n": 2}
+            assert interruption.saved == "half"
+            assert work.pause_point() is None
+        assert bob.attention().status == "idle"
+        bob.subscribe("news")
+        assert len(ada.publish("news", NOTE, {"n": 3}).receipts) == 1
+        asked = bob.ask_approval("plan_approval", "begin")
+        assert ada.decide(asked.approval, "approve").outcome == "approved"
+        assert (ada.alerts(), ada.approvals()) == ([], [])

@@ -8,17 +8,23 @@ from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection import ConnectionState
 from tocsin.client.envelopes import Draft
-from tocsin.client.errors import NoAnswer, NoResponse
+from tocsin.client.errors import Deadlock, LeaseLost, NoAnswer, NoResponse
+from tocsin.client.leases import Lease
 from tocsin.client.message import Message
 from tocsin.client.replies import BroadcastReceipt, Receipt
 from tocsin.client.sync import SyncAgent, SyncMessage
+from tocsin.client.work import Interruption, Working
 
 __all__ = [
     "Agent",
     "BroadcastReceipt",
     "ClientConfig",
     "ConnectionState",
+    "Deadlock",
     "Draft",
+    "Interruption",
+    "Lease",
+    "LeaseLost",
     "Message",
     "Messages",
     "NoAnswer",
@@ -28,5 +34,6 @@ __all__ = [
     "Retry",
     "SyncAgent",
     "SyncMessage",
+    "Working",
     "client_config",
 ]

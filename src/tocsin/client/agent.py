@@ -25,17 +25,19 @@ from tocsin.client import operations as op
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection import Connection, ConnectionState
+from tocsin.client.coordination import Coordination
 from tocsin.client.envelopes import Draft, EnvelopeReader, EnvelopeWriter, Options, Payload
 from tocsin.client.errors import NoAnswer, no_response
 from tocsin.client.inbox import Inbox
+from tocsin.client.leases import Leases
 from tocsin.client.message import Message
-from tocsin.client.questions import Questions
 from tocsin.client.replies import BroadcastReceipt, RecallResult, Receipt, Sent, Welcome
 from tocsin.client.requests import Awaited, Requests, failure_in
 from tocsin.client.sending import Outcome, Sender
 from tocsin.client.settling import Settler
 from tocsin.client.transport import Bus, Delivery, Transport
 from tocsin.client.whereabouts import signer_of, transport_to
+from tocsin.client.work import Worker
 from tocsin.core.envelope import VERSIONS
 from tocsin.core.errors import refusal
 from tocsin.core.priority import Priority, liminal_name
@@ -59,7 +61,7 @@ class Receipts(StrEnum):
     MANUAL = "manual"
 
 
-class Agent(Questions):
+class Agent(Coordination):
     """One agent, attached to a hub or to a project in the same process."""
 
     def __init__(
@@ -86,6 +88,8 @@ class Agent(Questions):
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
         self._sender = Sender(self._connection, writer, retry)
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
+        self._leases = Leases(self._connection, self._inbox, config, writer.fresh_id)
+        self._worker = Worker(self._connection, self._inbox, config.call_timeout_s)
 
     @classmethod
     def connect(
@@ -162,6 +166,7 @@ class Agent(Questions):
 
     async def close(self) -> None:
         """Leave: calls under way are answered first, messages that the application has not taken go back."""
+        self._leases.close()
         self._inbox.end()
         await self._connection.close()
 
@@ -220,13 +225,20 @@ class Agent(Questions):
         *,
         timeout_s: float | None = None,
         retry: Retry | None = None,
+        escalate: bool = False,
+        boost_on_timeout: bool = False,
         **options: Unpack[Options],
     ) -> Message:
         """Send a message and return the first response in its thread; a rejection, or its death, is raised.
 
-        The response is not handed out by `inbox` too; one that comes too late is.
+        The response is not handed out by `inbox` too; one that comes too late is. With `escalate` the hub knows of the
+        wait: it lends its priority, gives way (`Deadlock`) where it closes a circle, and is escalated when its time is
+        over; with `boost_on_timeout` too, but raised and given the same time again first.
         """
         timeout_s = timeout_s or self._config.request_timeout_s
+        known_s = timeout_s if escalate or boost_on_timeout else None
+        if known_s is not None:  # the hub says when the time is over; should it not, this does
+            timeout_s = known_s * (2 if boost_on_timeout else 1) + self._call_timeout_s
         thread = options["correlation_id"] = options.get("correlation_id") or self._writer.fresh_id("thr")
         draft = Draft(to=to, type=type, payload={} if payload is None else payload, **options)
         written = self._sender.write(draft)
@@ -236,7 +248,10 @@ class Agent(Questions):
         self._inbox.await_response()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._sender.send(written, timeout_s, retry)
+                if known_s is None:
+                    await self._sender.send(written, timeout_s, retry)
+                else:
+                    await self._sender.ask(written, known_s, boost_on_timeout, self._call_timeout_s)
                 response = await awaited.response
         except NoAnswer:
             raise
@@ -248,6 +263,8 @@ class Agent(Questions):
             if response is None and _has_come(awaited.response):
                 self._inbox.put(awaited.response.result())
             self._inbox.response_came()
+            if known_s is not None and (response is None or failure_in(response) is None):
+                self._sender.wait_no_longer(written, self._call_timeout_s)
         self._inbox.confirm(response)
         failure = failure_in(response)
         if failure is not None:
@@ -287,9 +304,14 @@ class Agent(Questions):
             return
         if not self._inbox.is_news(delivery.signal_id, attempt):
             return
-        message = Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s)
+        message = Message(
+            self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, delivery.interrupts
+        )
+        self._worker.arrived(message)
         awaited = self._requests.match(message)
-        if awaited is None:
+        if awaited is None and self._leases.takes(message):
+            self._connection.confirm(message.signal_id)
+        elif awaited is None:
             self._inbox.put(message)
         else:
             self._inbox.hold(message)

@@ -36,6 +36,10 @@ class ClientConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     call_timeout_s: Seconds
     #: Time for another agent to answer a request, seconds.
     request_timeout_s: Seconds
+    #: How long a lease is for where the call does not say, seconds; it is renewed while it is held.
+    lease_ttl_s: Seconds
+    #: Between two looks at a lease that is waited for, should no message say that it is granted, seconds.
+    lease_look_s: Seconds
     #: Time for what is under way to be answered when the agent closes, seconds.
     close_timeout_s: Seconds
     #: Time for a socket's closing handshake, seconds.

@@ -1,19 +1,30 @@
-"""Refusals as a client meets them: the catalogue's own classes, and two that are timeouts as well.
+"""Refusals as a client meets them: the catalogue's own classes, and some that say more.
 
 TocsinError
 ├── …                        whatever the hub refused, by the code of its problem
-└── TryLater
-└── HubUnavailable
-└── NoAnswer         E_HUB_005       also a TimeoutError: it may or may not have been done
-ProtocolViolation
-└── NoResponse           E_PROTOCOL_004  also a TimeoutError: the other agent did not answer
+├── TryLater
+│   └── HubUnavailable
+│       └── NoAnswer         E_HUB_005       also a TimeoutError: it may or may not have been done
+├── ProtocolViolation
+│   └── NoResponse           E_PROTOCOL_004  also a TimeoutError: the other agent did not answer
+└── LeaseConflict
+    ├── LeaseLost            E_LEASE_003     it was held, and is no longer
+    └── Deadlock             E_LEASE_004     this wait was ended to break a deadlock
 """
 
 from typing import Any
 
-from tocsin.core.errors import CATALOGUE, HubUnavailable, Problem, ProtocolViolation, TocsinError, error_for
+from tocsin.core.errors import (
+    CATALOGUE,
+    HubUnavailable,
+    LeaseConflict,
+    Problem,
+    ProtocolViolation,
+    TocsinError,
+    error_for,
+)
 
-__all__ = ["NoAnswer", "NoResponse", "error_of", "no_answer", "no_response", "unreachable"]
+__all__ = ["Deadlock", "LeaseLost", "NoAnswer", "NoResponse", "error_of", "no_answer", "no_response", "unreachable"]
 
 
 class NoAnswer(HubUnavailable, TimeoutError):
@@ -24,8 +35,27 @@ class NoResponse(ProtocolViolation, TimeoutError):
     """The other agent did not answer in time."""
 
 
+class LeaseLost(LeaseConflict):
+    """A lease was lost: it lapsed, was taken away, or released to break a deadlock."""
+
+
+class Deadlock(LeaseConflict):
+    """A wait was ended to break a deadlock: release what you hold, then ask again."""
+
+
+#: The classes of codes that have one of their own here.
+_CLASSES: dict[str, type[TocsinError]] = {
+    "E_PROTOCOL_004": NoResponse,
+    "E_LEASE_003": LeaseLost,
+    "E_LEASE_004": Deadlock,
+}
+
+
 def error_of(problem: Problem) -> TocsinError:
     """Make the exception of a problem that came from a hub, which may be newer than this client."""
+    known = _CLASSES.get(problem.code)
+    if known is not None:
+        return known(problem)
     return error_for(problem) if problem.code in CATALOGUE else TocsinError(problem)
 
 

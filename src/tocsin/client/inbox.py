@@ -34,6 +34,8 @@ class Inbox:
         #: By priority; with each message, when it came.
         self._levels: tuple[deque[tuple[float, Message]], ...] = tuple(deque() for _ in Priority)
         self._waiters: deque[asyncio.Future[None]] = deque()
+        #: Who waits for a message of its own, by messageId.
+        self._wanted: dict[str, asyncio.Future[Message]] = {}
         self._held: set[str] = set()
         self._remembered: dict[str, int] = {}
         self._listening = False
@@ -97,6 +99,11 @@ class Inbox:
     def put(self, message: Message) -> None:
         """Take a message for the application."""
         self._held.add(message.signal_id)
+        wanted = self._wanted.pop(message.message_id, None)
+        if wanted is not None and not wanted.done():
+            wanted.set_result(message)
+            self._adjust()
+            return
         self._levels[_level(message)].append((self._loop.time(), message))
         self._depth += 1
         self._wake()
@@ -124,6 +131,25 @@ class Inbox:
                     self._wake()
                 raise
         return self._pop()
+
+    def has(self, message_id: str) -> bool:
+        """Tell whether a message waits here."""
+        return any(message.message_id == message_id for level in self._levels for _, message in level)
+
+    async def take_named(self, message_id: str) -> Message:
+        """Wait for one message, past all others; it is not handed out to anyone else."""
+        for level in self._levels:
+            for entry in level:
+                if entry[1].message_id == message_id:
+                    level.remove(entry)
+                    self._taken()
+                    return entry[1]
+        wanted: asyncio.Future[Message] = self._loop.create_future()
+        self._wanted[message_id] = wanted
+        try:
+            return await wanted
+        finally:
+            self._wanted.pop(message_id, None)
 
     def listen(self) -> None:
         """Let messages come: someone is there to take them."""
@@ -179,12 +205,15 @@ class Inbox:
 
     def _pop(self) -> Message:
         _, message = next(level for level in reversed(self._levels) if level).popleft()
+        self._taken()
+        return message
+
+    def _taken(self) -> None:
         self._depth -= 1
         if not self._depth:
             self._paused = False
             self._allowance = min(self._window, self._allowance * 2)
             self._adjust()
-        return message
 
     def _wake(self) -> None:
         while self._waiters:

@@ -58,6 +58,8 @@ class Receipt(msgspec.Struct, frozen=True):
     durability: str
     #: On how many nodes it is durable.
     copies: int
+    #: Whether it is held until a director has approved it.
+    held: bool = False
 
 
 class BroadcastReceipt(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from tocsin.core.errors import CATALOGUE, Problem, TocsinError
 __all__ = ["Awaited", "Requests", "failure_in"]
 
 _ACK, _NACK, _REPORT = "ACK", "NACK", "ERROR_REPORT"
+#: How the hub names the wait for a response.
+_WAIT = "request:"
 #: What a rejection without a code of the catalogue means.
 _REJECTED = "E_TASK_003"
 
@@ -29,7 +31,7 @@ class Awaited:
         if self.response.done() or message.type == _ACK or message.message_id == self.message_id:
             return False
         if message.sender == SYSTEM.agent:
-            return message.type == _REPORT and _about(message) == self.message_id and self.to != ANYONE
+            return message.type == _REPORT and self.message_id in _about(message) and self.to != ANYONE
         if message.type == _NACK:
             return message.payload.get("rejectedMessageId") == self.message_id
         return self.to in (ANYONE, message.sender)
@@ -55,10 +57,19 @@ class Requests:
 
     def match(self, message: Message) -> Awaited | None:
         """Return who awaits a message."""
-        if not self._awaited or message.correlation_id is None:
+        if not self._awaited:
             return None
+        if message.correlation_id is None:
+            return self._broken(message)
         waiting = self._awaited.get(message.correlation_id, ())
         return next((awaited for awaited in waiting if awaited.fits(message)), None)
+
+    def _broken(self, message: Message) -> Awaited | None:
+        """Return who is told, outside of any thread, that its wait was ended to break a deadlock."""
+        if message.sender != SYSTEM.agent or message.type != _REPORT:
+            return None
+        everyone = (awaited for waiting in self._awaited.values() for awaited in waiting)
+        return next((awaited for awaited in everyone if awaited.fits(message)), None)
 
     def fail(self, error: TocsinError) -> None:
         """Tell everyone that nothing will come any more."""
@@ -84,7 +95,11 @@ def _failure(payload: dict[str, Any], detail: str, retryable: bool) -> TocsinErr
     return error_of(Problem(code if code in CATALOGUE else _REJECTED, detail, retryable=retryable))
 
 
-def _about(message: Message) -> str | None:
+def _about(message: Message) -> tuple[str | None, ...]:
+    """Return which request a report may be about: its message died, its time is over, its wait was refused."""
     context = message.payload.get("context")
-    about = context.get("messageId") if isinstance(context, dict) else None
-    return about if isinstance(about, str) else None
+    if not isinstance(context, dict):
+        return ()
+    refused = context.get("refused") if context.get("victim") == message.receiver else None
+    wait = refused.removeprefix(_WAIT) if isinstance(refused, str) and refused.startswith(_WAIT) else None
+    return context.get("messageId"), context.get("request"), wait

@@ -4,22 +4,26 @@ A send that may succeed later is tried again where the caller says so, under the
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from tocsin.client import operations as op
+from tocsin.client.affairs import Requested
 from tocsin.client.backoff import Retry
 from tocsin.client.connection import Connection
 from tocsin.client.envelopes import Draft, EnvelopeWriter, Written
 from tocsin.client.errors import NoAnswer
-from tocsin.client.replies import SendReply, Sent
+from tocsin.client.replies import Nothing, SendReply, Sent
 from tocsin.core.errors import TocsinError, refusal
 
 __all__ = ["Outcome", "Sender"]
 
 _REPLY = msgspec.json.Decoder(SendReply)
+_REQUESTED = msgspec.json.Decoder(Requested)
+_NOTHING = msgspec.json.Decoder(Nothing)
 _NEVER = Retry(attempts_max=1)
 
 #: What became of one message of many: its receipt, or the refusal that a single send would have raised.
@@ -55,6 +59,20 @@ class Sender:
                 if retry is None or not retry.worth(error, backoff):
                     raise
                 await asyncio.sleep(max(error.problem.retry_after_s or 0.0, backoff.next_s()))
+
+    async def ask(self, written: Written, known_s: float, boost: bool, timeout_s: float) -> Requested:
+        """Send a message as a request that the hub knows of."""
+        query = {"timeout_s": known_s, "boost_on_timeout": boost}
+        call = op.Call(operation="send_request", query=query, envelope=written.envelope, signature=written.signature)
+        told: Requested = await self._connection.submit(call, _REQUESTED, timeout_s)
+        return told
+
+    def wait_no_longer(self, written: Written, timeout_s: float) -> None:
+        """Let the hub know that a response is not awaited any more; where it knows already, nothing changes."""
+        call = op.Call(operation="cancel_request", path={"request": written.message_id})
+        with contextlib.suppress(TocsinError):
+            told = self._connection.submit(call, _NOTHING, timeout_s)
+            told.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def send_many(self, drafts: Iterable[Draft], timeout_s: float, retry: Retry | None) -> list[Outcome]:
         """Send many messages, in order and without waiting for one before the next."""

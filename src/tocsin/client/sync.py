@@ -6,86 +6,38 @@ Any thread may call. A message counts as handed over when it is back in the thre
 # `type` is what everyone calls a message's type.
 # ruff: noqa: A002
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Unpack
 
 from tocsin.client.agent import Agent, Messages, Receipts
+from tocsin.client.background import Background
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
 from tocsin.client.connection import ConnectionState
 from tocsin.client.envelopes import Draft, Options, Payload
-from tocsin.client.message import Arrived, Message
+from tocsin.client.message import Message
 from tocsin.client.replies import (
-    Acknowledged,
     DeadLetters,
     Life,
-    Nothing,
     Peer,
     RecallResult,
     Receipt,
     Record,
     Records,
     Redriven,
-    Rejected,
-    Sent,
 )
 from tocsin.client.sending import Outcome
-from tocsin.core.errors import refusal
+from tocsin.client.sync_coordination import SyncCoordination
+from tocsin.client.sync_message import SyncMessage
 
 __all__ = ["SyncAgent", "SyncMessage"]
 
-Result = TypeVar("Result")
 
-
-class _Background:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin agent", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do something on the loop and wait for it; an interrupted wait cancels it."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError("the sync face cannot be called from its own callbacks: they run on its loop")
-        if self._loop.is_closed():
-            work.close()
-            raise refusal("E_STATE_003", "this agent has left: connect again", retryable=False)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def soon(self, call: Callable[[], None]) -> None:
-        """Do something on the loop, without waiting for it."""
-        self._loop.call_soon_threadsafe(call)
-
-    def stop(self) -> None:
-        """End the loop and its thread; whoever still waits is let go."""
-        self.run(_let_go())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _let_go() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
-class SyncAgent:
+class SyncAgent(SyncCoordination):
     """One agent, attached to a hub."""
 
-    def __init__(self, background: _Background, agent: Agent) -> None:
+    def __init__(self, background: Background, agent: Agent) -> None:
         self._background = background
         self._agent = agent
         self._is_open = True
@@ -105,7 +57,7 @@ class SyncAgent:
         config: ClientConfig | None = None,
     ) -> "SyncAgent":
         """Attach to a hub, as `Agent.connect` does; close it later, or use `with`."""
-        background = _Background()
+        background = Background()
 
         async def attached() -> Agent:
             return await Agent.connect(
@@ -195,15 +147,26 @@ class SyncAgent:
         *,
         timeout_s: float | None = None,
         retry: Retry | None = None,
+        escalate: bool = False,
+        boost_on_timeout: bool = False,
         **options: Unpack[Options],
-    ) -> "SyncMessage":
-        """Send a message and return the first response in its thread."""
-        asked = self._agent.request(to, type, payload, timeout_s=timeout_s, retry=retry, **options)
+    ) -> SyncMessage:
+        """Send a message and return the first response in its thread, as `Agent.request` does."""
+        asked = self._agent.request(
+            to,
+            type,
+            payload,
+            timeout_s=timeout_s,
+            retry=retry,
+            escalate=escalate,
+            boost_on_timeout=boost_on_timeout,
+            **options,
+        )
         return SyncMessage(self._background, self._background.run(asked))
 
     def inbox(
         self, *, receipts: Receipts | str = Receipts.HANDED_OVER, timeout_s: float | None = None
-    ) -> "Iterator[SyncMessage]":
+    ) -> Iterator[SyncMessage]:
         """Yield the messages as they come; with `timeout_s`, until none comes for that long."""
         when = Receipts(receipts)
         messages = self._background.run(_listen(self._agent, timeout_s))
@@ -258,35 +221,3 @@ async def _listen(agent: Agent, timeout_s: float | None) -> Messages:
 
 async def _next(messages: Messages) -> Message | None:
     return await anext(messages, None)
-
-
-class SyncMessage(Arrived):
-    """One message, and what its recipient can do about it."""
-
-    __slots__ = ("_background", "_message")
-
-    def __init__(self, background: _Background, message: Message) -> None:
-        super().__init__(message.signal_id, message.offer, message._received, message.attempt, message.ttl_s)
-        self._background = background
-        self._message = message
-
-    def confirm(self) -> None:
-        """Let the receipt go; the inbox does it by itself unless told otherwise."""
-        self._background.soon(self._message.confirm)
-
-    def ack(self, status: str = "received", notes: str = "") -> Acknowledged:
-        """Acknowledge it: `received`, `queued` or `processed`."""
-        return self._background.run(self._message.ack(status, notes))
-
-    def nack(self, reason: str, *, can_retry: bool = False, code: str = "", suggested_fix: str = "") -> Rejected:
-        """Reject it, for now (`can_retry`) or for good."""
-        rejected = self._message.nack(reason, can_retry=can_retry, code=code, suggested_fix=suggested_fix)
-        return self._background.run(rejected)
-
-    def processed(self) -> Nothing:
-        """Say that it has been dealt with."""
-        return self._background.run(self._message.processed())
-
-    def reply(self, payload: Payload, *, type: str | None = None, **options: Unpack[Options]) -> Sent:
-        """Answer in its thread; `options` are as in `Agent.send`."""
-        return self._background.run(self._message.reply(payload, type=type, **options))

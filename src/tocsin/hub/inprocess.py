@@ -19,7 +19,8 @@ from tocsin.core.commands import Caller
 from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.hub.host import Condition, Host
-from tocsin.hub.recollection import Recollection, receipt_of
+from tocsin.hub.receipts import receipt_of
+from tocsin.hub.recollection import Recollection
 
 __all__ = ["InProcessLink", "InProcessTransport"]
 
@@ -187,7 +188,7 @@ class InProcessLink:
         return self._session
 
     def _push(self, push: cmd.Delivery) -> None:
-        self._put(Delivery(push.signal_id, push.offer, msgspec.Raw(push.envelope)))
+        self._put(Delivery(push.signal_id, push.offer, msgspec.Raw(push.envelope), push.interrupts))
 
     def _put(self, item: Item) -> None:
         self._items.append(item)

@@ -4,7 +4,6 @@ An agent sees what it sent and what came for it; whoever directs sees everything
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -14,16 +13,17 @@ from tocsin.client import replies
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, error_for, refusal
-from tocsin.core.message import NEVER
 from tocsin.core.presence import presence
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import Agent
 from tocsin.hub.clock import Clock
+from tocsin.hub.coordination import EmbeddedCoordination
 from tocsin.hub.host import Host
 from tocsin.hub.reader import Reader
+from tocsin.hub.receipts import moment
 from tocsin.journal.history import DeadLetter, Page, Signal, life_of
 
-__all__ = ["Recollection", "receipt_of"]
+__all__ = ["Recollection"]
 
 
 class Recollection:
@@ -43,6 +43,7 @@ class Recollection:
             "search": self._search,
             "dead_letters": self._dead_letters,
             "redrive": self._redrive,
+            **EmbeddedCoordination(host).answers(),
         }
 
     async def answer(self, call: op.Call, caller: Caller) -> object:
@@ -130,7 +131,7 @@ class Recollection:
             sessions={kind: kinds.count(kind) for kind in sorted(set(kinds))},
             waiting={liminal_name(Priority(level)): depth for level, depth in enumerate(agent.mailbox.depths())},
             gaming=agent.gaming,
-            registered_at=_moment(agent.registered_at),
+            registered_at=moment(agent.registered_at),
         )
 
     async def _durable(self) -> None:
@@ -140,36 +141,11 @@ class Recollection:
             raise error_for(reply)
 
 
-def receipt_of(receipt: cmd.Receipt) -> replies.Receipt:
-    """Write a receipt down."""
-    return replies.Receipt(
-        signal_id=receipt.signal_id,
-        message_id=receipt.message_id,
-        delivered=receipt.delivered,
-        queued=receipt.queued,
-        recipient=receipt.recipient,
-        recipient_state=receipt.recipient_state,
-        delivery_class=receipt.delivery_class,
-        expires_at=datetime.fromtimestamp(receipt.expires_at / 1_000_000, UTC),
-        resolved_to_session=receipt.resolved_to_session,
-        publish_path=receipt.publish_path,
-        priority=liminal_name(receipt.priority),
-        requested_priority=liminal_name(receipt.requested_priority),
-        duplicate=receipt.duplicate,
-        durability=receipt.durability,
-        copies=receipt.copies,
-    )
-
-
-def _moment(at: int | None) -> datetime | None:
-    return None if at is None or at == NEVER else datetime.fromtimestamp(at / 1_000_000, UTC)
-
-
 def _record(signal: Signal) -> replies.Record:
     values: dict[str, Any] = {name: getattr(signal, name) for name in replies.Record.__struct_fields__}
     for name in values:
         if name.endswith("_at"):
-            values[name] = _moment(values[name])
+            values[name] = moment(values[name])
     values["priority"] = liminal_name(Priority(signal.priority))
     values["level"] = liminal_name(Priority(signal.level))
     values["payload"] = msgspec.json.decode(signal.payload or b"null")
@@ -182,11 +158,11 @@ def _happenings(signal: Signal) -> list[replies.Happening]:
     for entry in life_of(signal):
         facts = dict(entry)
         seq, at, kind = facts.pop("seq"), facts.pop("at", None), facts.pop("kind")
-        told.append(replies.Happening(seq, _moment(at), kind, facts))
+        told.append(replies.Happening(seq, moment(at), kind, facts))
     return told
 
 
 def _dead_letter(letter: DeadLetter) -> replies.DeadLetter:
-    first, last = _moment(letter.first_failed_at), _moment(letter.last_failed_at)
+    first, last = moment(letter.first_failed_at), moment(letter.last_failed_at)
     life = _happenings(letter.signal)
     return replies.DeadLetter(_record(letter.signal), letter.failures, first, last, letter.reason, letter.code, life)

@@ -1,0 +1,250 @@
+"""How agents coordinate through the SDK, the same on a bus in this process and on a real hub."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.client.grounds import KINDS, POLICY, ground_of, run
+from tocsin.client import Agent, Deadlock, LeaseLost, NoResponse
+from tocsin.client.affairs import Escalation
+from tocsin.client.message import Message
+from tocsin.client.replies import Record
+from tocsin.core.errors import LeaseConflict, NotPermitted, StateConflict
+
+NOTE = "CUSTOM_NOTE"
+pytestmark = pytest.mark.parametrize("kind", KINDS)
+
+
+async def until(agent: Agent, met: Callable[[Agent], Awaitable[bool]]) -> None:
+    """Ask the hub until something is so; the test itself is bounded."""
+    while not await met(agent):
+        await asyncio.sleep(0.01)
+
+
+async def waits(agent: Agent) -> bool:
+    return bool((await agent.leases(agent=agent.name)).waiting)
+
+
+def test_a_lease_is_held_waited_for_renewed_and_released(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            async with ada.acquire("src/api/**", shared="docs", ttl_s=0.6) as lease:
+                assert (lease.is_held, lease.exclusive, lease.shared) == (True, ("src/api/**",), ("docs",))
+                with pytest.raises(LeaseConflict, match="held by ada") as refused:
+                    await bob.acquire("src/api/users.py", wait_s=0)
+                assert refused.value.problem.code == "E_LEASE_002"
+                before = (await ada.leases()).held[0].expires_at
+                waiting = asyncio.create_task(_hold(bob, "src/api/users.py"))
+                await until(bob, waits)
+                await until(ada, lambda me: _renewed(me, before))
+            assert await waiting == "src/api/users.py"
+            assert (await ada.leases()).held == []
+            # What the bus said of the leases was for the client, not for the application.
+            assert [message.type async for message in bob.inbox(timeout_s=0.1)] == []
+
+    run(test())
+
+
+async def _hold(agent: Agent, resource: str) -> str:
+    async with agent.acquire(resource, priority="Blocking") as lease:
+        return lease.wanted
+
+
+async def _renewed(agent: Agent, before: object) -> bool:
+    return (await agent.leases()).held[0].expires_at != before
+
+
+def test_a_lease_that_is_taken_away_is_lost_and_a_wait_can_be_given_up(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob") as bob,
+            ground.join("dora", role="director") as dora,
+        ):
+            with pytest.raises(NotPermitted):
+                await ada.force_release("lse_x", "mine")
+            lease = await ada.acquire("port 8080", ttl_s=0.6)
+            waiting = asyncio.create_task(_hold(bob, "port 8080"))
+            await until(bob, waits)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await until(bob, _waits_no_more)
+            ada.inbox()  # so that the bus can tell
+            await dora.force_release(lease.lease, "needed elsewhere")
+            await lease.lost()
+            with pytest.raises(LeaseLost, match="needed elsewhere"):
+                lease.must_hold()
+            with pytest.raises(LeaseLost):
+                await lease.__aexit__(None, None, None)
+            assert not lease.is_held
+
+    run(test())
+
+
+async def _waits_no_more(agent: Agent) -> bool:
+    return not await waits(agent)
+
+
+def test_the_victim_of_a_deadlock_is_told_and_the_other_is_served(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob") as bob,
+            ada.acquire("a") as a,
+        ):
+            b = await bob.acquire("b")
+            second = asyncio.create_task(_hold(ada, "b"))
+            await until(ada, waits)
+            with pytest.raises(Deadlock, match=r"(bob → ada → bob)|(ada → bob → ada)"):
+                await bob.acquire("a", priority="Info")
+            assert await second == "b"
+            with pytest.raises(LeaseConflict):
+                await b.release()  # it was released to break the circle
+            assert a.is_held
+
+    run(test())
+
+
+def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_saved(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            await ada.send(to="bob", type=NOTE, payload={"n": 0}, priority="Info")
+            messages = bob.inbox()
+            message = await anext(messages)
+            async with bob.working_on(message) as work:
+                assert (await bob.attention()).working_on == message.message_id
+                assert await work.pause_point(save=lambda: "nothing to save") is None
+                await ada.send(to="bob", type=NOTE, payload={"n": 1}, priority="Info")
+                urgent_id = (await ada.send(to="bob", type=NOTE, payload={"n": 2}, priority="Critical")).message_id
+                interruption = await bob.pause_point(save=lambda: "step 3 of 7, größer")
+                assert interruption is not None
+                async with interruption as urgent:
+                    assert (urgent.message_id, urgent.payload) == (urgent_id, {"n": 2})
+                    assert urgent.interrupts == message.message_id
+                    assert (await bob.attention()).aside == (message.message_id,)
+                assert interruption.saved == "step 3 of 7, größer"
+                assert await work.pause_point() is None
+            assert (await bob.attention()).status == "idle"
+            later = await anext(messages)
+            assert later.payload == {"n": 1}
+            states = {row.message_id: row.state for row in await _records(ada, message.message_id, urgent_id)}
+            assert states == {message.message_id: "processed", urgent_id: "processed"}
+            with pytest.raises(ZeroDivisionError):
+                async with bob.working_on(later):
+                    raise ZeroDivisionError
+            assert (await bob.attention()).status == "idle"
+            assert (await ada.message(later.message_id))[0].state != "processed"
+            with pytest.raises(StateConflict):
+                await bob.pause_point()
+
+    run(test())
+
+
+async def _records(agent: Agent, *ids: str) -> list[Record]:
+    return [row for message_id in ids for row in await agent.message(message_id)]
+
+
+def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob") as bob,
+            ground.join("dora", role="director") as dora,
+        ):
+            assert (await bob.subscribe("builds")).topics == ("builds",)
+            published = await ada.publish("builds", NOTE, {"red": True})
+            assert [receipt.recipient for receipt in published.receipts] == ["bob"]
+            bobs = bob.inbox(timeout_s=5)
+            assert (await anext(bobs)).payload == {"red": True}
+            assert [(topic.topic, topic.subscribers) for topic in await ada.topics()] == [("builds", 1)]
+            assert (await bob.unsubscribe("builds")).topics == ()
+            assert (await ada.publish("builds", NOTE)).receipts == ()
+
+            opened = await ada.discuss("tabs?", ["bob", "dora"], options=["tabs", "spaces"])
+            assert (await bob.speak(opened.discussion, "spaces, please")).state == "open"
+            assert [row.question for row in await bob.discussions()] == ["tabs?"]
+            await bob.vote(opened.discussion, "spaces")
+            assert (await dora.vote(opened.discussion, "spaces")).option == "spaces"
+            assert (await ada.discussions()) == []
+
+            asked = await ada.ask_approval("lease_override", "take src/ from bob", "it is urgent")
+            (approval,) = await dora.approvals()
+            assert (approval.approval, approval.asker, approval.holds) == (asked.approval, "ada", False)
+            assert (await dora.decide(asked.approval, "refuse", "wait for bob")).outcome == "refused"
+            kinds = [message async for message in ada.inbox(timeout_s=0.3)]
+            decided = next(message for message in kinds if message.type == "ApprovalDecided")
+            assert decided.payload["reason"] == "wait for bob"
+            held = await ada.send(to="bob", type="CUSTOM_PLAN", payload={"plan": "a"})
+            assert held.held
+            (approval,) = await dora.approvals()
+            await dora.decide(approval.approval, "approve", payload={"plan": "b"})
+            plan = await _first(bob, "CUSTOM_PLAN")
+            assert plan.payload == {"plan": "b"}
+            assert await dora.alerts() == []
+
+    run(test())
+
+
+async def _first(agent: Agent, message_type: str) -> Message:
+    async for message in agent.inbox(timeout_s=5):
+        if message.type == message_type:
+            return message
+    raise AssertionError(f"no {message_type} came")
+
+
+def test_a_request_that_the_hub_knows_of_is_escalated(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob") as bob,
+            ground.join("dora", role="director") as dora,
+        ):
+            answering = asyncio.create_task(_answer_one(bob))
+            response = await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=30)
+            assert response.payload == {"n": 2}
+            await answering
+            assert await ada.open_requests() == []
+            with pytest.raises(NoResponse, match="did not answer"):
+                await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=0.2)
+            with pytest.raises(NotPermitted):
+                await ada.escalations()
+            (escalation,) = await _timed_out(dora)
+            assert (escalation.trigger, escalation.state) == ("request_timeout", "director_notified")
+            await dora.resolve(escalation.escalation, "bob is on leave")
+            assert await _timed_out(dora) == []
+            (closed,) = await _timed_out(dora, closed=True)
+            assert (closed.resolution, closed.resolved_by) == ("bob is on leave", "dora")
+
+    run(test())
+
+
+async def _timed_out(director: Agent, *, closed: bool = False) -> list[Escalation]:
+    known = await director.escalations(closed=closed)
+    return [escalation for escalation in known if escalation.trigger == "request_timeout"]
+
+
+async def _answer_one(agent: Agent) -> None:
+    message = await anext(agent.inbox())
+    await message.reply({"n": message.payload["n"] + 1})
+
+
+def test_a_request_that_closes_a_circle_gives_way(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path, POLICY) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            lease = await bob.acquire("a")
+            holding = asyncio.create_task(_hold(ada, "a"))
+            await until(ada, waits)
+            with pytest.raises(Deadlock):
+                await bob.request("ada", NOTE, {}, escalate=True, timeout_s=30, priority="Info")
+            # What the victim held that the circle waited for was released with it.
+            assert await holding == "a"
+            with pytest.raises(LeaseConflict):
+                await lease.release()
+
+    run(test())
