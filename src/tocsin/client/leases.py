@@ -104,7 +104,6 @@ class Leases:
     async def _acquire(self, body: dict[str, Any], ttl_s: float) -> "Lease":
         lease = Lease(self, self._fresh_id("lse"), body["exclusive"], body["shared"], ttl_s)
         self._open[lease.lease] = lease
-        self._inbox.await_response()
         try:
             told: LeaseRecord = await self.call("acquire_lease", _RECORD, body=body | {"lease": lease.lease})
             if told.state != "held":
@@ -114,29 +113,33 @@ class Leases:
             if not isinstance(error, LeaseConflict):
                 self._leave(lease)
             raise
-        finally:
-            self._inbox.response_came()
         lease.hold()
         return lease
 
     async def _wait(self, lease: "Lease") -> None:
         """Wait until the bus says how it ended, asking now and then in case it cannot."""
-        while True:
-            done, _ = await asyncio.wait({lease.outcome}, timeout=self._config.lease_look_s)
-            if done:
-                lease.outcome.result()
-                return
-            try:
-                told: LeaseRecord = await self.call("lease", _RECORD, path={"lease": lease.lease})
-            except NoAnswer:
-                continue
-            except LeaseConflict:
-                if not lease.outcome.done():  # why is in a notice that has not come yet
-                    detail = f"{lease.wanted}: the wait is over, without the lease"
-                    raise error_of(Problem("E_LEASE_002", detail)) from None
-                continue
-            if told.state == "held":
-                return
+        self._inbox.await_response()
+        try:
+            while not await self._is_granted(lease):
+                pass
+        finally:
+            self._inbox.response_came()
+
+    async def _is_granted(self, lease: "Lease") -> bool:
+        """Wait for a while, then ask; a refusal is raised."""
+        done, _ = await asyncio.wait({lease.outcome}, timeout=self._config.lease_look_s)
+        if done:
+            lease.outcome.result()
+            return True
+        try:
+            told: LeaseRecord = await self.call("lease", _RECORD, path={"lease": lease.lease})
+        except NoAnswer:
+            return False
+        except LeaseConflict:
+            if lease.outcome.done():
+                return False  # the notice came meanwhile, and says why
+            raise error_of(Problem("E_LEASE_002", f"{lease.wanted}: the wait is over, without the lease")) from None
+        return told.state == "held"
 
     def _leave(self, lease: "Lease") -> None:
         """Give up a request that nobody awaits any more; where that cannot be said, its wait ends by itself."""
