@@ -18,6 +18,7 @@ from tests.cli.processes import COMMAND
 from tests.gateways.mcp.clients import Caller, Hub, new_hub, over_http, over_stdio, together
 from tocsin.cli.mcp import Bridge
 from tocsin.cli.remote import EXPLICIT, Remote
+from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.visit import Carrying, Refused
 
 
@@ -90,7 +91,7 @@ def test_it_starts_where_no_hub_is_and_says_so(tmp_path: Path) -> None:
         with (tmp_path / "stderr").open("w") as stderr:
             parameters = server(*arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
             async with Client(stdio_client(parameters, errlog=stderr)) as client:
-                assert len((await client.list_tools()).tools) == 12
+                assert len((await client.list_tools()).tools) == len(TOOLS)
                 problem = await Caller(client).refused("fetch_inbox")
                 assert problem["code"] == "E_ROUTING_003"
         assert "no hub answers at http://127.0.0.1:1" in (tmp_path / "stderr").read_text()

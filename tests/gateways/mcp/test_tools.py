@@ -25,10 +25,29 @@ NAMES = [
     "get_message",
     "search_messages",
     "list_dead_letters",
+    "acquire_lease",
+    "renew_lease",
+    "release_lease",
+    "list_leases",
+    "begin_work",
+    "pause_point",
+    "finish_work",
+    "publish_topic",
+    "subscribe_topic",
+    "open_discussion",
+    "speak_in_discussion",
+    "vote",
+    "request_approval",
+    "list_approvals",
+    "decide_approval",
+    "list_escalations",
+    "resolve_escalation",
+    "list_alerts",
 ]
 TASK = {"taskId": "t1", "taskRef": "plan 1", "taskDescription": "make it", "memoryLogPath": "memory/t1.md"}
 TASK |= {"executionType": "single-step"}
 READING = {"list_agents", "whois", "get_message", "search_messages", "list_dead_letters"}
+READING |= {"list_leases", "list_approvals", "list_escalations", "list_alerts"}
 
 
 def test_the_tools_say_what_they_are(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
@@ -150,6 +169,17 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("fetch_inbox", {"limit": "many"}, "E_VALIDATION_002", "limit"),
     ("search_messages", {"query": "x", "lmit": 1}, "E_VALIDATION_004", "lmit"),
     ("whois", {"agent": "nobody_here"}, "E_ROUTING_001", None),
+    ("acquire_lease", {}, "E_LEASE_005", "exclusive"),
+    ("acquire_lease", {"exclusive": ["src/[x"]}, "E_LEASE_005", None),
+    ("acquire_lease", {"exclusive": ["x"], "priority": "URGENT"}, "E_VALIDATION_003", "priority"),
+    ("acquire_lease", {"exclusive": ["x"], "ttl_s": 1e9}, "E_VALIDATION_004", "ttl_s"),
+    ("renew_lease", {"lease": "lse_none"}, "E_LEASE_001", None),
+    ("begin_work", {"message_id": "msg_0_none"}, "E_STATE_001", None),
+    ("pause_point", {}, "E_STATE_002", None),
+    ("finish_work", {"message_id": "msg_0_none"}, "E_STATE_002", None),
+    ("vote", {"discussion": "none", "option": "yes"}, "E_STATE_001", None),
+    ("request_approval", {"handoff": "lunch", "subject": "x"}, "E_VALIDATION_003", "handoff"),
+    ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "E_AUTH_003", None),
 ]
 
 

@@ -9,6 +9,7 @@ from tocsin.core.envelope import CorrelationId, MessageId, TypeName
 
 __all__ = [
     "AcknowledgeArguments",
+    "Arguments",
     "DeadLetterArguments",
     "FetchArguments",
     "GetArguments",
@@ -17,6 +18,7 @@ __all__ = [
     "RegisterArguments",
     "RejectArguments",
     "ReplyArguments",
+    "Saying",
     "SearchArguments",
     "SendArguments",
     "WhoisArguments",
@@ -58,11 +60,11 @@ OwnId = Annotated[
 ]
 
 
-class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all arguments."""
 
 
-class RegisterArguments(_Arguments, frozen=True, kw_only=True):
+class RegisterArguments(Arguments, frozen=True, kw_only=True):
     """What you are and can."""
 
     type: Annotated[Name, Meta(description="What you are for routing: Manager, Implementation, AdHoc or any name.")] = (
@@ -74,17 +76,17 @@ class RegisterArguments(_Arguments, frozen=True, kw_only=True):
     ] = []
 
 
-class ListAgentsArguments(_Arguments, frozen=True, kw_only=True):
+class ListAgentsArguments(Arguments, frozen=True, kw_only=True):
     """Nothing."""
 
 
-class WhoisArguments(_Arguments, frozen=True, kw_only=True):
+class WhoisArguments(Arguments, frozen=True, kw_only=True):
     """Whom."""
 
     agent: Annotated[Name, Meta(description="The agent's name; leave it out to ask who you are.")] | None = None
 
 
-class _Saying(_Arguments, frozen=True, kw_only=True):
+class Saying(Arguments, frozen=True, kw_only=True):
     """What to say, and how."""
 
     text: Text | None = None
@@ -94,7 +96,7 @@ class _Saying(_Arguments, frozen=True, kw_only=True):
     own_id: OwnId | None = None
 
 
-class SendArguments(_Saying, frozen=True, kw_only=True):
+class SendArguments(Saying, frozen=True, kw_only=True):
     """To whom, what, and how."""
 
     to: Annotated[Name, Meta(description="The agent to send to, by name; * sends to everybody.")]
@@ -123,7 +125,7 @@ class SendArguments(_Saying, frozen=True, kw_only=True):
     ) = None
 
 
-class ReplyArguments(_Saying, frozen=True, kw_only=True):
+class ReplyArguments(Saying, frozen=True, kw_only=True):
     """To which message, what, and how."""
 
     message_id: Annotated[Id, Meta(description="The message_id of the message that you answer.")]
@@ -132,14 +134,14 @@ class ReplyArguments(_Saying, frozen=True, kw_only=True):
     ] = "StatusUpdate"
 
 
-class FetchArguments(_Arguments, frozen=True, kw_only=True):
+class FetchArguments(Arguments, frozen=True, kw_only=True):
     """How much."""
 
     limit: Limit = 20
     at_least: Annotated[Level, Meta(description="Nothing below this priority.")] = "Info"
 
 
-class AcknowledgeArguments(_Arguments, frozen=True, kw_only=True):
+class AcknowledgeArguments(Arguments, frozen=True, kw_only=True):
     """Which, and how far you are."""
 
     message_id: Id
@@ -150,7 +152,7 @@ class AcknowledgeArguments(_Arguments, frozen=True, kw_only=True):
     notes: Annotated[str, Meta(max_length=10_000, description="A remark for the sender.")] = ""
 
 
-class RejectArguments(_Arguments, frozen=True, kw_only=True):
+class RejectArguments(Arguments, frozen=True, kw_only=True):
     """Which, and why."""
 
     message_id: Id
@@ -162,20 +164,20 @@ class RejectArguments(_Arguments, frozen=True, kw_only=True):
     suggested_fix: Annotated[str, Meta(max_length=10_000, description="What the sender should do instead.")] = ""
 
 
-class RecallArguments(_Arguments, frozen=True, kw_only=True):
+class RecallArguments(Arguments, frozen=True, kw_only=True):
     """Which."""
 
     message_id: Id
 
 
-class GetArguments(_Arguments, frozen=True, kw_only=True):
+class GetArguments(Arguments, frozen=True, kw_only=True):
     """Which, and how much of it."""
 
     message_id: Id
     life: Annotated[bool, Meta(description="Whether to tell everything that happened to it.")] = False
 
 
-class SearchArguments(_Arguments, frozen=True, kw_only=True):
+class SearchArguments(Arguments, frozen=True, kw_only=True):
     """What for."""
 
     query: Annotated[str, Meta(min_length=1, max_length=1000, description="Words of the payload; all must be there.")]
@@ -183,7 +185,7 @@ class SearchArguments(_Arguments, frozen=True, kw_only=True):
     after: Cursor = 0
 
 
-class DeadLetterArguments(_Arguments, frozen=True, kw_only=True):
+class DeadLetterArguments(Arguments, frozen=True, kw_only=True):
     """Which page."""
 
     limit: Limit = 20

@@ -3,17 +3,15 @@
 A docstring here is read by models: it says when to use the tool and what then happens.
 """
 
-import secrets
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from itertools import count
 from typing import Any
 
 import msgspec
 
 from tocsin.gateways.mcp import arguments as take
 from tocsin.gateways.mcp import results as give
-from tocsin.gateways.mcp.visit import Mail, Visit
+from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
+from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
+from tocsin.gateways.mcp.visit import Visit
 
 __all__ = ["ENVELOPE_ARGUMENTS", "TOOLS", "Outcome", "ToolRow"]
 
@@ -30,21 +28,6 @@ ENVELOPE_ARGUMENTS = {
 }
 #: Types whose correlationId is somebody else's; any other message opens a thread of its own.
 _ANSWERS = frozenset({"ACK", "NACK", "TASK_UPDATE"})
-
-#: Tells the ids of this process from those of any other.
-_OURS = secrets.token_hex(6)
-_numbers = count(1)
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What came of a call."""
-
-    #: For programs.
-    result: dict[str, Any]
-    #: For models.
-    text: str
-    #: What was handed out, where the tool does that itself.
-    mail: Mail | None = None
 
 
 async def register_agent(visit: Visit, given: take.RegisterArguments) -> Outcome:
@@ -90,7 +73,7 @@ async def send_message(visit: Visit, given: take.SendArguments) -> Outcome:
     lowest priority that serves. To answer a message, use reply_message.
     """
     agent, kind = await visit.me()
-    envelope = _envelope(given, agent, kind)
+    envelope = envelope_of(given, agent, kind)
     envelope |= {"receiver": {"agentId": given.to, "type": given.to_type}, "messageType": given.message_type}
     thread = given.correlation_id or (None if given.message_type in _ANSWERS else envelope["messageId"])
     if given.delivery_class is not None:
@@ -107,7 +90,7 @@ async def reply_message(visit: Visit, given: take.ReplyArguments) -> Outcome:
     copies = await visit.ask("message", path={"message_id": given.message_id})
     asked = copies[0]
     agent, kind = await visit.me()
-    envelope = {"priority": "Coordinate"} | _envelope(given, agent, kind)
+    envelope = {"priority": "Coordinate"} | envelope_of(given, agent, kind)
     to = asked["sender"] if asked["sender"] != agent else asked["recipient"]
     envelope |= {"receiver": {"agentId": to, "type": "*"}, "messageType": given.message_type}
     return await _sent(visit, envelope, asked["correlation_id"] or asked["message_id"])
@@ -196,26 +179,6 @@ def _page_text(page: dict[str, Any], what: str) -> str:
     return f"{len(page['items'])} {what}.{more} {shown}".strip()
 
 
-def _envelope(given: Any, agent: str, kind: str) -> dict[str, Any]:
-    """Write what the arguments say as an envelope of the caller's."""
-    now = datetime.now(UTC)
-    payload = dict(given.payload or {})
-    if given.text is not None:
-        payload["text"] = given.text
-    envelope: dict[str, Any] = {
-        "version": "1.1.0",
-        "messageId": given.own_id or f"msg_{now:%Y%m%d}_{now:%H%M%S}_{_OURS}_{next(_numbers)}",
-        "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "sender": {"agentId": agent, "type": kind},
-        "payload": payload,
-    }
-    if given.priority is not None:
-        envelope["priority"] = given.priority
-    if given.ttl_s is not None:
-        envelope["metadata"] = {"ttl": given.ttl_s}
-    return envelope
-
-
 async def _sent(visit: Visit, envelope: dict[str, Any], thread: str | None) -> Outcome:
     if thread is not None:
         envelope["correlationId"] = thread
@@ -230,26 +193,6 @@ async def _sent(visit: Visit, envelope: dict[str, Any], thread: str | None) -> O
     )
     left_out = "".join(f" Not to {agent}: {problem['detail']}." for agent, problem in done.get("failed", {}).items())
     return Outcome(result, f"{message_id} is stored for {told or 'nobody'}.{left_out}")
-
-
-class ToolRow(msgspec.Struct, frozen=True):
-    """A row of the table of tools."""
-
-    handler: Callable[[Any, Any], Awaitable[Outcome]]
-    arguments: type[msgspec.Struct]
-    result: type[msgspec.Struct]
-    title: str
-    #: Whether it changes nothing.
-    reads: bool = False
-    #: Whether calling it again with the same arguments changes nothing more.
-    repeats: bool = False
-    #: Whether it can undo something.
-    destroys: bool = False
-
-    @property
-    def name(self) -> str:
-        """Return its name."""
-        return self.handler.__name__
 
 
 TOOLS = (
@@ -269,4 +212,5 @@ TOOLS = (
     ToolRow(get_message, take.GetArguments, give.FoundView, "Look a message up", reads=True),
     ToolRow(search_messages, take.SearchArguments, give.MessagesView, "Search messages", reads=True),
     ToolRow(list_dead_letters, take.DeadLetterArguments, give.DeadLettersView, "List dead letters", reads=True),
+    *COORDINATION_TOOLS,
 )

@@ -1,0 +1,90 @@
+"""The tools that a team coordinates by, with the official client library over streamable HTTP."""
+
+from typing import Any
+
+from tests.gateways.mcp.clients import Hub, over_http, together
+
+
+def mail_of(answer: dict[str, Any], message_type: str) -> list[dict[str, Any]]:
+    found = [*answer.get("messages", []), *answer["inbox"]["urgent"]]
+    return [mail for mail in found if mail["message_type"] == message_type]
+
+
+def test_a_story_with_every_tool_that_coordinates(hub: Hub, pair: tuple[str, str]) -> None:
+    one, two = pair
+    boss, path = f"{one}boss", f"src/{one}/users.py"
+    hub.join(boss, role="director")
+
+    async def test() -> None:
+        async with over_http(hub, one) as ada, over_http(hub, two) as bob, over_http(hub, boss) as dora:
+            # Leases: one holds, the other waits, and is told.
+            held = await ada.do("acquire_lease", exclusive=[f"src/{one}/**"], ttl_s=60)
+            assert held["state"] == "held"
+            assert (await ada.do("renew_lease", lease=held["lease"], ttl_s=120))["expires_at"] > held["expires_at"]
+            assert (await bob.refused("acquire_lease", exclusive=[path], wait_s=0))["code"] == "E_LEASE_002"
+            wanted = await bob.do("acquire_lease", exclusive=[path], priority="Blocking", lease=f"{two}.mine")
+            assert (wanted["state"], wanted["holders"]) == ("waiting", [one])
+            listed = await ada.do("list_leases", resource=path)
+            assert ([row["agent"] for row in listed["held"]], [row["agent"] for row in listed["waiting"]]) == (
+                [one],
+                [two],
+            )
+            assert (await ada.do("release_lease", lease=held["lease"]))["resources"] == [f"src/{one}/**"]
+            granted = mail_of(await bob.do("fetch_inbox"), "LEASE_GRANTED")
+            assert [mail["payload"]["lease"] for mail in granted] == [f"{two}.mine"]
+            await bob.do("release_lease", lease=f"{two}.mine")
+            assert (await bob.refused("release_lease", lease=f"{two}.mine"))["code"] == "E_LEASE_001"
+
+            # Work: interrupted at a pause point, and given back.
+            chore = (await ada.do("send_message", to=two, text="sweep", priority="Info"))["message_id"]
+            assert [mail["message_id"] for mail in (await bob.do("fetch_inbox"))["messages"]] == [chore]
+            assert (await bob.do("begin_work", message_id=chore, interruptible=False))["working_on"] == chore
+            assert (await bob.do("pause_point", saved="nothing yet"))["interrupted_by"] is None
+            alarm = (await ada.do("send_message", to=two, text="fire", priority="Critical"))["message_id"]
+            paused = await bob.do("pause_point", saved="half of the floor")
+            assert (paused["interrupted_by"], paused["working_on"], paused["aside"]) == (alarm, alarm, [chore])
+            assert [mail["payload"] for mail in paused["messages"]] == [{"text": "fire"}]
+            assert (await bob.refused("finish_work", message_id=chore))["code"] == "E_STATE_002"
+            finished = await bob.do("finish_work", message_id=alarm)
+            assert (finished["resumed"], finished["saved"]) == (chore, "half of the floor")
+            assert (await bob.do("begin_work", message_id=chore))["saved"] == "half of the floor"
+            assert (await bob.do("finish_work", message_id=chore))["resumed"] is None
+            assert (hub.state(chore), hub.state(alarm)) == ("processed", "processed")
+
+            # Topics.
+            assert (await bob.do("subscribe_topic", topic=f"{one}.builds"))["topics"] == [f"{one}.builds"]
+            published = await ada.do("publish_topic", topic=f"{one}.builds", text="red")
+            assert [receipt["recipient"] for receipt in published["receipts"]] == [two]
+            (news,) = mail_of(await bob.do("fetch_inbox"), "StatusUpdate")
+            assert (news["message_id"], news["payload"]) == (published["message_id"], {"text": "red"})
+            assert (await bob.do("subscribe_topic", topic=f"{one}.builds", subscribed=False))["topics"] == []
+
+            # Discussions.
+            opened = await ada.do("open_discussion", question="tabs?", participants=[two, boss], options=["yes", "no"])
+            assert (await bob.do("speak_in_discussion", discussion=opened["discussion"], text="no"))["state"] == "open"
+            await bob.do("vote", discussion=opened["discussion"], option="no")
+            assert (await dora.do("vote", discussion=opened["discussion"], option="no"))["option"] == "no"
+
+            # Approvals, escalations, alerts.
+            asked = await ada.do("request_approval", handoff="lease_override", subject="take it from bob")
+            waiting = (await dora.do("list_approvals"))["approvals"]
+            assert asked["approval"] in [row["approval"] for row in waiting]
+            assert (await ada.refused("decide_approval", approval=asked["approval"], verdict="approve"))["code"] == (
+                "E_AUTH_003"
+            )
+            refused = await dora.do("decide_approval", approval=asked["approval"], verdict="refuse", reason="wait")
+            assert refused["outcome"] == "refused"
+            (word,) = mail_of(await ada.do("list_alerts"), "ApprovalDecided")
+            assert word["payload"]["reason"] == "wait"
+            assert (await ada.refused("list_escalations"))["code"] == "E_AUTH_003"
+            # Two who wait for the same thing are contention, which a director is told of.
+            first = await ada.do("acquire_lease", exclusive=[path])
+            for waiter in (bob, dora):
+                await waiter.do("acquire_lease", exclusive=[path])
+            (found,) = [row for row in (await dora.do("list_escalations"))["escalations"] if row["subject"] == path]
+            await dora.do("resolve_escalation", escalation=found["escalation"], resolution="ada is nearly done")
+            closed = (await dora.do("list_escalations", closed=True))["escalations"]
+            assert [row["resolved_by"] for row in closed if row["subject"] == path] == [boss]
+            await ada.do("release_lease", lease=first["lease"])
+
+    together(test)
