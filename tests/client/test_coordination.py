@@ -145,6 +145,49 @@ def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_saved(ki
     run(test())
 
 
+def test_work_that_was_put_aside_for_the_agent_can_still_be_finished(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        policy = POLICY + "attention: {work_max_s: 0.2}\n"
+        async with ground_of(kind, tmp_path, policy) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            sent = await ada.send(to="bob", type=NOTE, priority="Info")
+            async with bob.working_on(await anext(bob.inbox())):
+                await until(bob, _is_idle)  # it has said nothing for so long that the hub takes it for idle
+                assert (await bob.attention()).aside == (sent.message_id,)
+            assert (await bob.attention()).aside == ()
+            assert (await ada.message(sent.message_id))[0].state == "processed"
+
+    run(test())
+
+
+def test_who_is_at_work_gets_a_lease_although_the_bus_cannot_tell_it(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        quick = {"lease_look_s": 0.05}
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob", config=quick) as bob,
+        ):
+            lease = await ada.acquire("a")
+            await ada.send(to="bob", type=NOTE, priority="Critical")
+            messages = bob.inbox(timeout_s=0.2)
+            async with bob.working_on(await anext(messages)):
+                waiting = asyncio.create_task(_hold(bob, "a"))
+                await until(bob, waits)
+                await lease.renew(30)
+                assert not waiting.done()
+                await lease.release()
+                assert await waiting == "a"
+            assert [message.type async for message in messages] == []
+            again = await ada.acquire("a", wait_s=0)
+            await again.release()
+
+    run(test())
+
+
+async def _is_idle(agent: Agent) -> bool:
+    return (await agent.attention()).status == "idle"
+
+
 async def _records(agent: Agent, *ids: str) -> list[Record]:
     return [row for message_id in ids for row in await agent.message(message_id)]
 
