@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.clusters import Cluster, connect_server, tocsin_pipeline
@@ -17,6 +18,8 @@ from tocsin.pipeline.settings import Settings
 #: A Connect server gives the Python worker of a stream ten seconds to start, which a busy machine may exceed.
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 _LIMIT_S = 400.0
+
+pytestmark = pytest.mark.skipif(not SOAK, reason="a whole cluster takes minutes: make soak")
 
 
 def prepared(tmp_path: Path, steps: int) -> tuple[Path, Path, tuple[str, ...]]:

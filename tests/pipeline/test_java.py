@@ -15,6 +15,8 @@ from tocsin.pipeline.errors import NoJava, SettingsWrong
 from tocsin.pipeline.java import VERSION_MIN, Java, class_archive, find_java, launcher
 from tocsin.pipeline.settings import load_settings
 
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -85,6 +87,7 @@ def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
             load_settings(path)
 
 
+@pytest.mark.skipif(not SOAK, reason="the whole pipeline on another Java takes minutes: make soak")
 def test_the_bundled_java_at_work(tmp_path: Path) -> None:
     """Everything with the wheel's Java, as on a machine that has no other; quiet, and leaving nothing in scratch."""
     scratch = tmp_path / "scratch"

