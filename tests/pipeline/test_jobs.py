@@ -56,9 +56,10 @@ def arrive(paths: list[Path], away: Path, landing: Path) -> None:
         path.rename(target)
 
 
+@pytest.mark.skipif(not SOAK, reason="all tables several times over take minutes: make soak")
 def test_the_same_tables_whichever_way(spark: SparkSession, tmp_path: Path, settings: Settings) -> None:
     """One history of two projects: at once; in parts that arrive out of order; streamed."""
-    histories = {name: simulated(seed, 1500 if SOAK else 500)[0] for name, seed in (("apollo", 11), ("borealis", 12))}
+    histories = {name: simulated(seed, 1500 if SOAK else 250)[0] for name, seed in (("apollo", 11), ("borealis", 12))}
     rng = random.Random(3)
     houses: dict[str, Warehouse] = {}
     for way in ("at-once", "in-parts", "streamed"):
@@ -66,7 +67,8 @@ def test_the_same_tables_whichever_way(spark: SparkSession, tmp_path: Path, sett
         landing.mkdir(parents=True)
         small = msgspec.structs.replace(settings, stream_segments_max=5, ingest_bytes_max=20_000, hot_s=600)
         houses[way] = house = Warehouse(tmp_path / way / "warehouse", small)
-        paths = [path for name, events in histories.items() for path in write_segments(away, name, events, 150)]
+        size = 150 if SOAK else 1000
+        paths = [path for name, events in histories.items() for path in write_segments(away, name, events, size)]
         if way == "in-parts":
             rng.shuffle(paths)
             third = len(paths) // 3
@@ -176,6 +178,7 @@ def test_one_writer_at_a_time(spark: SparkSession, warehouse: Warehouse, landing
         run(spark, warehouse, landing)
 
 
+@pytest.mark.skipif(not SOAK, reason="all tables several times over take minutes: make soak")
 def test_retention_drops_days_and_the_books_still_balance(
     spark: SparkSession, warehouse: Warehouse, landing: Path
 ) -> None:
