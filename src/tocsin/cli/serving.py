@@ -109,7 +109,7 @@ def run_hub(
         async with AsyncExitStack() as gateways:
             try:
                 beside = [
-                    *SocketGateway(hub).routes(),
+                    *SocketGateway(hub, gateway).routes(),
                     *FeedGateway(hub).routes(),
                     *await _mcp(gateway, gateways),
                 ]

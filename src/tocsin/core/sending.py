@@ -39,7 +39,7 @@ from tocsin.core.state import Agent, Broadcast, ProjectState
 from tocsin.core.threads import answered, check_correlation, follow
 from tocsin.core.turn import Turn
 
-__all__ = ["apply_accepted", "apply_broadcast", "decide_send", "publish"]
+__all__ = ["apply_accepted", "apply_broadcast", "decide_send", "message_of", "publish"]
 
 _NO_QOS = Qos()
 
@@ -396,22 +396,15 @@ def apply_broadcast(state: ProjectState, event: ev.BroadcastAccepted) -> None:
     )
 
 
-def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
-    """Queue it."""
-    seq = state.seq
-    payload, metadata = event.payload, event.metadata
-    if event.broadcast is None:
-        state.ids[event.message_id] = seq
-    else:
-        broadcast = state.broadcasts[event.broadcast]
-        broadcast.copies[event.recipient] = seq
-        payload, metadata = broadcast.payload, broadcast.metadata
-    sender = state.agents.get(event.sender)
-    message = Message(
+def message_of(
+    seq: int, event: ev.MessageAccepted, sender: str, recipient: str, content: tuple[bytes, bytes]
+) -> Message:
+    """Return the message that an acceptance begins; its content is payload and metadata, a broadcast's for a copy."""
+    return Message(
         seq=seq,
         message_id=event.message_id,
-        sender=event.sender if sender is None else sender.agent,
-        recipient=state.agents[event.recipient].agent,
+        sender=sender,
+        recipient=recipient,
         type=intern(event.message_type),
         priority=event.priority,
         level=event.priority,
@@ -426,14 +419,29 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
         enqueued_at=event.at,
         expires_at=event.expires_at,
         sent_at=event.sent_at,
-        payload=payload,
-        metadata=metadata,
+        payload=content[0],
+        metadata=content[1],
         correlation_id=event.correlation_id,
         broadcast_id=event.broadcast,
         recipient_state=event.recipient_state,
         publish_path=event.publish_path,
         resolved_session=event.resolved_session,
     )
+
+
+def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
+    """Queue it."""
+    seq = state.seq
+    payload, metadata = event.payload, event.metadata
+    if event.broadcast is None:
+        state.ids[event.message_id] = seq
+    else:
+        broadcast = state.broadcasts[event.broadcast]
+        broadcast.copies[event.recipient] = seq
+        payload, metadata = broadcast.payload, broadcast.metadata
+    sender = state.agents.get(event.sender)
+    recipient = state.agents[event.recipient].agent
+    message = message_of(seq, event, event.sender if sender is None else sender.agent, recipient, (payload, metadata))
     state.messages[seq] = message
     follow(state, event)
     if state.inherited:

@@ -1,4 +1,4 @@
-"""How the hub is doing: durations taken while it serves, reported to the exchange as percentiles over a minute."""
+"""How the hub is doing: durations taken while it serves, reported to the exchange as percentiles over a while."""
 
 import asyncio
 from collections import deque
@@ -6,15 +6,13 @@ from collections import deque
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, ReportHealth
 from tocsin.core.events import Event
+from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.hub.clock import Clock
 from tocsin.hub.host import Condition, Host
 
 __all__ = ["HealthWatch", "percentile"]
 
-_WINDOW_US = 60_000_000
-#: Durations of one metric that are kept; under more, the window is shorter.
-_SAMPLES_MAX = 10_000
 _DELIVERIES = {int(Priority.CRITICAL): "critical_delivery_s", int(Priority.BLOCKING): "blocking_delivery_s"}
 
 
@@ -29,8 +27,9 @@ def percentile(values: list[float], share: float) -> float:
 class HealthWatch:
     """Takes durations, and reports them."""
 
-    def __init__(self, host: Host, interval_s: float) -> None:
+    def __init__(self, host: Host, interval_s: float, window_s: float, samples_max: int) -> None:
         self._host, self._interval_s = host, interval_s
+        self._window_us, self._samples_max = microseconds(window_s), samples_max
         self._clock = Clock()
         self._samples: dict[str, deque[tuple[int, float]]] = {}
         self._handle: asyncio.TimerHandle | None = None
@@ -62,8 +61,8 @@ class HealthWatch:
                 self._take(metric, max(0, now - event.at) / 1_000_000, now)
 
     def values(self) -> dict[str, float]:
-        """Return the 99th percentile of each metric over the last minute."""
-        since = self._clock.now() - _WINDOW_US
+        """Return the 99th percentile of each metric over the window."""
+        since = self._clock.now() - self._window_us
         for samples in self._samples.values():
             while samples and samples[0][0] < since:
                 samples.popleft()
@@ -75,7 +74,7 @@ class HealthWatch:
         self._take("message_routing_p99_s", duration_s, self._clock.now())
 
     def _take(self, metric: str, duration_s: float, now: int) -> None:
-        self._samples.setdefault(metric, deque(maxlen=_SAMPLES_MAX)).append((now, duration_s))
+        self._samples.setdefault(metric, deque(maxlen=self._samples_max)).append((now, duration_s))
 
     def _report(self) -> None:
         host = self._host

@@ -22,6 +22,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.message import Message, State
 from tocsin.core.negotiation import render
+from tocsin.core.sending import message_of
 from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of
 from tocsin.gateways.files.positions import Notebook, Progress
@@ -208,7 +209,8 @@ class Projector:
         if event.sender in agents or event.recipient in agents:
             return []
         payload, metadata = content if event.broadcast else (event.payload, event.metadata)
-        data = render(_message_of(seq, event, payload, numbered(metadata, self.journal_id, seq)), state)
+        carried = (payload, numbered(metadata, self.journal_id, seq))
+        data = render(message_of(seq, event, event.sender, event.recipient, carried), state)
         return [Line(directory_of(event.sender, event.recipient), MESSAGES, data, seq)]
 
     def _delivered(self, seq: int, message: Message, state: ProjectState) -> Line:
@@ -248,32 +250,3 @@ def _stands(message: Message, offer: ev.MessageOffered) -> bool:
     if message.offers != offer.offer or not message.payload:
         return False
     return message.state not in (State.QUEUED, State.EXPIRED, State.RECALLED, State.DEAD)
-
-
-def _message_of(seq: int, event: ev.MessageAccepted, payload: bytes, metadata: bytes) -> Message:
-    return Message(
-        seq=seq,
-        message_id=event.message_id,
-        sender=event.sender,
-        recipient=event.recipient,
-        type=event.message_type,
-        priority=event.priority,
-        level=event.priority,
-        requested=event.requested,
-        importance=event.importance,
-        decay_rate=event.decay_rate,
-        delivery_class=event.delivery_class,
-        ack_required=event.ack_required,
-        state=State.QUEUED,
-        created_at=event.at,
-        enqueued_at=event.at,
-        expires_at=event.expires_at,
-        sent_at=event.sent_at,
-        payload=payload,
-        metadata=metadata,
-        correlation_id=event.correlation_id,
-        broadcast_id=event.broadcast,
-        recipient_state=event.recipient_state,
-        publish_path=event.publish_path,
-        resolved_session=event.resolved_session,
-    )

@@ -39,10 +39,11 @@ _SLICE = 500
 class SocketGateway:
     """All WebSockets of one hub."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, calls: Gateway | None = None) -> None:
         self._hub = hub
         self._config = hub.config.socket
-        self._calls = Gateway(hub)
+        # What comes as a call counts with the requests of the other gateways.
+        self._calls = calls or Gateway(hub)
         self._sessions = Sessions(hub.host, self._config.resume_grace_s)
         self._connections: set[Connection] = set()
         self._by_agent: Counter[str] = Counter()
