@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 from tests.simulation.promises import must
 from tocsin.core.globs import intersects, parse_pattern
-from tocsin.core.leasebook import Claim, LeaseRequest
+from tocsin.core.holdings import Claim, LeaseRequest
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState
 

@@ -7,7 +7,7 @@ from the messages, and a restored state arms itself the same way.
 from tocsin.core.commands.base import SYSTEM
 from tocsin.core.decay import stale_at
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.leasebook import Lease, LeaseRequest
+from tocsin.core.holdings import Lease, LeaseRequest
 from tocsin.core.lifecycle import advance
 from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority

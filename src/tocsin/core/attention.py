@@ -57,7 +57,7 @@ def decide_begin(turn: Turn, command: BeginWork) -> Attending:
     message = turn.state.copy_for(me.agent, command.message_id)
     if message is None or not message.offers:
         raise _not_found(command.message_id)
-    if message.state in (State.PROCESSED, *_ENDED):
+    if message.state is State.PROCESSED or message.state in _ENDED:
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
     attention = turn.state.attention.get(me.agent)
     if attention is not None:
@@ -146,7 +146,7 @@ def decide_put_aside(turn: Turn, command: PutAside) -> Attending:
     if len(attention.aside) >= limits.aside_max:
         raise _too_many_aside(me.agent, limits.aside_max)
     interrupter = turn.state.messages.get(attention.interrupted_by)
-    if interrupter is not None and interrupter.state in (State.QUEUED, *_ENDED):
+    if interrupter is not None and (interrupter.state is State.QUEUED or interrupter.state in _ENDED):
         interrupter = None
     _put_aside(turn, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
     if interrupter is not None:

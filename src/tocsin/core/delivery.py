@@ -91,7 +91,14 @@ def delivery_of(state: ProjectState, message: Message) -> Delivery:
     interrupts = None
     if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
         interrupts = attention.work.message_id
-    return Delivery(signal_id(message), message.session or "", message.offers, render(message, state), interrupts)
+    return Delivery(
+        signal_id(message),
+        message.session or "",
+        message.offers,
+        render(message, state),
+        interrupts,
+        message.level,
+    )
 
 
 def requeue(turn: Turn, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.affairs import Alert, Approval, Attention, Discussion, Escalation, Request, Topic
 from tocsin.core.events import Event
-from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest
+from tocsin.core.holdings import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
 from tocsin.core.waitgraph import Wait, wait_key
 

@@ -11,6 +11,7 @@ The tree splits first by what the caller can do next:
     │   ├── StateConflict        E_STATE_*       the thing is gone, or past that point
     │   ├── LeaseConflict        E_LEASE_*       a resource is not yours, or not free
     │   ├── PolicyRefused        E_POLICY_*      the policy document is wrong
+    │   ├── LabRefused           E_LAB_*         history does not allow that conclusion
     │   └── TaskFailed           E_TASK_*        spoken between agents; the bus only carries it
     └── TryLater                 the same request may succeed later
         ├── AdmissionRefused     E_ADMISSION_*   rate, quota, depth, presence
@@ -32,6 +33,7 @@ __all__ = [
     "Entry",
     "HubUnavailable",
     "InvariantViolation",
+    "LabRefused",
     "LeaseConflict",
     "NotPermitted",
     "PolicyRefused",
@@ -124,6 +126,7 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_STATE_001", "message_not_found", "Message not found", "Medium", False, "check the message ID", False, 404),
     ("E_STATE_002", "wrong_state", "Not possible in this state", "Low", False, "look at its life", False, 409),
     ("E_STATE_003", "session_not_found", "Session not found", "Medium", True, "open a session", False, 404),
+    ("E_STATE_004", "not_in_history", "Not in the history", "Low", True, "look at what there is", False, 404),
 
     ("E_POLICY_001", "invalid_policy", "Policy is not valid", "High", True, "fix the policy", False, 422),
     ("E_POLICY_002", "no_policy", "No policy adopted yet", "High", True, "adopt a policy first", False, 409),
@@ -133,6 +136,11 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_HUB_003", "shutting_down", "The hub is shutting down", "Medium", True, "reconnect", True, 503),
     ("E_HUB_004", "hub_unreachable", "No hub answers", "High", True, "start it, or reconnect", True, 503),
     ("E_HUB_005", "no_answer", "No answer in time", "High", True, "ask again under the same ID", True, 504),
+    ("E_HUB_006", "history_unavailable", "History cannot be read now", "Medium", True, "run the pipeline", True, 503),
+
+    ("E_LAB_001", "unfaithful_model", "The replay is not like history", "High", True, "see why", False, 409),
+    ("E_LAB_002", "nothing_to_replay", "There is no history to replay", "Medium", True, "name others", False, 404),
+    ("E_LAB_003", "invalid_experiment", "The experiment makes no sense", "Medium", True, "describe it", False, 422),
 )
 # fmt: on
 
@@ -218,6 +226,10 @@ class PolicyRefused(RequestError):
     """The policy document is wrong."""
 
 
+class LabRefused(RequestError):
+    """History does not allow that conclusion, or there is none."""
+
+
 class TaskFailed(RequestError):
     """A task error that agents speak between themselves."""
 
@@ -246,6 +258,7 @@ _CLASSES: dict[str, type[TocsinError]] = {
     "STATE": StateConflict,
     "LEASE": LeaseConflict,
     "POLICY": PolicyRefused,
+    "LAB": LabRefused,
     "TASK": TaskFailed,
     "ADMISSION": AdmissionRefused,
     "HUB": HubUnavailable,

@@ -13,7 +13,8 @@ from tocsin.core.arming import arm_lease, arm_request, arm_wait, lease_due
 from tocsin.core.commands import SYSTEM
 from tocsin.core.envelope import iso
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.leasebook import LapsedLease, Lease, LeaseRequest, claims_of, conflict
+from tocsin.core.holdings import LapsedLease, Lease, LeaseRequest
+from tocsin.core.leasebook import claims_of, conflict
 from tocsin.core.message import RecipientState
 from tocsin.core.notices import tell
 from tocsin.core.policy import microseconds

@@ -13,7 +13,8 @@ from tocsin.core.coordination import settle
 from tocsin.core.deadlock import circle_of
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.globs import Pattern, parse_pattern
-from tocsin.core.leasebook import Claim, Lease, LeaseRequest, Standing, claims_of
+from tocsin.core.holdings import Claim, Lease, LeaseRequest, Standing
+from tocsin.core.leasebook import claims_of
 from tocsin.core.leases import end_request, grant, lapse, release, warn
 from tocsin.core.policy import Policy, microseconds
 from tocsin.core.priority import Priority, liminal_name

@@ -10,11 +10,14 @@ from typing import Any
 
 from tocsin.core import approvals, discussions, requests, topics
 from tocsin.core import events as ev
+from tocsin.core.affairs import Escalation
 from tocsin.core.commands import SYSTEM
 from tocsin.core.coordination import settle
 from tocsin.core.escalation import close_if_over, open_escalation
+from tocsin.core.globs import intersects, parse_pattern
 from tocsin.core.payloads import is_critical_error
 from tocsin.core.turn import Turn
+from tocsin.core.waitgraph import wait_key
 
 __all__ = ["react"]
 
@@ -90,17 +93,41 @@ def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
         close_if_over(turn, turn.state.escalations[name])
 
 
-def _wait_ended(turn: Turn, event: ev.WaitEnded | ev.LeaseGranted | ev.LeaseWaitEnded | ev.LeaseReleased) -> None:
-    for name in list(turn.state.open_escalations):
-        opened = turn.state.escalations[name]
-        if opened.trigger in ("dependency_blocked", "resource_contended"):
+def _wait_ended(turn: Turn, event: ev.WaitEnded) -> None:
+    _unblocked(turn, wait_key(event.wait_kind, event.ref, event.waiter))
+
+
+def _granted(turn: Turn, event: ev.LeaseGranted) -> None:
+    """Look at what is contended and has something in common with what nobody waits for in this request any more."""
+    _unblocked(turn, wait_key("lease", event.lease, event.holder))
+    wanted = [parse_pattern(resource) for resource in event.exclusive + event.shared]
+    for opened in _open_about(turn, "resource_contended"):
+        subject = parse_pattern(opened.subject)
+        if any(intersects(subject, pattern) for pattern in wanted):
             close_if_over(turn, opened)
+
+
+def _left_line(turn: Turn, event: ev.LeaseWaitEnded) -> None:
+    _unblocked(turn, wait_key("lease", event.lease, event.agent))
+    for opened in _open_about(turn, "resource_contended"):
+        close_if_over(turn, opened)
+
+
+def _unblocked(turn: Turn, key: str) -> None:
+    """Close what was escalated because of a wait that is over."""
+    for opened in _open_about(turn, "dependency_blocked"):
+        if opened.subject == key:
+            close_if_over(turn, opened)
+
+
+def _open_about(turn: Turn, trigger: str) -> list[Escalation]:
+    known = turn.state.escalations
+    return [opened for name in turn.state.open_escalations if (opened := known[name]).trigger == trigger]
 
 
 def _contended(turn: Turn, event: ev.LeaseContended) -> None:
     """Tell of a resource that several wait for, once for as long as they do."""
-    open_still = (turn.state.escalations[name] for name in turn.state.open_escalations)
-    if any(known.trigger == "resource_contended" and known.subject == event.resource for known in open_still):
+    if any(known.subject == event.resource for known in _open_about(turn, "resource_contended")):
         return
     detail = f"{event.depth} wait for {event.resource}: {', '.join(event.waiters)}; held by {', '.join(event.holders)}"
     cause = f"resource_contended {event.resource} {turn.state.seq}"
@@ -126,9 +153,8 @@ def _deadlock(turn: Turn, event: ev.DeadlockFound) -> None:
 
 
 def _cleared(turn: Turn, event: ev.GamingCleared) -> None:
-    for name in list(turn.state.open_escalations):
-        opened = turn.state.escalations[name]
-        if opened.trigger == "priority_inflation" and opened.subject == event.agent:
+    for opened in _open_about(turn, "priority_inflation"):
+        if opened.subject == event.agent:
             close_if_over(turn, opened)
 
 
@@ -149,9 +175,8 @@ _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,
     ev.WaitEnded: _wait_ended,
-    ev.LeaseGranted: _wait_ended,
-    ev.LeaseWaitEnded: _wait_ended,
-    ev.LeaseReleased: _wait_ended,
+    ev.LeaseGranted: _granted,
+    ev.LeaseWaitEnded: _left_line,
     ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,

@@ -120,7 +120,8 @@ def _check_recipient(recipient: Agent, message_type: str, contract: Contract, po
             expected=" or ".join(contract.receivers),
         )
     taken = recipient.capabilities
-    if taken and policy.routing.enforce_capabilities and message_type not in (*taken, "ACK", "NACK"):
+    always = message_type in ("ACK", "NACK")
+    if taken and policy.routing.enforce_capabilities and message_type not in taken and not always:
         raise refusal(
             "E_ROUTING_002",
             f"{recipient.agent} declared that it takes {', '.join(taken)}, not {message_type}",

@@ -30,7 +30,7 @@ async def handshake(team: SocketTeam, headers: dict[str, str], subprotocols: lis
     return 101, None
 
 
-def test_a_handshake_without_a_good_token_is_refused(tmp_path: Path) -> None:
+def test_a_handshake_without_a_good_token_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test(team: SocketTeam) -> None:
         ours: list[Any] = ["tocsin.v1"]
         good = {"Authorization": f"Bearer {team.tokens['ada']}"}
@@ -52,6 +52,7 @@ def test_a_handshake_without_a_good_token_is_refused(tmp_path: Path) -> None:
             assert problem["expected"] == "Sec-WebSocket-Protocol: tocsin.v1"
 
     with_sockets(tmp_path, test)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_hub_that_trusts_loopback_takes_a_socket_at_its_word(tmp_path: Path) -> None:

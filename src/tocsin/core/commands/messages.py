@@ -7,6 +7,7 @@ from tocsin.core.contracts import DeliveryClass
 from tocsin.core.envelope import Envelope
 from tocsin.core.errors import Problem
 from tocsin.core.message import Message, PublishPath, RecipientState, State
+from tocsin.core.priority import Priority
 
 __all__ = [
     "Acknowledge",
@@ -145,6 +146,8 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: bytes
     #: messageId of the work that it interrupts: put that aside first.
     interrupts: str | None = None
+    #: How urgent it is now, with what it has gained by waiting.
+    priority: int = Priority.INFO
 
 
 class Drained(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ class Storage(Concern, frozen=True):
     group_events_max: Count
     #: Commands that may wait for a place in a commit.
     commands_waiting_max: Count
+    #: Replies and pushes let go in one turn of the loop; what is Critical does not count.
+    turn_words_max: Count
     #: Bytes of commits after which a SQLite journal is checkpointed.
     checkpoint_bytes: Count
     #: Tries to rebuild after a failed commit before the hub stops.
