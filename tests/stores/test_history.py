@@ -15,7 +15,7 @@ from tocsin.core.message import State
 from tocsin.core.policy import document_of
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
-from tocsin.journal.history import Page, life_of
+from tocsin.journal.history import Page, Wanted, life_of
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.tables import MESSAGES, POLICIES, Tables
 
@@ -132,3 +132,78 @@ def test_a_payload_as_large_as_they_get_can_be_stored_and_searched(journal: Jour
     assert [signal.message_id for signal in tables.search("w77", 0, 10).items] == ["msg_1_large"]
     assert msgspec.json.decode(tables.signals("msg_1_large")[0].payload)["text"] == words
     assert len(list(tables.rows(POLICIES))) == 1
+
+
+def test_messages_are_found_by_what_they_are(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 15, 1200, 0.3)
+    project(exchange, tables)
+    while tables.index(100):
+        pass
+    accepted = [(seq, event) for seq, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
+    kind = Counter(event.message_type for _, event in accepted).most_common(1)[0][0]
+    rows = {row[0]: dict(zip(MESSAGES.names, row, strict=True)) for row in tables.rows(MESSAGES)}
+    middle = rows[accepted[len(accepted) // 2][0]]["created_at"]
+
+    def found(wanted: Wanted, depth: int = 10**9) -> list[int]:
+        return [brief.seq for brief in pages_of_some(lambda c, n: tables.find(wanted, c, n, depth), 3)]
+
+    def expected(fits: Callable[[dict[str, Any]], bool]) -> list[int]:
+        seqs = sorted((seq for seq, row in rows.items() if fits(row)), reverse=True)
+        assert 0 < len(seqs) < len(rows), "a filter that takes all or nothing shows nothing"
+        return seqs
+
+    assert found(Wanted()) == sorted(rows, reverse=True)
+    assert found(Wanted(), depth=7) == sorted(rows, reverse=True)
+    one = expected(lambda row: row["sender"] == "agent1" and row["message_type"] == kind)
+    assert found(Wanted(sender="agent1", message_type=kind)) == one
+    assert found(Wanted(recipient="agent2"), depth=50) == expected(lambda row: row["recipient"] == "agent2")
+    open_ones = expected(lambda row: row["state"] in ("delivered", "expired"))
+    assert found(Wanted(states=("delivered", "expired"))) == open_ones
+    assert found(Wanted(level=2)) == expected(lambda row: row["level"] == 2)
+    assert found(Wanted(since_at=middle)) == expected(lambda row: row["created_at"] >= middle)
+    assert found(Wanted(until_at=middle)) == expected(lambda row: row["created_at"] < middle)
+    path = expected(lambda row: row["publish_path"] == "queued_offline")
+    assert found(Wanted(publish_path="queued_offline")) == path
+    assert found(Wanted(publish_path="unknown")) == []
+    worded = [signal.seq for signal in pages(lambda c, n: tables.search("word3", c, n), 50)]
+    assert found(Wanted(words="word3")) == worded != []
+    assert found(Wanted(words="word3", sender="agent1")) == [s for s in worded if rows[s]["sender"] == "agent1"]
+    for nothing in ("  ", '"', "nosuchword", "\0"):
+        assert found(Wanted(words=nothing)) == []
+
+
+def pages_of_some(ask: Callable[[int, int], Page[Any]], limit: int) -> list[Any]:
+    """Read a listing whose pages may be empty though it goes on."""
+    found: list[Any] = []
+    cursor: int | None = 0
+    while cursor is not None:
+        page = ask(cursor, limit)
+        assert page.next is None or cursor == 0 or page.next < cursor
+        found += page.items
+        cursor = page.next
+    return found
+
+
+def test_what_expires_next_comes_first(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 16, 1200, 0.3)
+    project(exchange, tables)
+    waiting = ("held", "queued", "offered")
+    messages = [m for m in exchange.state.messages.values() if m.state in waiting and not m.delivered_at]
+    after = sorted(message.expires_at for message in messages)[3]
+    expected = sorted(message.expires_at for message in messages if message.expires_at > after)
+    found = tables.expiring(after, 10**6)
+    assert [brief.expires_at for brief in found] == expected != []
+    assert {brief.state for brief in found} <= set(waiting)
+    assert tables.expiring(after, 2) == found[:2]
+
+
+def test_who_talks_to_whom_is_counted_among_the_latest(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 17, 800, 0.3)
+    project(exchange, tables)
+    accepted = [event for _, event in tail(journal, 0) if isinstance(event, MessageAccepted)]
+    latest = Counter((event.sender, event.recipient) for event in accepted[-40:])
+    found = tables.conversations(40, 1000)
+    assert {(one.sender, one.recipient): one.messages for one in found} == latest
+    assert [one.messages for one in found] == sorted(latest.values(), reverse=True)
+    assert max(one.last_at for one in found) == accepted[-1].at
+    assert len(tables.conversations(40, 2)) == 2

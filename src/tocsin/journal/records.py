@@ -20,7 +20,10 @@ _DOCUMENTS = frozenset({"payload", "metadata", "policy"})
 #: Fields that name messages by their numbers.
 _NUMBERS = frozenset({"message", "raised", "lowered"})
 #: What a life says of an acceptance; the rest is in the message's columns.
-_ACCEPTANCE = ("at", "version", "rule", "recipient_state", "publish_path", "tokens", "critical_quota", "blocking_quota")
+_ACCEPTANCE = (
+    *("at", "version", "requested", "priority", "rule", "importance", "held", "recipient_state", "publish_path"),
+    *("tokens", "critical_quota", "blocking_quota"),
+)
 
 _JSON = msgspec.json.Encoder()
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import zstandard
 
+from tocsin import zstd
 from tocsin.core.events import Event
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
@@ -108,7 +108,7 @@ class Exporter:
         project, payloads, day = self._journal.project, storage.segment_payloads, first.at // _DAY_US
         seq, event, size = first_seq, first, 0
         with path.open("wb") as file:
-            with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as out:
+            with zstd.open(file, "wb") as out:
                 while True:
                     line = _JSON.encode(record_of(project, seq, event, payloads=payloads)) + b"\n"
                     out.write(line)
@@ -129,7 +129,7 @@ class Exporter:
 
 def read_segment(path: Path) -> list[bytes]:
     """Return the lines of a segment."""
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+    with zstd.open(path, "rb") as reader:
         return reader.read().splitlines()
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tocsin.journal.history import DeadLetter, Page, Signal
+from tocsin.journal.history import Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
 __all__ = [
     "AGENTS",
@@ -318,6 +318,15 @@ class Tables(Protocol):
 
     def search(self, query: str, before: int, limit: int) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
+
+    def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
+        """Find messages by what they are, newest first; one page looks at no more than `depth` sequence numbers."""
+
+    def expiring(self, after_at: int, limit: int) -> list[Brief]:
+        """List what has not been delivered and expires after a time, soonest first."""
+
+    def conversations(self, latest: int, limit: int) -> list[Conversation]:
+        """Count who said how much to whom among the latest messages, most first."""
 
     def close(self) -> None:
         """Let go of the connection."""

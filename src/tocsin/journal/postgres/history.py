@@ -1,12 +1,18 @@
 """The statements that read the past out of PostgreSQL, and keep its size in bounds."""
 
+from typing import Any
+
+from tocsin.journal.history import BRIEF_COLUMNS, Wanted
+
 __all__ = [
     "BY_ID",
     "BY_RECIPIENT",
     "BY_THREAD",
+    "CONVERSATIONS",
     "DEAD",
     "DROP_DOCUMENT",
     "DROP_THREADS",
+    "EXPIRING",
     "INDEX",
     "LATEST",
     "OWNED",
@@ -16,8 +22,10 @@ __all__ = [
     "PRUNE_SESSIONS",
     "SEARCH",
     "SEGMENTS",
+    "SPAN",
     "STAND",
     "UNINDEXED",
+    "find",
     "moment",
 ]
 
@@ -58,6 +66,17 @@ SELECT {_SIGNAL} {_FROM} AND EXISTS (
     SELECT FROM tocsin.signal_search s
     WHERE s.project = q.project AND s.seq = q.seq AND s.words @@ plainto_tsquery('simple', %s)
 ) AND q.seq < %s ORDER BY q.seq DESC LIMIT %s"""
+_BRIEF = ", ".join(moment(f"q.{name}") if name.endswith("_at") else f"q.{name}" for name in BRIEF_COLUMNS)
+#: The first conditions are those of an index.
+EXPIRING = f"""
+SELECT {_BRIEF} FROM tocsin.signal_queue q WHERE q.project = %s
+AND q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
+AND q.expires_at > {_MICROSECONDS} AND q.state IN ('held', 'queued', 'offered') ORDER BY q.expires_at LIMIT %s"""
+CONVERSATIONS = f"""
+SELECT sender, recipient, count(*), {moment("max(created_at)")} FROM (
+    SELECT sender, recipient, created_at FROM tocsin.signal_queue WHERE project = %s ORDER BY seq DESC LIMIT %s
+) AS latest GROUP BY sender, recipient ORDER BY 3 DESC, 4 DESC LIMIT %s"""
+SPAN = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM tocsin.signal_queue WHERE project = %s"
 UNINDEXED = """
 SELECT seq FROM tocsin.signal_queue
 WHERE project = %s AND seq > (SELECT indexed_seq FROM tocsin.standing WHERE project = %s) ORDER BY seq LIMIT %s"""
@@ -90,3 +109,26 @@ PRUNE_BROADCASTS = """
 DELETE FROM tocsin.broadcasts b WHERE project = %s AND seq = ANY(%s)
 AND NOT EXISTS (SELECT FROM tocsin.signal_queue q WHERE q.project = b.project AND q.broadcast_seq = b.seq)"""
 PRUNE_SESSIONS = f"DELETE FROM tocsin.sessions WHERE project = %s AND closed_at < {_MICROSECONDS}"
+
+
+def find(wanted: Wanted) -> tuple[str, list[Any]]:
+    """Write the statement that finds messages, and its values between the project and before, floor and limit."""
+    conditions, values = [f"q.{name} = %s" for name in wanted.equal()], list(wanted.equal().values())
+    if wanted.pathless:
+        conditions.append("q.publish_path IS NULL")
+    if wanted.states:
+        conditions.append("q.state = ANY(%s)")
+        values.append(list(wanted.states))
+    for comparison, at in ((">=", wanted.since_at), ("<", wanted.until_at)):
+        if at is not None:
+            conditions.append(f"q.created_at {comparison} {_MICROSECONDS}")
+            values.append(at)
+    if wanted.words:
+        conditions.append(
+            "EXISTS (SELECT FROM tocsin.signal_search s WHERE s.project = q.project AND s.seq = q.seq"
+            " AND s.words @@ plainto_tsquery('simple', %s))"
+        )
+        values.append(wanted.words.replace("\0", " "))
+    conditions += ["q.seq < %s", "q.seq >= %s"]
+    where = " AND ".join(["q.project = %s", *conditions])
+    return f"SELECT {_BRIEF} FROM tocsin.signal_queue q WHERE {where} ORDER BY q.seq DESC LIMIT %s", values

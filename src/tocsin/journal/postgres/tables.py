@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
-from tocsin.journal.history import DeadLetter, Page, Signal, dead_page_of, page_of
+from tocsin.journal.history import (
+    Brief,
+    Conversation,
+    DeadLetter,
+    Page,
+    Signal,
+    Wanted,
+    brief_page_of,
+    dead_page_of,
+    page_of,
+)
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
 from tocsin.journal.tables import SEGMENTS, Batch, Column, Kind, Line, Segment, Standing, Table, Update
@@ -187,6 +197,25 @@ class PostgresTables:
             return Page([], None)
         values = (self._project, query.replace("\0", " "), before or history.LATEST, limit + 1)
         return page_of(self._all(history.SEARCH, *values), limit)
+
+    def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
+        """Find messages by what they are, newest first; one page looks at no more than `depth` sequence numbers."""
+        if wanted.words and not wanted.words.replace("\0", " ").strip():
+            return Page([], None)
+        oldest, latest = self._all(history.SPAN, self._project)[0]
+        before = before or latest + 1
+        floor = max(oldest, before - depth)
+        statement, values = history.find(wanted)
+        rows = self._all(statement, self._project, *values, before, floor, limit + 1)
+        return brief_page_of(rows, limit, floor, oldest)
+
+    def expiring(self, after_at: int, limit: int) -> list[Brief]:
+        """List what has not been delivered and expires after a time, soonest first."""
+        return [Brief(*row) for row in self._all(history.EXPIRING, self._project, after_at, limit)]
+
+    def conversations(self, latest: int, limit: int) -> list[Conversation]:
+        """Count who said how much to whom among the latest messages, most first."""
+        return [Conversation(*row) for row in self._all(history.CONVERSATIONS, self._project, latest, limit)]
 
     def close(self) -> None:
         """Let go of the connection."""

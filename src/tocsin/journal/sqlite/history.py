@@ -1,15 +1,22 @@
 """The statements that read the past out of SQLite."""
 
+from typing import Any
+
+from tocsin.journal.history import BRIEF_COLUMNS, Wanted
+
 __all__ = [
     "BY_ID",
     "BY_RECIPIENT",
     "BY_THREAD",
+    "CONVERSATIONS",
     "DEAD",
+    "EXPIRING",
     "INDEX",
     "LATEST",
     "PRUNE_BROADCASTS",
     "SEARCH",
     "UNINDEXED",
+    "find",
 ]
 
 #: Later than any sequence number.
@@ -36,9 +43,38 @@ SELECT {_SIGNAL}, q.failures, q.first_failed_at, q.last_failed_at, q.failure_rea
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?) AND q.seq < ?
 ORDER BY q.seq DESC LIMIT ?"""
+_BRIEF = ", ".join(f"q.{name}" for name in BRIEF_COLUMNS)
+#: The first conditions are those of an index.
+EXPIRING = f"""
+SELECT {_BRIEF} FROM signal_queue q
+WHERE q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
+AND q.expires_at > ? AND q.state IN ('held', 'queued', 'offered') ORDER BY q.expires_at LIMIT ?"""
+CONVERSATIONS = """
+SELECT sender, recipient, count(*), max(created_at)
+FROM (SELECT sender, recipient, created_at FROM signal_queue ORDER BY seq DESC LIMIT ?)
+GROUP BY sender, recipient ORDER BY 3 DESC, 4 DESC LIMIT ?"""
 UNINDEXED = "SELECT seq FROM signal_queue WHERE seq > (SELECT indexed_seq FROM standing) ORDER BY seq LIMIT ?"
 INDEX = f"""
 INSERT INTO signal_search (rowid, payload) SELECT q.seq, coalesce(q.payload, b.payload)
 {_FROM} WHERE q.seq BETWEEN ? AND ?"""
 PRUNE_BROADCASTS = """
 DELETE FROM broadcasts WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM signal_queue WHERE broadcast_seq = ?1)"""
+
+
+def find(wanted: Wanted, words: str) -> tuple[str, list[Any]]:
+    """Write the statement that finds messages, and its first values; before, floor and limit follow them."""
+    conditions, values = [f"q.{name} = ?" for name in wanted.equal()], list(wanted.equal().values())
+    if wanted.pathless:
+        conditions.append("q.publish_path IS NULL")
+    if wanted.states:
+        conditions.append(f"q.state IN ({', '.join('?' * len(wanted.states))})")
+        values += wanted.states
+    for comparison, at in (("q.created_at >= ?", wanted.since_at), ("q.created_at < ?", wanted.until_at)):
+        if at is not None:
+            conditions.append(comparison)
+            values.append(at)
+    if words:
+        conditions.append("q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?)")
+        values.append(words)
+    conditions += ["q.seq < ?", "q.seq >= ?"]
+    return f"SELECT {_BRIEF} FROM signal_queue q WHERE {' AND '.join(conditions)} ORDER BY q.seq DESC LIMIT ?", values

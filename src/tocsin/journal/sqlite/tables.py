@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,17 @@ import apsw
 import msgspec
 
 from tocsin.journal.errors import JournalUnavailable
-from tocsin.journal.history import DeadLetter, Page, Signal, dead_page_of, page_of
+from tocsin.journal.history import (
+    Brief,
+    Conversation,
+    DeadLetter,
+    Page,
+    Signal,
+    Wanted,
+    brief_page_of,
+    dead_page_of,
+    page_of,
+)
 from tocsin.journal.sqlite import history
 from tocsin.journal.sqlite.connection import connect, translated
 from tocsin.journal.sqlite.schema import migrate
@@ -18,6 +29,8 @@ from tocsin.journal.tables import SEGMENTS, Batch, Kind, Line, Segment, Standing
 
 __all__ = ["SqliteTables"]
 
+#: Rows written by one statement.
+_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
 _STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
 _ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
@@ -49,7 +62,7 @@ class SqliteTables:
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
-                run(_upsert(table, batch.life_bytes_max), rows)
+                self._write_rows(table, rows, batch.life_bytes_max)
             run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
             for line in batch.lines:
@@ -59,6 +72,13 @@ class SqliteTables:
                 "UPDATE standing SET seq = ?, document = ?", (batch.standing.seq, _PACK.encode(batch.standing))
             )
         self._checkpoint()
+
+    def _write_rows(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
+        """Write rows, many to a statement: each statement asks for the interpreter back, and others are working."""
+        left, many = iter(rows), _upsert(table, life_bytes_max, _ROWS)
+        while len(some := list(islice(left, _ROWS))) == _ROWS:
+            self._connection.execute(many, list(chain.from_iterable(some)))
+        self._connection.executemany(_upsert(table, life_bytes_max), some)
 
     def _write_line(self, line: Line) -> None:
         if line.added:
@@ -155,10 +175,29 @@ class SqliteTables:
 
     def search(self, query: str, before: int, limit: int) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
-        words = " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
+        words = _quoted(query)
         if not words:
             return Page([], None)
         return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
+
+    def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
+        """Find messages by what they are, newest first; one page looks at no more than `depth` sequence numbers."""
+        words = _quoted(wanted.words)
+        if wanted.words and not words:
+            return Page([], None)
+        oldest, latest = self._all("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM signal_queue", ())[0]
+        before = before or latest + 1
+        floor = max(oldest, before - depth)
+        statement, values = history.find(wanted, words)
+        return brief_page_of(self._all(statement, (*values, before, floor, limit + 1)), limit, floor, oldest)
+
+    def expiring(self, after_at: int, limit: int) -> list[Brief]:
+        """List what has not been delivered and expires after a time, soonest first."""
+        return [Brief(*row) for row in self._all(history.EXPIRING, (after_at, limit))]
+
+    def conversations(self, latest: int, limit: int) -> list[Conversation]:
+        """Count who said how much to whom among the latest messages, most first."""
+        return [Conversation(*row) for row in self._all(history.CONVERSATIONS, (latest, limit))]
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -197,9 +236,14 @@ class SqliteTables:
                 raise
 
 
+def _quoted(query: str) -> str:
+    """Write words so that the index takes each as itself."""
+    return " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
+
+
 @cache
-def _upsert(table: Table, life_bytes_max: int) -> str:
-    """Write the statement that inserts a row or brings it up to date."""
+def _upsert(table: Table, life_bytes_max: int, rows: int = 1) -> str:
+    """Write the statement that inserts so many rows or brings them up to date."""
     names = ", ".join(table.names)
     values = ", ".join("CAST(? AS TEXT)" if column.kind is Kind.BODY else "?" for column in table.columns)
     changes: list[str] = []
@@ -214,4 +258,5 @@ def _upsert(table: Table, life_bytes_max: int) -> str:
                 f"{name} = iif(length({name}) < {life_bytes_max:d}, {name} || char(10) || excluded.{name}, {name})"
             )
     action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
-    return f"INSERT INTO {table.name} ({names}) VALUES ({values}) ON CONFLICT ({table.key}) DO {action}"  # noqa: S608
+    tuples = ", ".join([f"({values})"] * rows)
+    return f"INSERT INTO {table.name} ({names}) VALUES {tuples} ON CONFLICT ({table.key}) DO {action}"  # noqa: S608

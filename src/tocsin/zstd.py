@@ -1,0 +1,10 @@
+"""Zstandard compression: the standard library's from Python 3.14 on, its backport before."""
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError, compress, decompress, open  # noqa: A004
+else:
+    from backports.zstd import ZstdError, compress, decompress, open  # noqa: A004
+
+__all__ = ["ZstdError", "compress", "decompress", "open"]
