@@ -14,6 +14,7 @@ from tests.hub.journals import MeddledJournal
 from tests.stores.test_recovery import assert_same
 from tests.workload import SeededIds, envelope
 from tocsin.core import events as ev
+from tocsin.core import exchange
 from tocsin.core.commands import (
     SYSTEM,
     AdoptPolicy,
@@ -237,7 +238,7 @@ def test_a_decision_that_breaks_throws_the_state_away(tmp_path: Path, monkeypatc
         async with hosted(tmp_path) as (host, journal):
             await host.submit(message(1), ADA)
             with monkeypatch.context() as patch:
-                patch.setattr(host.exchange, "handle", lambda *_: 1 / 0)
+                patch.setitem(exchange._DECIDERS, Send, lambda *_: 1 / 0)
                 reply = await host.submit(message(2), ADA)
             assert isinstance(reply, Problem)
             assert reply.code == "E_HUB_001"

@@ -4,20 +4,20 @@ It is read only. A watcher that takes too little misses commits, and is told whi
 """
 
 import asyncio
-import contextlib
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 from starlette.routing import BaseRoute, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.events import EVENT_TYPES
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError
-from tocsin.gateways.http.identity import check_again, identify
+from tocsin.gateways.http.identity import check_again, identify, may_see_everything
 from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.onlookers import show
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.feed import FeedFrame
 from tocsin.hub.service import Hub
@@ -61,8 +61,7 @@ class FeedGateway:
         grant = identify(self._hub, socket)
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
-        role = self._hub.host.exchange.state.policy.roles.get(grant.role)
-        if not grant.admin and (role is None or not role.directs):
+        if not may_see_everything(self._hub, grant):
             raise refusal("E_AUTH_003", f"{grant.agent} may not watch everything: a director or a human may")
         return grant
 
@@ -70,23 +69,12 @@ class FeedGateway:
         self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
     ) -> None:
         """Send until the watcher leaves, its token ends or the hub does."""
-        leaving = asyncio.create_task(_gone(socket))
-        writing = asyncio.create_task(self._write(socket, grant, channel, kinds))
-        closing = asyncio.create_task(self._hub.closing.wait())
-        tasks = {leaving, writing, closing}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, TocsinError):
-                await _part(socket, 4401, outcome.problem.detail)
-            elif isinstance(outcome, Exception) and not isinstance(outcome, WebSocketDisconnect | RuntimeError):
-                raise outcome
-        if self._hub.closing.is_set():
-            await _part(socket, 1001, "the hub is shutting down")
+        await show(
+            self._hub,
+            socket,
+            self._write(socket, grant, channel, kinds),
+            lambda reason: _tell(socket, [{"bye": {"reason": reason}}]),
+        )
 
     async def _write(
         self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
@@ -138,15 +126,3 @@ def _kinds_of(text: str) -> frozenset[str] | None:
 
 async def _tell(socket: WebSocket, items: list[dict[str, Any]]) -> None:
     await socket.send({"type": "websocket.send", "text": _ENCODER.encode(items).decode()})
-
-
-async def _gone(socket: WebSocket) -> None:
-    """Wait until the watcher leaves; what it says is not listened to."""
-    while (await socket.receive())["type"] != "websocket.disconnect":
-        pass
-
-
-async def _part(socket: WebSocket, code: int, reason: str) -> None:
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        await _tell(socket, [{"bye": {"reason": reason}}])
-        await socket.close(code, reason[:100])

@@ -18,8 +18,10 @@ from tocsin.core.errors import Problem, error_for, refusal
 
 __all__ = [
     "Channels",
+    "DashboardConfig",
     "Destination",
     "FileAgent",
+    "HistoryConfig",
     "ServerConfig",
     "SocketConfig",
     "WebhookConfig",
@@ -88,6 +90,52 @@ class FeedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     records_max: Count
     #: How often a silent watcher's token is looked at, seconds.
     check_interval_s: Seconds
+
+
+class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the dashboard shows, how often, and for how long somebody stays signed in."""
+
+    #: Time after which somebody has to sign in again, seconds.
+    badge_s: Seconds
+    #: Sign-outs remembered until the badge would have ended by itself; beyond them the oldest is forgotten.
+    sign_outs_max: Count
+    #: Dashboards open at a time.
+    viewers_max: Count
+    #: How often open dashboards are told what is, seconds.
+    tick_s: Annotated[float, Meta(ge=0.05, le=60)]
+    #: How often what happened is taken off the feed, seconds.
+    listen_s: Annotated[float, Meta(ge=0.01, le=60)]
+    #: Share of the time that looking at the state may take; with very many agents it is looked at less often.
+    survey_share: Annotated[float, Meta(gt=0, le=1)]
+    #: Between two points of the time series, seconds.
+    sample_s: Annotated[float, Meta(ge=0.1, le=3600)]
+    #: Points of the time series.
+    samples_max: Count
+    #: Notices that a newly opened dashboard is shown.
+    notices_max: Count
+    #: Rows of the list of what expires next.
+    pending_max: Count
+    #: Messages to who is away from which on pending pickup is hot.
+    pending_hot: Count
+    #: Sends to nobody within a minute from which on undeliverable is hot.
+    undeliverable_hot: Count
+    #: Latest messages from which it is found out who talks to whom.
+    conversations_window: Count
+    #: Pairs of agents that are shown.
+    conversations_max: Count
+
+
+class HistoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the past is that the pipeline and the lab leave behind, and how much of it one question may read."""
+
+    #: The extract of the pipeline's tables; null is `warehouse/_extract` in the data directory.
+    extract: str | None
+    #: The lab's reports; null is `lab/reports` in the data directory.
+    reports: str | None
+    #: Rows of the extract that one question reads.
+    rows_max: Count
+    #: Reports that are listed, the newest.
+    reports_max: Count
 
 
 class FileAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -196,6 +244,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_timeout_s: Seconds
     #: Rows of one page of history.
     page_max: Count
+    #: Sequence numbers that finding one page of messages looks at; the next page goes on from there.
+    find_depth: Count
     #: Live tokens of one agent.
     tokens_per_agent_max: Count
     #: Time that a reader of history waits for the tables to catch up with the journal, seconds.
@@ -220,8 +270,14 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     socket: SocketConfig
     #: The live feed.
     feed: FeedConfig
+    #: The dashboard.
+    dashboard: DashboardConfig
+    #: What the pipeline and the lab leave behind.
+    history: HistoryConfig
     #: Channels as files.
     channels: Channels
+    #: How long a thread of the hub may keep the interpreter from one that waits for it, seconds.
+    switch_interval_s: Annotated[float, Meta(ge=0.0001, le=1)]
     #: How often the hub reports its own health, seconds.
     health_interval_s: Seconds
     #: How far back its percentiles look, seconds.

@@ -13,7 +13,7 @@ import msgspec
 from tocsin.core.commands import SYSTEM, FrameTally, ReportShedding
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
-from tocsin.frames import Channel, FrameBus, FramesPolicy, Priority
+from tocsin.frames import BusStats, Channel, FrameBus, FramesPolicy, Priority
 from tocsin.hub.host import Host
 
 __all__ = ["Feed", "FeedFrame"]
@@ -55,6 +55,10 @@ class Feed:
     def missed(self) -> int:
         """Return how many frames those who watch now have missed."""
         return sum(each.dropped for each in self._bus.stats().subscribers.values())
+
+    def stats(self) -> BusStats:
+        """Return what was offered, dropped and shed, by subscriber and by priority."""
+        return self._bus.stats()
 
     def watch(self, name: str, priority: Priority = Priority.BEST_EFFORT) -> Channel[FeedFrame]:
         """Open a channel of frames under a name that nobody else watches by."""

@@ -33,6 +33,8 @@ class HealthWatch:
         self._clock = Clock()
         self._samples: dict[str, deque[tuple[int, float]]] = {}
         self._handle: asyncio.TimerHandle | None = None
+        #: What was reported last, by metric.
+        self.latest: dict[str, float] = {}
         host.timing = self._routed
 
     def start(self) -> None:
@@ -80,6 +82,6 @@ class HealthWatch:
         host = self._host
         if host.condition is Condition.SERVING:
             limits = host.exchange.state.policy.health.limits
-            values = {metric: value for metric, value in self.values().items() if metric in limits}
+            self.latest = values = {metric: value for metric, value in self.values().items() if metric in limits}
             host.submit(ReportHealth(values), SYSTEM)
         self.start()

@@ -44,6 +44,7 @@ from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.clock import Clock
 from tocsin.hub.keeper import Keeper
+from tocsin.hub.speech import Sink, Speech
 from tocsin.hub.worker import Worker
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal, group_of
@@ -55,7 +56,6 @@ __all__ = ["Condition", "Follower", "Host", "Sink"]
 
 _log = logging.getLogger(__name__)
 
-Sink = Callable[[Delivery], None]
 #: Takes the first sequence number of a group, and its events.
 Follower = Callable[[int, list[Event]], None]
 Waiting = tuple[Command, Caller, "asyncio.Future[Reply]", Sink | None]
@@ -93,6 +93,7 @@ class Host:
         self._keeper = Keeper(journal, segments, self._keeper_gave_up)
         self._ids = RandomIds()
         self._clock = Clock()
+        self._speech = Speech(self._loop, lambda: self.storage.turn_words_max)
         self._exchange: ObservedExchange
         self._group = _OpenGroup(0)
         self._waiting: deque[Waiting] = deque()
@@ -234,7 +235,7 @@ class Host:
         """Finish what has begun, bring the tables up to date, and let go of the project."""
         if self.condition is Condition.SERVING:
             self.condition, self.reason = Condition.STOPPED, "the hub is shutting down"
-            while self._committing is not None or self._group.replies or self._waiting:
+            while self._committing is not None or self._group.replies or self._waiting or not self._speech.idle:
                 await self._writer.run(lambda: None)
             await self._project_finally()
         elif self._recovery is not None:
@@ -356,8 +357,8 @@ class Host:
         if group.capture is not None:
             self._keeper.hand(group.capture, self.storage)
         self._speak(group)
-        self._tell(group)
         self._flush()
+        self._tell(group)
 
     def _tell(self, group: _OpenGroup) -> None:
         for follower in list(self._followers):
@@ -370,15 +371,7 @@ class Host:
     def _speak(self, group: _OpenGroup) -> None:
         """Let replies and pushes go: what they depend on is durable."""
         worth = self._worth
-        for future, reply in group.replies:
-            if not future.done():
-                future.set_result(_with_worth(reply, worth))
-        for sink, push in group.pushes:
-            try:
-                sink(push)
-            except Exception:
-                # A receiver that fails is a receiver that never confirms: its offer comes back by itself.
-                _log.exception("pushing %s failed", push.signal_id)
+        self._speech.say(group.pushes, [(future, _with_worth(reply, worth)) for future, reply in group.replies])
 
     def _admit_waiting(self) -> None:
         waiting = self._waiting

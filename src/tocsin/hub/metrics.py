@@ -75,13 +75,16 @@ class Metrics:
         self.socket_pushes = counter("socket_pushes", "Messages pushed over WebSocket.")
         #: Events counted so far, by kind.
         self.totals: dict[str, int] = {}
+        #: Sends to agents that are not there, and recalls refused, by outcome: plain counts for the dashboard.
+        self.undeliverable = 0
+        self.recalls_refused: dict[str, int] = {}
         self._folds: dict[type, Fold] = {
             ev.MessageAccepted: self._accepted,
             ev.MessageOffered: self._offered,
             ev.MessageDelivered: self._delivered,
             ev.MessageExpired: self._expired,
             ev.MessageRecalled: lambda event, state: self.signal_recalled.labels("recalled").inc(),
-            ev.RecallRefused: lambda event, state: self.signal_recalled.labels(event.outcome).inc(),
+            ev.RecallRefused: self._recall_refused,
             ev.MessageBoosted: lambda event, state: self.priority_boosts.inc(),
             ev.GamingDetected: lambda event, state: self.gaming_detections.inc(),
             ev.EscalationOpened: lambda event, state: self.escalations_triggered.labels(event.trigger).inc(),
@@ -100,6 +103,11 @@ class Metrics:
             fold = folds.get(kind)
             if fold is not None:
                 fold(event, state)
+
+    def counted(self, counter: Counter) -> list[tuple[dict[str, str], int]]:
+        """Return what a counter has counted, by its labels."""
+        (family,) = counter.collect()
+        return [(sample.labels, int(sample.value)) for sample in family.samples if sample.name.endswith("_total")]
 
     def expose(self, state: ProjectState) -> bytes:
         """Write everything down."""
@@ -133,8 +141,13 @@ class Metrics:
     def _expired(self, event: ev.MessageExpired, state: ProjectState) -> None:
         self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
 
+    def _recall_refused(self, event: ev.RecallRefused, state: ProjectState) -> None:
+        self.signal_recalled.labels(event.outcome).inc()
+        self.recalls_refused[event.outcome] = self.recalls_refused.get(event.outcome, 0) + 1
+
     def _refused(self, event: ev.SendRefused, state: ProjectState) -> None:
         if event.code == "E_ROUTING_001":
+            self.undeliverable += 1
             sender = self._bounded("sender", event.sender)
             self.unknown_recipient.labels(self._bounded("signal_type", event.message_type), sender).inc()
         elif event.code in _RATE_CODES:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tocsin.core.policy import Policy
 from tocsin.hub.auth.authority import ADMIN, Authority
+from tocsin.hub.auth.badges import Badges
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
@@ -56,10 +57,15 @@ class Hub:
         #: Where the first admin token was put, if this start made it.
         self.first_token: Path | None = None
         self._clock = Clock()
+        #: Since when it counts what happens.
+        self.opened_at = self.now()
+        board = config.dashboard
+        #: What people who are signed in show in place of their tokens.
+        self.badges = Badges(authority, self.now, lifetime_s=board.badge_s, sign_outs_max=board.sign_outs_max)
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
-        self._health = HealthWatch(host, config.health_interval_s, config.health_window_s, config.health_samples_max)
+        self.health = HealthWatch(host, config.health_interval_s, config.health_window_s, config.health_samples_max)
 
     @classmethod
     async def open(
@@ -100,8 +106,8 @@ class Hub:
             await hub.close()
             raise
         host.follow(hub._webhooks.follow)
-        host.follow(hub._health.follow)
-        hub._health.start()
+        host.follow(hub.health.follow)
+        hub.health.start()
         hub._webhooks.start()
         return hub
 
@@ -118,7 +124,7 @@ class Hub:
         self.closing.set()
         while self._before_close:
             await self._before_close.pop()()
-        self._health.close()
+        self.health.close()
         if self._webhooks is not None:
             await asyncio.to_thread(self._webhooks.close)
         await self.host.close()

@@ -72,6 +72,15 @@ class Latencies(Collector):
         row.counts[bisect_left(self._bounds_s, seconds)] += 1
         row.total_s += seconds
 
+    @property
+    def bounds_s(self) -> tuple[float, ...]:
+        """Return the upper bounds of the buckets; what is over the last has one more."""
+        return self._bounds_s
+
+    def rows(self) -> list[tuple[Labels, list[int], float]]:
+        """Return each set of labels with the counts of its buckets and its sum, seconds."""
+        return [(labels, list(row.counts), row.total_s) for labels, row in self._rows.items()]
+
     def describe(self) -> Iterable[HistogramMetricFamily]:
         """Name it, so that no other can have the name."""
         yield HistogramMetricFamily(self._name, self._what, labels=self._labels)

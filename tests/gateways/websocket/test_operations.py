@@ -117,7 +117,7 @@ def test_the_operations_of_a_frame_share_a_commit_and_a_frame(tmp_path: Path) ->
         await team.get("ada", "/v1/policy")
         assert team.hub.metrics.totals["MessageAccepted"] - before.get("MessageAccepted", 0) == 32
 
-    with_sockets(tmp_path, test)
+    with_sockets(tmp_path, test, socket={"turn_operations_max": 32})
 
 
 def test_a_frame_larger_than_a_turn_is_decided_in_order_over_several(tmp_path: Path) -> None:

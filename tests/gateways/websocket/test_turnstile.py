@@ -1,15 +1,10 @@
 """The turnstile: so much in one turn of the loop, the urgent at once, nobody for ever in line."""
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from typing import Any
 
-from tests.gateways.hubs import envelope
-from tocsin.gateways.websocket.operations import is_urgent
-from tocsin.gateways.websocket.protocol import read_frame
 from tocsin.gateways.websocket.turnstile import Turnstile
-from tocsin.policies import default_policy
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -68,24 +63,3 @@ def test_an_idle_turnstile_stops_turning() -> None:
         assert not turnstile._turning
 
     run(test())
-
-
-def test_what_is_urgent() -> None:
-    policy = default_policy()
-
-    def urgent(**changes: Any) -> bool:
-        document = {key: value for key, value in envelope(1, **changes).items() if value is not None}
-        frame = [{"op": "ping", "id": 1}, {"op": "send", "id": 2, "envelope": document}]
-        return is_urgent(read_frame(json.dumps(frame), 10), policy)
-
-    assert [urgent(priority=name) for name in ("Info", "Blocking", "Critical", "DirectorOverride", "BLOCKER")] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
-    assert not urgent(priority=None)
-    assert urgent(priority=None, messageType="Blocker") == (policy.contracts["Blocker"].default_priority >= 3)
-    assert not urgent(priority="LOUD")
-    assert not urgent(messageType=7, priority="Critical"), "what cannot be read is in no hurry"

@@ -22,11 +22,12 @@ from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.counting import SocketMetrics
 from tocsin.gateways.websocket.greeting import attach, welcome
-from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation, is_urgent
+from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.gateways.websocket.turnstile import Turnstile
+from tocsin.gateways.websocket.urgency import Urgency
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
 from tocsin.hub.service import Hub
@@ -36,6 +37,8 @@ __all__ = ["Connection"]
 _log = logging.getLogger("tocsin.websocket")
 #: What an answer weighs, bytes, about; only large ones are measured.
 _ANSWER_BYTES = 512
+#: What every operation in a frame has in it: counted before the frame is read.
+_OPERATION = '"op"'
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
 
@@ -49,6 +52,7 @@ class Connection:
         sessions: Sessions,
         metrics: SocketMetrics,
         turnstile: Turnstile,
+        urgency: Urgency,
         socket: WebSocket,
         grant: Grant,
     ) -> None:
@@ -62,6 +66,7 @@ class Connection:
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
         self._turnstile = turnstile
+        self._urgency = urgency
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Task[Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -150,16 +155,20 @@ class Connection:
         if text is None:
             self._fault(wire.Fault(None, Problem("E_PROTOCOL_002", "frames are text", expected="a text frame")))
             return
+        turnstile, most = self._turnstile, self._turnstile.operations_max
+        hurried = self._urgency.may_be_in(text)
+        if not hurried and (turn := turnstile.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
+            await turn
         operations = wire.read_frame(text, self._config.batch_max)
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
             await self._room
-        most = self._turnstile.operations_max
         for start in range(0, len(operations), most):
             some = operations[start : start + most]
-            turn = self._turnstile.enter(len(some), urgent=is_urgent(some, self._host.exchange.state.policy))
-            if turn is not None:
-                await turn
+            if start or hurried:
+                urgent = hurried and self._urgency.is_among(some)
+                if (turn := turnstile.enter(len(some), urgent=urgent)) is not None:
+                    await turn
             if self._ending is not None or not self.check_token():
                 return
             self._submit(some)
@@ -318,7 +327,7 @@ class Connection:
 
     def _progressed(self) -> None:
         """Go on where a full outbox had stopped something."""
-        if self.outbox.queued_bytes <= self._config.outgoing_bytes_max // 2:
+        if self._pushes.has_room:
             self._make_room()
             if self.session is not None:
                 self._pushes.go_on(self.session)

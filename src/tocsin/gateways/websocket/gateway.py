@@ -25,6 +25,7 @@ from tocsin.gateways.websocket.counting import SocketMetrics
 from tocsin.gateways.websocket.protocol import SUBPROTOCOL
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.gateways.websocket.turnstile import Turnstile
+from tocsin.gateways.websocket.urgency import Urgency
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 
@@ -50,6 +51,7 @@ class SocketGateway:
         self._sweeper: asyncio.Task[None] | None = None
         self._metrics = SocketMetrics(hub.metrics)
         self._turnstile = Turnstile(self._config.turn_operations_max)
+        self._urgency = Urgency(lambda: hub.host.exchange.state.policy)
         hub.metrics.socket_connections.set_function(lambda: len(self._connections))
         hub.metrics.socket_bytes_queued.set_function(lambda: sum(one.outbox.queued_bytes for one in self._connections))
 
@@ -75,7 +77,9 @@ class SocketGateway:
             await socket.send_denial_response(problem_response(error.problem))
             return
         self._by_agent[grant.agent] += 1
-        connection = Connection(self._hub, self._calls, self._sessions, self._metrics, self._turnstile, socket, grant)
+        connection = Connection(
+            self._hub, self._calls, self._sessions, self._metrics, self._turnstile, self._urgency, socket, grant
+        )
         self._connections.add(connection)
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._watch())

@@ -31,7 +31,7 @@ async def attach(
     policy = host.exchange.state.policy
     if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
         sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)
-        ready = await _must(host, cmd.OpenSession("push", hello.window), caller, sink)
+        ready = await _must(host, cmd.OpenSession("daemon" if hello.daemon else "push", hello.window), caller, sink)
         sessions.hold(ready.session, holder)
         return Attached(ready.session, ready.window, resumed=False)
     again = host.attach(hello.session, sink)

@@ -1,6 +1,6 @@
 """From an operation to a command, and from a reply to what is answered: one line for each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,8 +8,6 @@ import msgspec
 from tocsin.core import commands as cmd
 from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import refusal
-from tocsin.core.policy import Policy
-from tocsin.core.priority import VOCABULARY, Priority
 from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.http.messages import send_view
 from tocsin.gateways.http.operation import Access
@@ -20,7 +18,7 @@ from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 
-__all__ = ["CALLABLE", "COMMANDS", "VIEWS", "callable_operation", "is_urgent"]
+__all__ = ["CALLABLE", "COMMANDS", "VIEWS", "callable_operation"]
 
 #: What a socket has operations of its own for.
 _OWN = {"send", "send_batch", "drain", "confirm", "acknowledge", "reject", "mark_processed", "recall"}
@@ -48,34 +46,6 @@ def callable_operation(name: str) -> HttpOperation:
             expected=known,
         )
     return operation
-
-
-class _Glance(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What of an envelope says how urgent it is."""
-
-    message_type: str
-    priority: str | None = None
-
-
-_GLANCE = msgspec.json.Decoder(_Glance)
-
-
-def is_urgent(operations: Sequence[wire.Operation | wire.Fault], policy: Policy) -> bool:
-    """Tell whether something among them asks to go before all others."""
-    for operation in operations:
-        if type(operation) is wire.Send:
-            try:
-                seen = _GLANCE.decode(operation.envelope)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            if seen.priority is None:
-                contract = policy.contract_of(seen.message_type)
-                level = contract.default_priority if contract is not None else Priority.INFO
-            else:
-                level = VOCABULARY.get(seen.priority, Priority.INFO)
-            if level >= Priority.CRITICAL:
-                return True
-    return False
 
 
 def _send(operation: wire.Send, hub: Hub, grant: Grant) -> cmd.Command:

@@ -68,6 +68,8 @@ class Hello(_Operation, frozen=True):
     supported: tuple[str, ...] = VERSIONS
     #: Message types that it takes; empty is any.
     capabilities: tuple[str, ...] = ()
+    #: Whether it is the agent's always-on listener, which a dashboard shows apart from its other sessions.
+    daemon: bool = False
 
 
 class Send(_Operation, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from prometheus_client import Counter
 
 from tocsin.core.commands import Delivery, Reply
+from tocsin.core.priority import Priority
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.protocol import Deliver, Push
 from tocsin.hub.host import Host
@@ -39,17 +40,33 @@ class Pushes:
         """Return how many there was no room for."""
         return len(self._missed)
 
+    @property
+    def has_room(self) -> bool:
+        """Tell whether so much has been taken that what was missed can follow."""
+        return self._outbox.queued_bytes <= self._bytes_max // 2
+
     def take(self, push: Delivery) -> None:
         """Let a message go with the next frame, where there is room."""
         if self._early is not None:
             self._early.append(push)
-        elif self._outbox.queued_bytes > self._bytes_max:
+        elif (self._missed or self._asking) and push.priority < Priority.CRITICAL:
+            # Others of its kind came before it and have had no room yet.
             self._missed[push.signal_id] = None
         else:
-            raw = msgspec.Raw(push.envelope)
-            item = Push(Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
-            self._outbox.put(item, len(push.envelope) + _ITEM_BYTES)
-            self._count.inc()
+            self._put(push)
+
+    @property
+    def _has_place(self) -> bool:
+        return self._outbox.queued_bytes <= self._bytes_max
+
+    def _put(self, push: Delivery) -> None:
+        if not self._has_place:
+            self._missed[push.signal_id] = None
+            return
+        raw = msgspec.Raw(push.envelope)
+        item = Push(Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
+        self._outbox.put(item, len(push.envelope) + _ITEM_BYTES)
+        self._count.inc()
 
     def begin(self) -> None:
         """Let go what came before the answer to hello."""
@@ -68,11 +85,23 @@ class Pushes:
         self._asking = True
         wanted, self._missed = self._missed, {}
 
+        full = False
+
         def once_more(push: Delivery) -> None:
-            if push.signal_id in wanted:
-                self.take(push)
+            nonlocal full
+            if push.signal_id not in wanted:
+                return
+            # They come over several turns of the loop: room that is made in between is not for the later ones.
+            full = full or not self._has_place
+            if full and push.priority < Priority.CRITICAL:
+                self._missed[push.signal_id] = None
+            else:
+                self._put(push)
 
         def asked(_: "asyncio.Future[Reply]") -> None:
             self._asking = False
+            # The outbox may have emptied before this: nobody else would ask again.
+            if self.has_room:
+                self.go_on(session)
 
         self._host.push_again(session, once_more).add_done_callback(asked)

@@ -1,10 +1,12 @@
-"""uvicorn's WebSocket protocol, with two changes of manners.
+"""uvicorn's WebSocket protocol, with three changes of manners.
 
 A hub that stops leaves the goodbye to the gateway, which says why and closes with 1001, instead of cutting in. And a
-socket whose application has left is not kept open for ever for a reader that takes nothing.
+socket whose application has left is not kept open for ever for a reader that takes nothing. A refused handshake is
+answered, and no error of ours.
 """
 
 from asyncio.transports import BaseTransport
+from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -32,6 +34,14 @@ class _SocketProtocol(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         """Serve it, and see to it that it ends."""
+        serve = self.app
+
+        async def served(scope: Any, receive: Any, send: Any) -> None:
+            await serve(scope, receive, send)
+            # A refusal is an answer, too: no error to be logged each time that somebody knocks with a wrong token.
+            self.handshake_complete = self.handshake_complete or self.initial_response is not None
+
+        self.app = served
         await super().run_asgi()
         if not self.disconnected:
             self.loop.call_later(self.close_timeout, self.transport.abort)

@@ -56,6 +56,10 @@ class Authority:
         if not known.is_live(self._clock()):
             raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
 
+    def find(self, token_id: str) -> Grant | None:
+        """Return what a token that is known by its id grants; it may have ended."""
+        return self._grants.get(token_id)
+
     def grants(self) -> list[Grant]:
         """List all tokens, oldest first."""
         return list(self._grants.values())

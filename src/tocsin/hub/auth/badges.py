@@ -1,0 +1,93 @@
+"""What a person's browser shows in place of a token: made at sign-in, ended by sign-out, age or revoking.
+
+A badge names its token by id and carries a MAC whose key follows from the hash of the token's secret, as the key of
+signatures does: nothing is stored, a badge outlives a restart and a failover of the hub, and ends at once with its
+token. A sign-out is remembered by this hub until the badge would have ended by itself.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from secrets import token_hex
+
+import msgspec
+
+from tocsin.core.errors import refusal
+from tocsin.core.policy import microseconds
+from tocsin.hub.auth.authority import Authority
+from tocsin.hub.auth.tokens import Grant
+
+__all__ = ["Badge", "Badges"]
+
+_PURPOSE = b"tocsin badge v1"
+_BADGE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
+_NOBODY = bytes(32)
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """A badge that was found good."""
+
+    grant: Grant
+    #: When it ends by itself, microseconds since the epoch.
+    expires_at: int
+    #: Tells the badges of one token apart.
+    nonce: str
+
+
+class Badges:
+    """Makes and checks the badges of one project."""
+
+    def __init__(
+        self, authority: Authority, clock: Callable[[], int], *, lifetime_s: float, sign_outs_max: int
+    ) -> None:
+        self._authority = authority
+        self._clock = clock
+        self._lifetime_us = microseconds(lifetime_s)
+        self._sign_outs_max = sign_outs_max
+        #: Until when each has to be remembered, by nonce, oldest first.
+        self._signed_out: dict[str, int] = {}
+
+    def issue(self, grant: Grant) -> tuple[str, Badge]:
+        """Make a badge for who has shown a token; it ends no later than the token."""
+        expires_at = self._clock() + self._lifetime_us
+        if grant.expires_at is not None:
+            expires_at = min(expires_at, grant.expires_at)
+        badge = Badge(grant, expires_at, token_hex(16))
+        body = f"v1.{grant.token_id}.{expires_at}.{badge.nonce}"
+        return f"{body}.{_mac(grant.digest, body)}", badge
+
+    def check(self, text: str) -> Badge:
+        """Return what a badge stands for, or refuse."""
+        found = _BADGE.fullmatch(text)
+        grant = None if found is None else self._authority.find(found[1])
+        digest = _NOBODY if grant is None else grant.digest
+        body, _, mac = text.rpartition(".")
+        fits = hmac.compare_digest(_mac(digest, body).encode(), mac.encode())
+        if found is None or grant is None or not fits:
+            raise refusal("E_AUTH_001", "this sign-in is not valid here: sign in again")
+        badge = Badge(grant, int(found[2]), found[3])
+        self.check_again(badge)
+        return badge
+
+    def check_again(self, badge: Badge) -> None:
+        """Refuse a badge that was good before and has ended since."""
+        self._authority.check(badge.grant)
+        if badge.expires_at <= self._clock():
+            raise refusal("E_AUTH_004", "you have been signed in for long: sign in again")
+        if badge.nonce in self._signed_out:
+            raise refusal("E_AUTH_001", "you have signed out: sign in again")
+
+    def end(self, badge: Badge) -> None:
+        """Sign out."""
+        now, ended = self._clock(), self._signed_out
+        for nonce in [nonce for nonce, until in ended.items() if until <= now]:
+            del ended[nonce]
+        while len(ended) >= self._sign_outs_max:
+            del ended[next(iter(ended))]
+        ended[badge.nonce] = badge.expires_at
+
+
+def _mac(digest: bytes, body: str) -> str:
+    key = hmac.digest(digest, _PURPOSE, hashlib.sha256)
+    return hmac.digest(key, body.encode(), hashlib.sha256).hex()
