@@ -11,7 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from tocsin.gateways.http import agents, attention, history, leases, messages, openapi, oversight, patterns, project
+from tocsin.gateways.dashboard import history as past
+from tocsin.gateways.dashboard import letters, waits
+from tocsin.gateways.http import (
+    agents,
+    attention,
+    history,
+    leases,
+    messages,
+    openapi,
+    oversight,
+    overview,
+    patterns,
+    project,
+)
 from tocsin.gateways.http.limits import SlowReaderGuard
 from tocsin.gateways.http.operation import Call, Gateway, Operation
 from tocsin.gateways.http.problems import unhandled
@@ -34,6 +47,10 @@ OPERATIONS: tuple[Operation, ...] = (
     *attention.OPERATIONS,
     *patterns.OPERATIONS,
     *oversight.OPERATIONS,
+    *overview.OPERATIONS,
+    *waits.OPERATIONS,
+    *letters.OPERATIONS,
+    *past.OPERATIONS,
     Operation("GET", "/openapi.json", describe, dict, tag="hub"),
 )
 _DOCUMENT = msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin")))

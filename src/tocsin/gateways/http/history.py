@@ -5,24 +5,28 @@ than asked for; `next` says whether there are more.
 """
 
 from collections.abc import Callable
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
+from tocsin.core.priority import VOCABULARY
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.http.views import (
+    BriefView,
     DeadLetterView,
     LifeView,
     MessageView,
+    brief_view,
     dead_letter_view,
     life_view,
     message_view,
 )
-from tocsin.journal.history import Page, Signal
+from tocsin.journal.history import Brief, Page, Signal, Wanted
 from tocsin.journal.tables import Tables
 
 __all__ = ["OPERATIONS"]
@@ -62,6 +66,34 @@ class Peeking(Paging, frozen=True):
     states: Annotated[str, Meta(max_length=200)] = "queued,offered"
 
 
+class Finding(Searching, frozen=True):
+    """Which messages, and which page; what is not said is not asked about."""
+
+    #: States, separated by commas.
+    states: Annotated[str, Meta(max_length=200)] = ""
+    #: Priority as it counts now.
+    level: Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"] | None = None
+    sender: Annotated[str, Meta(max_length=64)] | None = None
+    recipient: Annotated[str, Meta(max_length=64)] | None = None
+    message_type: Annotated[str, Meta(max_length=128)] | None = None
+    delivery_class: Literal["sync", "async"] | None = None
+    correlation_id: Annotated[str, Meta(max_length=256)] | None = None
+    #: `unknown` finds rows from before there was such a column.
+    publish_path: Literal["pushed_to_ws", "buffered_for_piggyback", "queued_offline", "unknown"] | None = None
+    #: Accepted from then on, ISO 8601.
+    since: datetime | None = None
+    #: Accepted before then, ISO 8601.
+    until: datetime | None = None
+
+
+class BriefPage(msgspec.Struct, frozen=True):
+    """Messages without their content, and where to go on; a page may be empty though there are more."""
+
+    items: list[BriefView]
+    #: Cursor of the next page; null where this is the last.
+    next: int | None
+
+
 class MessagePage(msgspec.Struct, frozen=True):
     """Messages, and where to go on."""
 
@@ -91,7 +123,7 @@ class RedrivenView(msgspec.Struct, frozen=True):
     refused: dict[str, ProblemDocument]
 
 
-def _may_see(call: Call, signal: Signal) -> bool:
+def _may_see(call: Call, signal: Signal | Brief) -> bool:
     return call.directs or call.grant.agent in (signal.sender, signal.recipient)
 
 
@@ -142,6 +174,33 @@ async def search(call: Call) -> MessagePage:
     return await _page(call, lambda tables: tables.search(words, before, limit))
 
 
+async def find_messages(call: Call) -> BriefPage:
+    """Find messages by what they are and by words of their payload, newest first."""
+    query, limit, depth = call.query, _limit(call), call.hub.config.find_depth
+    wanted = Wanted(
+        words=query.q,
+        states=tuple(filter(None, query.states.split(","))),
+        level=None if query.level is None else int(VOCABULARY[query.level]),
+        sender=query.sender,
+        recipient=query.recipient,
+        message_type=query.message_type,
+        delivery_class=query.delivery_class,
+        correlation_id=query.correlation_id,
+        publish_path=query.publish_path,
+        since_at=_microseconds(query.since),
+        until_at=_microseconds(query.until),
+    )
+    page = await call.hub.reader.ask(lambda tables: tables.find(wanted, query.after, limit, depth), fresh=query.fresh)
+    return BriefPage([brief_view(brief) for brief in page.items if _may_see(call, brief)], page.next)
+
+
+def _microseconds(at: datetime | None) -> int | None:
+    """Read a time; one without a zone is UTC."""
+    if at is None:
+        return None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
 async def dead_letters(call: Call) -> DeadLetterPage:
     """List the dead letters, oldest death first."""
     after, limit = call.query.after, _limit(call)
@@ -161,6 +220,7 @@ async def redrive(call: Call) -> RedrivenView:
 _ONE = "/v1/messages/{message_id}"
 
 OPERATIONS = (
+    Operation("GET", "/v1/messages", find_messages, BriefPage, query=Finding, tag="history"),
     Operation("GET", _ONE, message, list[MessageView], query=Freshness, tag="history"),
     Operation("GET", _ONE + "/life", life, list[LifeView], query=Freshness, tag="history"),
     Operation("GET", "/v1/inbox", inbox, MessagePage, query=Peeking, tag="inbox"),

@@ -8,7 +8,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.envelope import iso
 from tocsin.core.errors import refusal
-from tocsin.core.leasebook import Lease
+from tocsin.core.holdings import Lease
 from tocsin.core.leasing import checked_resource, held_of, queued_of
 from tocsin.core.priority import VOCABULARY, Priority, liminal_name
 from tocsin.gateways.http.operation import Call, Operation

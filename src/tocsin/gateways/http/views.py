@@ -9,15 +9,17 @@ from tocsin.core.envelope import iso
 from tocsin.core.message import NEVER
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.gateways.http.problems import ProblemDocument
-from tocsin.journal.history import DeadLetter, Signal, life_of
+from tocsin.journal.history import Brief, DeadLetter, Signal, life_of
 
 __all__ = [
+    "BriefView",
     "DeadLetterView",
     "DrainView",
     "HappeningView",
     "LifeView",
     "MessageView",
     "ReceiptView",
+    "brief_view",
     "dead_letter_view",
     "drain_view",
     "life_view",
@@ -125,7 +127,8 @@ class MessageView(msgspec.Struct, frozen=True):
     state: str
     delivery_class: str
     correlation_id: str | None
-    publish_path: str
+    #: Null for a row from before there was such a column.
+    publish_path: str | None
     recipient_state: str
     #: Retries used.
     attempts: int
@@ -153,6 +156,40 @@ def message_view(signal: Signal) -> MessageView:
     values["payload"] = msgspec.json.decode(signal.payload or b"null")
     values["metadata"] = msgspec.json.decode(signal.metadata or b"null")
     return MessageView(**values)
+
+
+class BriefView(msgspec.Struct, frozen=True):
+    """One recipient's copy of a message, without its content."""
+
+    signal_id: str
+    message_id: str
+    sender: str
+    recipient: str
+    message_type: str
+    #: As admitted.
+    priority: str
+    #: As it counts now.
+    level: str
+    state: str
+    delivery_class: str
+    correlation_id: str | None
+    #: Null for a row from before there was such a column.
+    publish_path: str | None
+    recipient_state: str
+    #: Retries used.
+    attempts: int
+    created_at: str | None
+    expires_at: str | None
+    #: When nothing more was awaited of it.
+    ended_at: str | None
+
+
+def brief_view(brief: Brief) -> BriefView:
+    """Write a row of a list down."""
+    values = {name: getattr(brief, name) for name in BriefView.__struct_fields__}
+    for name in ("created_at", "expires_at", "ended_at"):
+        values[name] = moment(values[name])
+    return BriefView(**values | {"priority": _LEVELS[brief.priority], "level": _LEVELS[brief.level]})
 
 
 class HappeningView(msgspec.Struct, frozen=True):

@@ -1,0 +1,296 @@
+"""What a dashboard costs: its page in a real Chromium, and the hub with ten of them open.
+
+The page. A hub with ten thousand messages that wait, and a steady load of about five thousand events a second; Chromium
+shows the overview of it. Script is what Chromium says that it ran on the page's main thread (`ScriptDuration` of its
+Performance domain, in time of that thread); frames are those that it drew, counted in a trace of the same time. So
+script that runs twice for one frame counts twice for it, and time in which nothing is drawn does not make the figure
+smaller. Memory is the heap
+of the page after a forced collection, at the beginning and at the end, over the minutes that are printed beside it.
+
+The hub. Rounds with none and with ten dashboards open alternate, each against a fresh hub that is sent to as fast as it
+takes it; the figure is the median of the one over the median of the other. These dashboards are clients that do what
+the page does (sign in, listen, ask again as often as the overview does) but draw nothing: ten browsers on the same
+processors would measure the browsers. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import CDPSession, Page, sync_playwright
+from tests.dashboard.browser import FLAGS, find_browser
+
+from bench.hub import ROWS, Hub
+from bench.report import table
+
+PENDING = 10_000
+EVENTS_PER_S = 5_000
+#: A message that is sent, pushed and confirmed is three events.
+EVENTS_PER_MESSAGE = 3
+DASHBOARDS = 10
+#: How the hub is sent to while its throughput is measured.
+LOAD = ROWS["ws_batched"] | {"connections": 32}
+WARM_UP_S = 15.0
+#: What was measured in each round, by the number of dashboards.
+Rates = dict[int, list[dict[str, float]]]
+TRACED = ["disabled-by-default-devtools.timeline.frame"]
+
+
+@contextmanager
+def running(task: dict[str, Any], told: dict[str, float]) -> Iterator[None]:
+    """Keep a load of `bench.dashboard_load` going; what it did is put into `told` when it ends."""
+    command = [sys.executable, "-m", "bench.dashboard_load"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the load has no standard input or output")
+    process.stdin.write(json.dumps(task) + "\n")
+    process.stdin.flush()
+    if process.stdout.readline() != "ready\n":
+        sys.exit(f"the load did not start: {process.wait(60)}")
+    try:
+        yield
+    finally:
+        process.stdin.close()
+        said = process.stdout.read()
+        if process.wait(60):
+            sys.exit("the load failed")
+        told.update(json.loads(said.splitlines()[-1]))
+
+
+def call(hub: Hub, path: str, token: str, body: Any = None) -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(hub.url + path, content, headers)  # noqa: S310
+    with urllib.request.urlopen(request) as answer:  # noqa: S310
+        return json.loads(answer.read())
+
+
+def let_wait(hub: Hub, sender: str) -> None:
+    """Send messages to agents who are away."""
+    for number in range(20):
+        hub.token(f"away{number}")
+    for start in range(0, PENDING, 500):
+        batch = [
+            {
+                "version": "1.1.0",
+                "messageId": f"msg_{number}_wait",
+                "timestamp": "2026-03-02T10:00:00.000Z",
+                "sender": {"agentId": "agent0", "type": "Manager"},
+                "receiver": {"agentId": f"away{number % 20}", "type": "*"},
+                "messageType": "TaskAssigned",
+                "priority": ("Info", "Coordinate", "Blocking", "Critical")[number % 4],
+                "payload": {"text": f"number {number}"},
+            }
+            for number in range(start, start + 500)
+        ]
+        if any("receipt" not in answer for answer in call(hub, "/v1/messages/batch", sender, batch)):
+            sys.exit("a message that should wait was refused")
+
+
+class Watched:
+    """A page, and what Chromium knows of it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._cdp: CDPSession = page.context.new_cdp_session(page)
+        self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def metrics(self) -> dict[str, float]:
+        found = self._cdp.send("Performance.getMetrics")["metrics"]
+        return {metric["name"]: metric["value"] for metric in found}
+
+    def heap_mib(self) -> float:
+        """Return what the page's heap holds after a collection."""
+        self._cdp.send("HeapProfiler.enable")
+        for _ in range(3):
+            self._cdp.send("HeapProfiler.collectGarbage")
+        self._cdp.send("HeapProfiler.disable")
+        return self.metrics()["JSHeapUsedSize"] / 2**20
+
+
+def measure_page(root: Path, seconds: float, minutes: float) -> dict[str, float]:
+    """Look at the overview of a busy hub."""
+    hub, told = Hub(root / secrets.token_hex(4)), dict[str, float]()
+    try:
+        tokens = [hub.token(f"agent{number}") for number in range(8)]
+        admin = (hub.data / "admin.token").read_text(encoding="utf-8").strip()
+        print(f"{PENDING:,} messages are left waiting", file=sys.stderr)
+        let_wait(hub, tokens[0])
+        rate = EVENTS_PER_S / EVENTS_PER_MESSAGE
+        task = {"kind": "steady", "url": hub.url, "tokens": tokens, "per_s": rate, "batch": 8}
+        with sync_playwright() as playwright, running(task, told):
+            browser = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
+            page = browser.new_page(base_url=hub.url, viewport={"width": 1440, "height": 900})
+            complaints: list[str] = []
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto("/sign-in")
+            page.get_by_label("Token").fill(admin)
+            page.get_by_role("button", name="Sign in").click()
+            page.locator(".connection[data-status=live]").wait_for()
+            page.wait_for_timeout(WARM_UP_S * 1000)
+            watched = Watched(page)
+            found = script_of(watched, hub, admin, seconds)
+            found |= memory_of(watched, minutes)
+            if complaints:
+                sys.exit(f"the page failed: {complaints[0]}")
+            page.locator(".connection[data-status=live]").wait_for()
+            browser.close()
+        return found | {"load_late_max_s": told["late_max_s"]}
+    finally:
+        hub.close()
+
+
+def script_of(watched: Watched, hub: Hub, admin: str, seconds: float) -> dict[str, float]:
+    """Measure script and frames of the same time."""
+    print(f"script and frames for {seconds:g} s", file=sys.stderr)
+    browser = watched.page.context.browser
+    if browser is None:
+        raise RuntimeError("the page has no browser")
+    browser.start_tracing(page=watched.page, categories=TRACED)
+    before, begin, seq = watched.metrics(), time.perf_counter(), call(hub, "/v1/history", admin)["seq"]
+    watched.page.wait_for_timeout(seconds * 1000)
+    after, passed, last = watched.metrics(), time.perf_counter() - begin, call(hub, "/v1/history", admin)["seq"]
+    trace = json.loads(browser.stop_tracing())
+    frames = sum(1 for event in trace["traceEvents"] if event["name"] == "DrawFrame")
+    spent = {name: after[name] - before[name] for name in ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")}
+    return {
+        "script_ms_per_frame": spent["ScriptDuration"] * 1000 / max(1, frames),
+        "script_share": spent["ScriptDuration"] / passed,
+        "layout_and_style_share": (spent["LayoutDuration"] + spent["RecalcStyleDuration"]) / passed,
+        "frames_per_s": frames / passed,
+        "events_per_s": (last - seq) / passed,
+    }
+
+
+def memory_of(watched: Watched, minutes: float) -> dict[str, float]:
+    """Measure how much the page's heap grows."""
+    first = watched.heap_mib()
+    steps = max(1, round(minutes))
+    for step in range(steps):
+        watched.page.wait_for_timeout(minutes * 60_000 / steps)
+        now = watched.heap_mib()
+        print(f"minute {(step + 1) * minutes / steps:.1f}: heap {now:.2f} MiB", file=sys.stderr)
+    nodes = watched.metrics()["Nodes"]
+    return {"heap_begin_mib": first, "heap_end_mib": now, "memory_minutes": minutes, "nodes": nodes}
+
+
+def throughput(root: Path, seconds: float, dashboards: int) -> dict[str, float]:
+    """Send as fast as a fresh hub takes it, with so many dashboards open."""
+    hub, told = Hub(root / secrets.token_hex(4)), dict[str, float]()
+    try:
+        tokens = [hub.token(f"agent{number}") for number in range(LOAD["connections"] + 1)]
+        admin = (hub.data / "admin.token").read_text(encoding="utf-8").strip()
+        task = {**LOAD, "url": hub.url, "tokens": tokens, "seconds": seconds}
+        watching = {"kind": "viewers", "url": hub.url, "token": admin, "viewers": dashboards}
+
+        def load() -> dict[str, float]:
+            before = hub.cpu_s()
+            done = subprocess.run(
+                [sys.executable, "-m", "bench.load"],
+                input=json.dumps(task),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                sys.exit(f"the load failed:\n{done.stderr}")
+            found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+            return found | {"hub_cpu_us": (hub.cpu_s() - before) / max(1.0, found["messages"]) * 1e6}
+
+        if not dashboards:
+            return load()
+        with running(watching, told):
+            found = load()
+        if told["frames"] < dashboards:
+            sys.exit("the dashboards heard nothing")
+        return found
+    finally:
+        hub.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-dashboard", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="over which the page's memory is measured")
+    parser.add_argument("--seconds", type=float, default=30.0, help="over which script and frames are counted")
+    parser.add_argument("--rounds", type=int, default=5, help="of throughput, each with and without dashboards")
+    parser.add_argument("--load-seconds", type=float, default=5.0, help="of each of them")
+    parser.add_argument("--only", choices=["page", "hub"], help="one half of it")
+    chosen = parser.parse_args()
+    rates: Rates = {0: [], DASHBOARDS: []}
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
+        page = {} if chosen.only == "hub" else measure_page(Path(root), chosen.seconds, chosen.minutes)
+        for number in range(0 if chosen.only == "page" else chosen.rounds):
+            for dashboards in (0, DASHBOARDS) if number % 2 == 0 else (DASHBOARDS, 0):
+                print(f"round {number + 1} of {chosen.rounds}: {dashboards} dashboards", file=sys.stderr)
+                rates[dashboards].append(throughput(Path(root), chosen.load_seconds, dashboards))
+    print(table(["", "figure"], [*_page_rows(page), *_hub_rows(rates)]))
+    print(json.dumps({name: round(value, 3) for name, value in (_page_figures(page) | _hub_figures(rates)).items()}))
+
+
+def _growth(page: dict[str, float]) -> float:
+    return page["heap_end_mib"] - page["heap_begin_mib"]
+
+
+def _page_figures(page: dict[str, float]) -> dict[str, float]:
+    if not page:
+        return {}
+    return {
+        "script_ms_per_frame": page["script_ms_per_frame"],
+        "script_share": page["script_share"],
+        "frames_per_s": page["frames_per_s"],
+        "events_per_s": page["events_per_s"],
+        "memory_growth_mib_10min": _growth(page),
+        "memory_minutes": page["memory_minutes"],
+        "heap_mib": page["heap_end_mib"],
+    }
+
+
+def _page_rows(page: dict[str, float]) -> list[list[str]]:
+    if not page:
+        return []
+    return [
+        ["events while it was looked at, per s", f"{page['events_per_s']:,.0f}"],
+        ["script per frame drawn, ms", f"{page['script_ms_per_frame']:.2f}"],
+        ["frames drawn, per s", f"{page['frames_per_s']:.1f}"],
+        ["script, share of the time", f"{page['script_share']:.1%}"],
+        ["layout and style, share of the time", f"{page['layout_and_style_share']:.1%}"],
+        ["heap at the end, MiB", f"{page['heap_end_mib']:.2f}"],
+        [f"heap growth in {page['memory_minutes']:g} minutes, MiB", f"{_growth(page):+.2f}"],
+    ]
+
+
+def _median(rates: Rates, dashboards: int, name: str) -> float:
+    return statistics.median(each[name] for each in rates[dashboards])
+
+
+def _hub_figures(rates: Rates) -> dict[str, float]:
+    if not rates[0]:
+        return {}
+    ratio = _median(rates, DASHBOARDS, "per_s") / _median(rates, 0, "per_s")
+    cpu = _median(rates, 0, "hub_cpu_us") / _median(rates, DASHBOARDS, "hub_cpu_us")
+    return {"throughput_ratio_10_dashboards": ratio, "hub_cpu_ratio_10_dashboards": cpu}
+
+
+def _hub_rows(rates: Rates) -> list[list[str]]:
+    if not rates[0]:
+        return []
+    return [
+        ["messages confirmed without a dashboard, per s", f"{_median(rates, 0, 'per_s'):,.0f}"],
+        [f"… with {DASHBOARDS}", f"{_median(rates, DASHBOARDS, 'per_s'):,.0f}"],
+        ["hub's processor per message without, µs", f"{_median(rates, 0, 'hub_cpu_us'):.1f}"],
+        [f"… with {DASHBOARDS}", f"{_median(rates, DASHBOARDS, 'hub_cpu_us'):.1f}"],
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The dashboard's doors: signing in and out, the page and its files, and the live socket.
+
+People sign in with a token and get a badge: a cookie that no script can read and no other site can send. Only whoever
+may see everything gets in. The page may load nothing from anywhere else and run nothing that is not in a file of ours.
+"""
+
+import msgspec
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.gateways.dashboard.assets import PREFIX, Assets
+from tocsin.gateways.dashboard.live import PATH as LIVE
+from tocsin.gateways.dashboard.live import LiveSocket
+from tocsin.gateways.dashboard.pulse import Pulse
+from tocsin.gateways.dashboard.reports import report_routes
+from tocsin.gateways.http.identity import badge_name, check_own_page, may_see_everything
+from tocsin.gateways.http.limits import BodyTimeout, read_body
+from tocsin.gateways.http.operation import decoded
+from tocsin.gateways.http.problems import problem_response, unhandled
+from tocsin.gateways.http.views import moment
+from tocsin.hub.auth.badges import Badge
+from tocsin.hub.service import Hub
+
+__all__ = ["SECURITY_HEADERS", "DashboardGateway"]
+
+_TOKEN_BYTES_MAX = 4096
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class SignInBody(msgspec.Struct, frozen=True):
+    """What somebody signs in with."""
+
+    token: str
+
+
+class SignedInView(msgspec.Struct, frozen=True):
+    """Who is signed in now."""
+
+    agent: str
+    role: str
+    admin: bool
+    expires_at: str | None
+
+
+class DashboardGateway:
+    """The dashboard of one hub."""
+
+    def __init__(self, hub: Hub, assets: Assets | None = None) -> None:
+        self._hub = hub
+        self._assets = Assets() if assets is None else assets
+        self.pulse = Pulse(hub, self._assets.version)
+        self._live = LiveSocket(hub, self.pulse)
+        hub.before_close(self.pulse.close)
+
+    def routes(self) -> list[BaseRoute]:
+        """Return what to mount beside the HTTP gateway."""
+        self.pulse.start()
+        return [
+            Route("/", self._page, methods=["GET"], name="dashboard"),
+            Route("/sign-in", self._sign_in_page, methods=["GET"], name="sign_in_page"),
+            Route("/sign-in", self._sign_in, methods=["POST"], name="sign_in"),
+            Route("/sign-out", self._sign_out, methods=["POST"], name="sign_out"),
+            Route(PREFIX + "/{version}/{name:path}", self._file, methods=["GET"], name="dashboard_file"),
+            WebSocketRoute(LIVE, self._live.serve, name="live"),
+            *report_routes(self._hub),
+        ]
+
+    async def _page(self, request: Request) -> Response:
+        """Show the dashboard, or where to sign in."""
+        if self._badge(request) is None:
+            return RedirectResponse("/sign-in", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
+        return self._assets.page("index.html", SECURITY_HEADERS)
+
+    async def _sign_in_page(self, request: Request) -> Response:
+        if self._badge(request) is not None:
+            return RedirectResponse("/", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
+        return self._assets.page("sign-in.html", SECURITY_HEADERS)
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Take a token once, and give a badge for it."""
+        try:
+            check_own_page(request)
+            raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config.body_timeout_s)
+            grant = self._hub.authority.authenticate(decoded(SignInBody, raw).token.strip())
+            if not may_see_everything(self._hub, grant):
+                detail = f"{grant.agent} is {grant.role}: the dashboard is for directors, humans and administrators"
+                raise refusal("E_AUTH_003", detail)
+        except TocsinError as error:
+            return problem_response(error.problem)
+        except BodyTimeout:
+            return unhandled(408, "the token did not come in time")
+        text, badge = self._hub.badges.issue(grant)
+        view = SignedInView(grant.agent, grant.role, grant.admin, moment(badge.expires_at))
+        response = Response(msgspec.json.encode(view), media_type="application/json")
+        lifetime_s = max(0, badge.expires_at - self._hub.now()) // 1_000_000
+        name, secure = badge_name(request), _by_tls(request)
+        response.set_cookie(name, text, max_age=lifetime_s, path="/", secure=secure, httponly=True, samesite="strict")
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        """Take the badge away, for good."""
+        try:
+            check_own_page(request)
+        except TocsinError as error:
+            return problem_response(error.problem)
+        badge = self._badge(request)
+        if badge is not None:
+            self._hub.badges.end(badge)
+        response = Response(status_code=204)
+        name, secure = badge_name(request), _by_tls(request)
+        response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
+        return response
+
+    async def _file(self, request: Request) -> Response:
+        version, name = request.path_params["version"], request.path_params["name"]
+        response = self._assets.file(version, name, request.headers.get("accept-encoding", ""), SECURITY_HEADERS)
+        return unhandled(404, "there is no such file of the dashboard") if response is None else response
+
+    def _badge(self, request: HTTPConnection) -> Badge | None:
+        """Return a good badge of somebody who may still see everything."""
+        text = request.cookies.get(badge_name(request))
+        try:
+            badge = None if text is None else self._hub.badges.check(text)
+        except TocsinError:
+            return None
+        return badge if badge is not None and may_see_everything(self._hub, badge.grant) else None
+
+
+def _by_tls(request: Request) -> bool:
+    """Tell whether the browser came by TLS; it says so itself, even where a proxy ends TLS before the hub."""
+    return request.headers.get("origin", "").startswith("https://")

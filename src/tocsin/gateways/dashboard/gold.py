@@ -1,0 +1,129 @@
+"""Answer a question about one gold table out of its extract: rows of a range, and a figure over time.
+
+It reads what the question needs, once, from the first row to the last, and keeps the page that was asked for. It knows
+columns by name and type alone, and no table's meaning.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tocsin.core.errors import refusal
+from tocsin.extract import Part, Table, read_rows
+
+__all__ = ["Answer", "Bucket", "Question", "answer"]
+
+#: The columns that say when a row is of, the finest first.
+_MOMENTS = ("minute", "hour", "window_start", "began_at", "found_at", "changed_at")
+_NUMBERS = frozenset({"int", "bigint", "double"})
+#: Up to so many days are shown by the hour.
+_HOURLY_DAYS = 3
+_HOUR = len("2026-03-02T09")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What to read."""
+
+    since: str | None
+    until: str | None
+    message_type: str | None
+    after: int
+    limit: int
+    figure: str | None
+    fold: Literal["sum", "max"]
+    #: At most so many rows are read.
+    rows_max: int
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """A figure at one time."""
+
+    #: A day, or an hour as `2026-03-02T09`; UTC.
+    at: str
+    value: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What was read."""
+
+    rows: list[list[Any]]
+    total: int
+    dated: bool
+    left_out: int
+    step: Literal["hour", "day"]
+    series: list[Bucket]
+
+
+def answer(folder: Path, table: Table, parts: list[Part], question: Question) -> Answer:
+    """Read a table as a question asks."""
+    place = {column.name: number for number, column in enumerate(table.columns)}
+    kinds = {column.name: column.type for column in table.columns}
+    if question.message_type is not None and "message_type" not in place:
+        raise refusal("E_VALIDATION_004", "rows of this table have no message type", field="type")
+    if question.figure is not None and kinds.get(question.figure) not in _NUMBERS:
+        raise refusal(
+            "E_VALIDATION_003", f"{question.figure[:64]!r} is no numeric column of this table", field="figure"
+        )
+    _check_days(question)
+    timed = next((place[name] for name in _MOMENTS if name in place), place.get("date"))
+    wanted = [part for part in parts if part.date is None or _within(part.date, question)]
+    if sum(part.kept for part in wanted) > question.rows_max:
+        detail = f"these are more than {question.rows_max:,} rows: choose fewer days"
+        raise refusal("E_ADMISSION_008", detail, expected="a shorter range", retryable=False)
+    rows: list[list[Any]] = []
+    total, sums = 0, dict[str, float]()
+    step: Literal["hour", "day"] = "hour" if _is_short(wanted, question) and _has_hours(place) else "day"
+    figure = None if question.figure is None else place[question.figure]
+    for row in _rows(folder, wanted, question, timed, place.get("message_type")):
+        if question.after <= total < question.after + question.limit:
+            rows.append(row)
+        total += 1
+        if figure is not None and timed is not None and row[figure] is not None and row[timed] is not None:
+            at = row[timed][: _HOUR if step == "hour" else 10]
+            known = sums.get(at)
+            value = row[figure]
+            sums[at] = value if known is None else known + value if question.fold == "sum" else max(known, value)
+    series = [Bucket(at, sums[at]) for at in sorted(sums)]
+    left_out = sum(part.rows - part.kept for part in wanted)
+    return Answer(rows, total, timed is not None, left_out, step, series)
+
+
+def _rows(
+    folder: Path, parts: list[Part], question: Question, timed: int | None, typed: int | None
+) -> Iterator[list[Any]]:
+    """Read the rows that fit."""
+    for part in parts:
+        for row in read_rows(folder, part):
+            if question.message_type is not None and row[typed or 0] != question.message_type:
+                continue
+            if part.date is None and timed is not None and not _within(str(row[timed])[:10], question):
+                continue
+            yield row
+
+
+def _within(day: str, question: Question) -> bool:
+    return (question.since or "") <= day <= (question.until or "9999")
+
+
+def _check_days(question: Question) -> None:
+    for name, day in (("since", question.since), ("until", question.until)):
+        try:
+            _ = day and date.fromisoformat(day)
+        except ValueError:
+            raise refusal("E_VALIDATION_004", f"{day} is no day", field=name, expected="YYYY-MM-DD") from None
+
+
+def _has_hours(place: dict[str, int]) -> bool:
+    return any(name in place for name in _MOMENTS)
+
+
+def _is_short(parts: list[Part], question: Question) -> bool:
+    """Tell whether the range is of few days."""
+    days = sorted(part.date for part in parts if part.date is not None)
+    first, last = question.since or (days[0] if days else None), question.until or (days[-1] if days else None)
+    if first is None or last is None:
+        return False
+    return (date.fromisoformat(last) - date.fromisoformat(first)).days < _HOURLY_DAYS

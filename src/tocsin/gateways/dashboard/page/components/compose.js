@@ -1,0 +1,139 @@
+/** Writing to agents, as the person who is signed in: who that is, the hub knows by the badge alone. */
+import { api, segment } from "../lib/api.js";
+import { LEVELS, levelName } from "../lib/format.js";
+import { html, render, useEffect, useState } from "../lib/html.js";
+import { Dialog, Field } from "./dialog.js";
+import { toast } from "./toast.js";
+
+/** Types that people write, with what they mean; any other may be typed. */
+const TYPES = [
+  ["CUSTOM_NOTE", "Note"],
+  ["CUSTOM_ANSWER", "Answer"],
+  ["Question", "Question: fails at once if nobody is there"],
+  ["TaskAssigned", "Task"],
+  ["ReviewRequested", "Review"],
+  ["StatusUpdate", "Status"],
+  ["Blocker", "Blocker: fails at once if nobody is there"],
+];
+
+/**
+ * Open the form; resolves to what became of the message, or to null.
+ *
+ * `about` is a message that is answered: its sender and thread are taken, and it is done once the answer is accepted.
+ */
+export function compose({ to = "", type, priority, text = "", about = null, title } = {}) {
+  const place = document.body.appendChild(document.createElement("div"));
+  return new Promise((resolve) => {
+    const finish = (value) => {
+      render(null, place);
+      place.remove();
+      resolve(value);
+    };
+    const start = {
+      to: about ? about.sender : to,
+      type: type ?? (about ? "CUSTOM_ANSWER" : "CUSTOM_NOTE"),
+      priority: priority ?? (about ? about.priority : "Coordinate"),
+      text,
+    };
+    render(html`<${Form} ...${{ start, about, title, finish }} />`, place);
+  });
+}
+
+function Form({ start, about, title, finish }) {
+  const [values, setValues] = useState(start);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [agents, setAgents] = useState([]);
+  useEffect(() => {
+    api.get("/v1/agents").then((known) => setAgents(known.map(({ agent }) => agent)), () => {});
+  }, []);
+  const change = (name) => (event) => setValues((before) => ({ ...before, [name]: event.target.value }));
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      const sent = await write(values, about);
+      toast(outcome(sent), "ok");
+      finish(sent);
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title ?? (about ? `Answer ${about.sender}` : "Write to an agent")} onClose=${() => finish(null)}>
+    <form onSubmit=${submit}>
+      ${error && html`<p class="problem" role="alert">${error.message}${error.code && html` <code>${error.code}</code>`}</p>`}
+      ${about && html`<blockquote class="quoted">${plainly(about.payload)}</blockquote>`}
+      <div class="field">
+        <label for="field-to">To</label>
+        <input id="field-to" name="to" list="known-agents" required autocomplete="off" value=${values.to} onInput=${change("to")} readonly=${about !== null} autofocus=${about === null} />
+        <datalist id="known-agents">${agents.map((name) => html`<option key=${name} value=${name} />`)}<option value="*">everybody</option></datalist>
+      </div>
+      <div class="pair">
+        <${Field} name="type" label="Type" kind="select" options=${TYPES} value=${values.type} onInput=${change("type")} />
+        <${Field} name="priority" label="Priority" kind="select" options=${LEVELS.map((level) => [level, levelName(level)])} value=${values.priority} onInput=${change("priority")} />
+      </div>
+      <${Field} name="text" label="Text" kind="area" rows=${6} required value=${values.text} onInput=${change("text")} hint="Sent as {"text": …}; an object in JSON is sent as it is." />
+      <footer class="dialog-foot">
+        <button type="button" class="button" onClick=${() => finish(null)}>Cancel</button>
+        <button type="submit" class="button primary" disabled=${busy} aria-busy=${busy}>Send</button>
+      </footer>
+    </form>
+  <//>`;
+}
+
+/** Send one message as oneself, joining the project first where one has not. */
+export async function write({ to, type, priority, text }, about = null) {
+  const me = await joined();
+  const envelope = {
+    version: "1.1.0",
+    messageId: `msg_${Date.now()}_${crypto.getRandomValues(new Uint32Array(2)).join("")}`,
+    timestamp: new Date().toISOString(),
+    sender: { agentId: me.agent, type: me.type },
+    receiver: { agentId: to.trim(), type: "*" },
+    messageType: type,
+    priority,
+    payload: payloadOf(text),
+  };
+  if (about) envelope.correlationId = about.correlation_id ?? about.message_id;
+  const sent = await api.post("/v1/messages", envelope);
+  // The answer may have been what the message's contract waits for: then it is done already.
+  if (about) await api.post(`/v1/messages/${segment(about.message_id)}/processed`).catch(() => {});
+  return sent;
+}
+
+/** Be registered: who only looks on need not be. */
+export async function joined() {
+  const me = await api.get("/v1/me");
+  if (me.registered) return { agent: me.agent, type: me.registered.type };
+  const type = me.role === "human" ? "Human" : "Manager";
+  await api.put("/v1/me", { type });
+  return { agent: me.agent, type };
+}
+
+function payloadOf(text) {
+  if (/^\s*\{/.test(text)) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return { text };
+    }
+  }
+  return { text };
+}
+
+function outcome({ receipt, receipts = [], failed = {} }) {
+  if (receipt) return receipt.delivered ? `Sent to ${receipt.recipient}` : `Waits for ${receipt.recipient}, who is ${receipt.recipient_state.replaceAll("_", " ")}`;
+  const missed = Object.keys(failed).length;
+  return `Sent to ${receipts.length}${missed ? `, ${missed} could not be reached` : ""}`;
+}
+
+/** What a payload says, in words where it has some. */
+export function plainly(payload) {
+  if (payload === null || typeof payload !== "object") return String(payload ?? "");
+  for (const name of ["text", "message", "question", "detail", "details", "summary", "description", "errorMessage", "reason", "subject", "title"]) {
+    if (typeof payload[name] === "string" && payload[name]) return payload[name];
+  }
+  return JSON.stringify(payload);
+}

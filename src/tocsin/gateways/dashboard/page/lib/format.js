@@ -1,0 +1,79 @@
+/** Numbers, times and names as people read them. */
+
+/** The levels, lowest first, as the hub names them. */
+export const LEVELS = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
+const SHORT = { DirectorOverride: "Override" };
+
+/** Name a level so that it fits. */
+export const levelName = (level) => {
+  const name = typeof level === "number" ? LEVELS[level] : level;
+  return SHORT[name] ?? name ?? "—";
+};
+
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** Write a count: in full up to a hundred thousand, then short. */
+export const count = (value) => (value === null || value === undefined ? "—" : value < 100000 ? WHOLE.format(value) : COMPACT.format(value));
+
+/** Write a rate per second. */
+export const rate = (value) => (value >= 100 ? WHOLE.format(value) : value >= 10 ? value.toFixed(1) : value > 0 ? value.toFixed(2) : "0");
+
+/** Write a value of an axis: as short as it can be told. */
+export const tick = (value) => (Math.abs(value) >= 10000 ? COMPACT.format(value) : String(Number(value.toPrecision(3))));
+
+/** Write a duration given in seconds, in the unit that fits. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "—";
+  const size = Math.abs(seconds);
+  if (size === 0) return "0";
+  if (size < 0.001) return `${(seconds * 1e6).toFixed(0)} µs`;
+  if (size < 1) return `${(seconds * 1e3).toFixed(size < 0.01 ? 1 : 0)} ms`;
+  if (size < 60) return `${seconds.toFixed(size < 10 ? 1 : 0)} s`;
+  if (size < 3600) return `${Math.floor(seconds / 60)} min ${pad(Math.floor(seconds % 60))} s`;
+  if (size < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+
+/** Write what is left of a time as a clock: `4:07`, `2:15:00`, `6 d 04 h`. */
+export function countdown(ms) {
+  if (ms <= 0) return "due";
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}:${pad(seconds % 60)}`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)}:${pad(Math.floor((seconds % 3600) / 60))}:${pad(seconds % 60)}`;
+  return `${Math.floor(seconds / 86400)} d ${pad(Math.floor((seconds % 86400) / 3600))} h`;
+}
+
+/** Write how long ago something was. */
+export function ago(at, now) {
+  const seconds = Math.max(0, (now - millis(at)) / 1000);
+  if (seconds < 2) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86400)} d ago`;
+}
+
+/** Read a time as milliseconds: ISO text, or microseconds as events have them. */
+export const millis = (at) => (typeof at === "string" ? Date.parse(at) : at > 1e14 ? at / 1000 : at);
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
+const MOMENT = new Intl.DateTimeFormat("en-GB", { year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** Write the time of day, to the millisecond. */
+export const clock = (at) => CLOCK.format(millis(at));
+
+/** Write date and time. */
+export const moment = (at) => (at === null || at === undefined ? "—" : MOMENT.format(millis(at)));
+
+/** Write a share. */
+export const percent = (value) => `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
+
+const pad = (value) => String(value).padStart(2, "0");
+
+/** Turn `not_available_stale` or `MessageDied` into words. */
+export const words = (name) =>
+  String(name ?? "")
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .replaceAll("_", " ")
+    .toLowerCase();

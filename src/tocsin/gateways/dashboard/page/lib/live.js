@@ -1,0 +1,106 @@
+/**
+ * The one WebSocket: what the hub tells every open dashboard, twice a second.
+ *
+ * `live` holds whether we are connected, the hello and the latest tick; `series` holds the columns of the time series,
+ * which grow in place. A connection that drops shows itself in `live.status` and is made again, with growing pauses; one
+ * that is silent counts as dropped.
+ */
+import { api } from "./api.js";
+import { createStore } from "./store.js";
+
+const PAUSES_MS = [300, 600, 1200, 2500, 5000, 10000];
+const SILENCE_MS = 6000;
+
+/** `status` is `connecting`, `live` or `lost`. */
+export const live = createStore({ status: "connecting", since: Date.now(), retryAt: null, hello: null, tick: null });
+/** Columns of numbers, by name; `at` is in seconds. */
+export const series = { columns: {}, version: 0 };
+
+let socket = null;
+let attempt = 0;
+let retry = null;
+let watchdog = null;
+
+/** Connect, and stay connected. */
+export function connect() {
+  clearTimeout(retry);
+  const url = new URL("/v1/live", location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  const mine = (socket = new WebSocket(url));
+  watch();
+  mine.addEventListener("message", (event) => mine === socket && hear(JSON.parse(event.data)));
+  mine.addEventListener("close", (event) => mine === socket && lose(event.code));
+}
+
+function hear(frame) {
+  watch();
+  if (frame.bye) return;
+  const change = { tick: frame.tick ?? live.get().tick };
+  if (frame.hello) {
+    attempt = 0;
+    Object.assign(change, { status: "live", since: Date.now(), retryAt: null, hello: { ...frame.hello, at: Date.now() } });
+    series.columns = frame.hello.series;
+    series.version++;
+  } else {
+    extend(frame.tick);
+  }
+  live.set(change);
+}
+
+/** Add the tick to the time series, if it is time for another point. */
+function extend(tick) {
+  const { columns } = series;
+  const { hello } = live.get();
+  const at = tick.at / 1000;
+  const last = columns.at[columns.at.length - 1] ?? 0;
+  if (at - last < hello.sample_s * 0.95) return;
+  const { totals, survey } = tick;
+  for (const [name, column] of Object.entries(columns)) {
+    column.push(name === "at" ? at : (totals[name] ?? gauge(name, tick, survey) ?? column[column.length - 1] ?? 0));
+    if (column.length > hello.samples_max) column.shift();
+  }
+  series.version++;
+}
+
+const LEVELS = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
+
+function gauge(name, tick, survey) {
+  if (name === "pending_pickup") return survey.pending_pickup;
+  if (name.startsWith("depth_")) return survey.depths[LEVELS.indexOf(name.slice(6))];
+  return tick.latencies?.[name];
+}
+
+async function lose(code) {
+  socket = null;
+  clearTimeout(watchdog);
+  if (code === 4401) {
+    location.assign("/sign-in");
+    return;
+  }
+  const pause = PAUSES_MS[Math.min(attempt++, PAUSES_MS.length - 1)] * (0.8 + 0.4 * Math.random());
+  if (live.get().status !== "lost") live.set({ status: "lost", since: Date.now() });
+  live.set({ retryAt: Date.now() + pause });
+  retry = setTimeout(connect, pause);
+  // A handshake that was refused tells a script nothing: ask whether we are still signed in.
+  if (attempt > 1) await api.get("/v1/me").catch(() => {});
+}
+
+function watch() {
+  clearTimeout(watchdog);
+  watchdog = setTimeout(() => {
+    const silent = socket;
+    lose(0);
+    silent?.close();
+  }, SILENCE_MS);
+}
+
+/** Try again at once: somebody is looking, or the network is back. */
+export function hurry() {
+  if (socket === null) {
+    attempt = 0;
+    connect();
+  }
+}
+
+addEventListener("online", hurry);
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());

@@ -1,0 +1,65 @@
+/** Questions to the hub that are asked again when the live socket says that their subject has changed. */
+import { api } from "./api.js";
+import { useEffect, useRef, useState } from "./html.js";
+import { live } from "./live.js";
+
+/**
+ * Ask, and keep the answer fresh.
+ *
+ * `areas` name what it is about (`messages`, `agents`, `leases`, `approvals`, `escalation`, `letters`, …): when one of
+ * them changes it is asked again, at most every `atMostEvery` ms; with `every` it is asked again in any case, and so it is
+ * after a connection was lost. A hidden page asks nothing. The last answer stays while the next is on its way; `answers`
+ * says which question it belongs to.
+ */
+export function useQuery(path, query, { areas = [], atMostEvery = 2000, every = 0, enabled = true } = {}) {
+  const [state, setState] = useState({ data: null, answers: null, error: null, loading: true });
+  const key = path + JSON.stringify(query ?? null) + enabled;
+  const asking = useRef(null);
+  useEffect(() => {
+    if (!enabled) return undefined;
+    const aborting = new AbortController();
+    let asked = 0;
+    let seen = mark(areas);
+    let busy = false;
+    let failed = false;
+    let timer = null;
+    setState((before) => ({ ...before, loading: true }));
+    const ask = async () => {
+      if (busy) return;
+      busy = true;
+      seen = mark(areas);
+      try {
+        const data = await api.get(path, query, { signal: aborting.signal });
+        failed = false;
+        setState({ data, answers: query, error: null, loading: false });
+      } catch (error) {
+        failed = error.retryable === true;
+        if (error.name !== "AbortError") setState((before) => ({ ...before, error, loading: false }));
+      }
+      busy = false;
+      asked = Date.now();
+    };
+    asking.current = ask;
+    const look = () => {
+      if (busy || document.hidden || live.get().status !== "live") return;
+      const age = Date.now() - asked;
+      if ((every && age >= every) || ((failed || seen !== mark(areas)) && age >= atMostEvery)) ask();
+    };
+    ask();
+    const leave = live.subscribe(look);
+    timer = every ? setInterval(look, every) : null;
+    return () => {
+      aborting.abort();
+      leave();
+      clearInterval(timer);
+    };
+  }, [key]);
+  return { ...state, reload: () => asking.current?.() };
+}
+
+/** What the counters of some areas add up to now, on this connection: who was away knows nothing of what happened. */
+function mark(areas) {
+  const { tick, hello } = live.get();
+  const changes = tick?.changes ?? {};
+  return `${areas.reduce((sum, area) => sum + (changes[area] ?? 0), 0)} ${hello?.at}`;
+}

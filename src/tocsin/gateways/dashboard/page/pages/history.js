@@ -1,0 +1,190 @@
+/** History: what the pipeline made of all that happened. Tables, advice, lab reports, and how far behind they are. */
+import { Answer, Card, Chip, Empty } from "../components/basics.js";
+import { Chart } from "../components/chart.js";
+import { Field } from "../components/dialog.js";
+import { Table } from "../components/table.js";
+import { useNow } from "../lib/clock.js";
+import { LEVELS, ago, count, duration, levelName, millis, moment, percent, words } from "../lib/format.js";
+import { html, useMemo } from "../lib/html.js";
+import { useQuery } from "../lib/query.js";
+import { go, href } from "../lib/router.js";
+
+const PAGE = 50;
+const LOOK_AGAIN_MS = 15000;
+const VIEWS = [
+  ["tables", "Tables"],
+  ["advice", "Advice"],
+  ["reports", "Lab reports"],
+];
+/** The table that is shown first, where it is there. */
+const FIRST = "signal_state";
+
+export default function History({ parts, query }) {
+  const overview = useQuery("/v1/history", undefined, { every: LOOK_AGAIN_MS });
+  const view = parts[0] ?? "tables";
+  return html`<div class="stack">
+    <nav class="tabs" aria-label="Parts of history">${VIEWS.map(([name, title]) => html`<a key=${name} href=${href("history", [name])} aria-current=${name === view ? "page" : undefined}>${title}</a>`)}</nav>
+    <${Answer} of=${overview}>
+      ${(found) =>
+        html`<${Freshness} found=${found} />
+          ${view === "reports" ? html`<${Reports} shown=${parts[1]} />` : !found.available ? html`<${Nothing} />` : view === "advice" ? html`<${Advice} />` : html`<${Tables} found=${found} name=${parts[1]} query=${query} />`}`}
+    <//>
+  </div>`;
+}
+
+/** Say how far behind the pipeline is. */
+function Freshness({ found }) {
+  const now = useNow();
+  if (!found.available) return null;
+  const behind = found.behind_events;
+  const tone = behind === 0 ? "ok" : found.behind_s < 600 ? "" : "warn";
+  return html`<p class="freshness" role="status">
+    <${Chip} tone=${tone}>${behind === 0 ? "up to date" : `${count(behind)} ${behind === 1 ? "event" : "events"} behind`}<//>
+    <span>The tables reach to <time datetime=${found.reached_at} title=${found.reached_at}>${moment(found.reached_at)}</time>${behind > 0 && html`, ${ago(found.reached_at, now)}`}.</span>
+    <span class="muted small">Version ${count(found.version)}, written ${ago(found.written_at, now)}</span>
+    ${found.gaps > 0 && html`<${Chip} tone="bad" title="events that never came">${count(found.gaps)} gaps<//>`}
+  </p>`;
+}
+
+const Nothing = () =>
+  html`<${Card}><${Empty} title="The pipeline has left nothing yet">Run it beside the hub's data directory: <code>tocsin pipeline run</code> once, or <code>tocsin pipeline stream</code> to keep it up to date.<//><//>`;
+
+/** Write a name in words, as a title. */
+const titled = (name) => words(name).replace(/^./, (letter) => letter.toUpperCase());
+
+const NUMBERS = new Set(["int", "bigint", "double"]);
+/** Columns that say which row it is, and not how much of something. */
+const NAMES = new Set(["priority", "level", "old_level", "new_level", "requested", "seq", "highest"]);
+const figures = (table) => table.columns.filter(({ name, type }) => NUMBERS.has(type) && !NAMES.has(name)).map(({ name }) => name);
+/** Durations and shares do not add up: of those the largest is shown. */
+const foldOf = (figure) => (/_us$|_share$|_max$|depth|peak|live|stale|threshold|rate/.test(figure) ? "max" : "sum");
+
+function Tables({ found, name, query }) {
+  const tables = found.tables.filter(({ rows }) => rows > 0);
+  const table = tables.find((known) => known.name === name) ?? tables.find((known) => known.name === FIRST) ?? tables.find((known) => known.first_day) ?? tables[0];
+  if (!table) return html`<${Card}><${Empty} title="The tables are empty" /><//>`;
+  const choices = figures(table);
+  const figure = choices.includes(query.figure) ? query.figure : choices[0];
+  const type = table.by_type ? query.type : undefined;
+  const change = (key) => (event) => go("history", ["tables", table.name], { ...query, figure, after: undefined, [key]: event.target.value }, { replace: true });
+  const choose = (event) => go("history", ["tables", event.target.value], { since: query.since, until: query.until, type: query.type });
+  return html`<${Card} title=${titled(table.name)} hint=${table.about}>
+      <div class="filters">
+        <${Field} name="table" label="Table" kind="select" class="wide" value=${table.name} onInput=${choose} options=${tables.map((known) => [known.name, titled(known.name)])} />
+        <${Field} name="since" label="From" kind="date" value=${query.since ?? ""} onInput=${change("since")} />
+        <${Field} name="until" label="To" kind="date" value=${query.until ?? ""} onInput=${change("until")} />
+        ${table.by_type && html`<${Field} name="type" label="Message type" kind="select" value=${type ?? ""} onInput=${change("type")} options=${[["", "all"], ...found.message_types]} />`}
+        ${choices.length > 0 && html`<${Field} name="figure" label="Figure" kind="select" value=${figure} onInput=${change("figure")} options=${choices.map((known) => [known, words(known.replace(/_us$/, ""))])} />`}
+      </div>
+    <//>
+    <${Rows} table=${table} figure=${figure} asked=${{ since: query.since, until: query.until, type, after: Number(query.after ?? 0) }} query=${query} />`;
+}
+
+function Rows({ table, figure, asked, query }) {
+  const fold = figure && foldOf(figure);
+  const rows = useQuery(`/v1/history/tables/${table.name}`, { ...asked, limit: PAGE, figure, fold }, { every: 4 * LOOK_AGAIN_MS });
+  return html`<${Answer} of=${rows}>
+    ${(page) =>
+      page.table === table.name &&
+      html`${page.series.length > 0 && html`<${Series} page=${page} figure=${figure} fold=${fold} />`}
+        <${Card} title="Rows" hint=${`${count(page.total)} fit; times are UTC${page.dated ? "" : "; they have no day, so the range does not apply"}`}>
+          ${page.left_out > 0 && html`<p class="note">${count(page.left_out)} rows are left out: a day had more than the extract keeps.</p>`}
+          <${Grid} page=${page} />
+          <${Pager} page=${page} after=${rows.answers.after} turn=${(after) => go("history", ["tables", table.name], { ...query, after: after || undefined })} />
+        <//>`}
+  <//>`;
+}
+
+function Series({ page, figure, fold }) {
+  const data = useMemo(() => [page.series.map(({ at }) => Date.parse(at.length > 10 ? `${at}:00:00Z` : at) / 1000), page.series.map(({ value }) => value)], [page.series]);
+  const named = words(figure.replace(/_us$/, ""));
+  const label = `${named}, ${fold === "sum" ? "sum" : "largest"} by ${page.step}`;
+  return html`<${Card} title=${titled(label)}><${Chart} label=${label} data=${data} lines=${[{ label: named, colour: "--accent" }]} format=${(value) => shown(figure, "bigint", value)} bars=${page.step === "day" ? 86400 : 3600} /><//>`;
+}
+
+/** The rows, without what is the same in all of them or is no single value. */
+function Grid({ page }) {
+  const timed = page.columns.some(({ type }) => type === "timestamp");
+  const hidden = new Set(["project", "histogram", ...(timed ? ["date"] : [])]);
+  const columns = page.columns
+    .map((column, place) => ({ ...column, place }))
+    .filter(({ name }) => !hidden.has(name))
+    .map(({ name, type, about, place }) => ({
+      name,
+      head: html`<abbr title=${about}>${words(name.replace(/_us$/, ""))}</abbr>`,
+      number: NUMBERS.has(type) && !NAMES.has(name),
+      class: type.includes("<") ? "" : "nowrap",
+      cell: (row) => shown(name, type, row.values[place]),
+    }));
+  const rows = page.rows.map((values, place) => ({ values, place }));
+  return html`<${Table} label="Rows" columns=${columns} rows=${rows} keyOf=${({ place }) => place} empty=${html`<${Empty} title="No rows fit">Choose other days, or another type.<//>`} />`;
+}
+
+/** Write a value as its column means it. */
+function shown(name, type, value) {
+  if (value === null || value === undefined) return html`<span class="muted">—</span>`;
+  if (type === "timestamp") return html`<time datetime=${value}>${value.slice(0, 19).replace("T", " ").replace(/:00$/, "")}</time>`;
+  if (NAMES.has(name) && typeof value === "number" && name !== "seq") return LEVELS[value] ? levelName(value) : value;
+  if (name.endsWith("_us")) return duration(value / 1e6);
+  if (name.endsWith("_share") || name === "effectiveness") return percent(value);
+  if (type === "double") return value.toPrecision(4);
+  if (typeof value === "number") return count(value);
+  if (Array.isArray(value)) return value.join(" → ");
+  return String(value);
+}
+
+function Pager({ page, after, turn }) {
+  if (after === 0 && page.next === null) return null;
+  return html`<nav class="row pager" aria-label="Pages of rows">
+    <button type="button" class="button small" disabled=${after === 0} onClick=${() => turn(Math.max(0, after - PAGE))}>Before</button>
+    <span class="muted small">${count(after + 1)} to ${count(after + page.rows.length)} of ${count(page.total)}</span>
+    <button type="button" class="button small" disabled=${page.next === null} onClick=${() => turn(page.next)}>After</button>
+  </nav>`;
+}
+
+function Advice() {
+  const advice = useQuery("/v1/history/advice", undefined, { every: 4 * LOOK_AGAIN_MS });
+  return html`<${Answer} of=${advice}>
+    ${({ advice: pieces }) =>
+      pieces.length
+        ? html`<p class="muted">What history asks of the policy. Nothing changes by itself: whether to follow is a director's decision.</p>${pieces.map((piece) => html`<${Piece} key=${piece.rule + piece.subject} piece=${piece} />`)}`
+        : html`<${Card}><${Empty} title="Nothing to change">The tables show no reason to change the policy.<//><//>`}
+  <//>`;
+}
+
+function Piece({ piece }) {
+  const columns = [
+    { name: "figure", head: "Evidence", cell: (row) => row.figure },
+    { name: "table", head: "Table", cell: (row) => html`<a href=${href("history", ["tables", row.table])}>${words(row.table)}</a>` },
+    { name: "value", head: "Value", number: true, cell: (row) => row.value.toLocaleString("en", { maximumSignificantDigits: 4 }) },
+    { name: "count", head: "Out of", number: true, cell: (row) => count(row.count) },
+  ];
+  return html`<${Card} title=${piece.subject} hint=${words(piece.rule)} class="advice">
+    <p class="item-text">${piece.text}</p>
+    <div class="advice-parts">
+      <${Table} label="Evidence" class="cards" columns=${columns} rows=${piece.evidence} keyOf=${({ table, figure }) => table + figure} />
+      <div><p class="muted small">The change to <code>tocsin.yaml</code></p><pre class="json" tabindex="0">${piece.patch}</pre></div>
+    </div>
+  <//>`;
+}
+
+function Reports({ shown: chosen }) {
+  const reports = useQuery("/v1/history/reports", undefined, { every: 4 * LOOK_AGAIN_MS });
+  const now = useNow();
+  const columns = [
+    { name: "title", head: "Report", cell: (row) => row.title },
+    { name: "kind", head: "Kind", cell: (row) => words(row.kind) || "—" },
+    { name: "made", head: "Made", number: true, cell: (row) => html`<span title=${moment(row.made_at)}>${Number.isNaN(millis(row.made_at)) ? row.made_at : ago(row.made_at, now)}</span>` },
+    { name: "size", head: "Size", number: true, cell: (row) => `${count(Math.ceil(row.bytes / 1024))} KiB` },
+    { name: "open", head: "", class: "act", cell: (row) => html`<a class="button small" href=${row.path} target="_blank" rel="noopener">New tab</a>` },
+  ];
+  return html`<${Answer} of=${reports}>
+    ${(rows) => {
+      const report = rows.find((row) => row.report === chosen);
+      return html`<${Card} title="Lab reports">
+          <${Table} label="Lab reports" class="cards wordy" columns=${columns} rows=${rows} keyOf=${(row) => row.report} hrefOf=${(row) => href("history", ["reports", row.report])} empty=${html`<${Empty} title="No reports yet">The lab replays history under other policies and writes what it finds here: <code>tocsin lab</code>.<//>`} />
+        <//>
+        ${report && html`<${Card} title=${report.title}><iframe class="report" title=${report.title} src=${report.path} sandbox="" referrerpolicy="no-referrer"></iframe><//>`}`;
+    }}
+  <//>`;
+}

@@ -1,0 +1,134 @@
+/** Dead letters: by what killed them, and back to the queue, one by one or all of a sort. */
+import { Asked } from "../components/asked.js";
+import { Action, Answer, Card, Chip, Empty, Level } from "../components/basics.js";
+import { Table } from "../components/table.js";
+import { toast } from "../components/toast.js";
+import { api } from "../lib/api.js";
+import { useNow } from "../lib/clock.js";
+import { ago, count, moment, words } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { useQuery } from "../lib/query.js";
+import { go, href } from "../lib/router.js";
+
+const PAGE = 100;
+/** What one call may take. */
+const BATCH = 100;
+
+export default function Letters({ query }) {
+  const sort = { reason: query.reason, code: query.code };
+  const chosen = query.reason !== undefined || query.code !== undefined;
+  const after = Number(query.after ?? 0);
+  const groups = useQuery("/v1/dead-letters/groups", undefined, { areas: ["letters"], atMostEvery: 1500 });
+  const letters = useQuery("/v1/dead-letters/find", { ...sort, after, limit: PAGE }, { areas: ["letters"], atMostEvery: 1500 });
+  const reload = () => (groups.reload(), letters.reload());
+  return html`<${Answer} of=${groups}>
+    ${(found) =>
+      found.length === 0
+        ? html`<${Card}><${Empty} title="No dead letters">What cannot be delivered comes here, with the reason, and can be tried again.<//><//>`
+        : html`<div class="stack">
+            <${Card} title="What killed them" hint=${`${count(found.reduce((sum, group) => sum + group.letters, 0))} in all`}>
+              <${Groups} rows=${found} sort=${sort} chosen=${chosen} reload=${reload} />
+            <//>
+            <${Card} title=${chosen ? `${words(sort.reason) || "no reason"} ${sort.code ?? ""}` : "All dead letters"} tools=${chosen && html`<a class="button small" href=${href("letters")}>Show all</a>`}>
+              <${Answer} of=${letters}>${(page) => html`<${List} page=${page} after=${after} sort=${query} reload=${reload} />`}<//>
+            <//>
+          </div>`}
+  <//>`;
+}
+
+function Groups({ rows, sort, chosen, reload }) {
+  const now = useNow();
+  const most = Math.max(...rows.map(({ letters }) => letters));
+  const columns = [
+    { name: "reason", head: "Reason", cell: (row) => words(row.reason) || "no reason given" },
+    { name: "code", head: "Code", cell: (row) => row.code && html`<code>${row.code}</code>` },
+    { name: "types", head: "Types", cell: ({ message_types: types }) => html`<span class="row">${Object.entries(types).map(([type, number]) => html`<${Chip} key=${type}>${type} <b>${count(number)}</b><//>`)}</span>` },
+    { name: "newest", head: "Last died", number: true, cell: (row) => html`<span title=${moment(row.newest_at)}>${ago(row.newest_at, now)}</span>` },
+    { name: "letters", head: "Letters", number: true, cell: (row) => html`<span class="bar-cell"><meter class="bar" min="0" max=${most} value=${row.letters} aria-hidden="true"></meter>${count(row.letters)}</span>` },
+    { name: "act", head: "", class: "act", cell: (row) => html`<${RedriveSort} row=${row} reload=${reload} />` },
+  ];
+  const current = (row) => chosen && row.reason === sort.reason && row.code === (sort.code ?? "");
+  return html`<${Table}
+    label="What killed them"
+    class="cards wordy"
+    columns=${columns}
+    rows=${rows}
+    keyOf=${(row) => `${row.reason} ${row.code}${current(row) ? " (shown)" : ""}`}
+    hrefOf=${(row) => href("letters", [], { reason: row.reason, code: row.code })}
+  />`;
+}
+
+/** Redrive all of one sort: as many calls as it takes, until none is left or none would go. */
+function RedriveSort({ row, reload }) {
+  const question = {
+    title: `Redrive ${count(row.letters)} dead letters`,
+    text: `All that died of ${words(row.reason) || "no reason"}${row.code ? ` (${row.code})` : ""} go back to the queues of their recipients, each with its whole time to live again. Those whose recipient is gone stay.`,
+    confirm: "Redrive all",
+  };
+  const run = async () => {
+    let [done, refused, left] = [0, 0, 1];
+    while (left > 0) {
+      const said = await api.post("/v1/dead-letters/redrive-sort", { reason: row.reason, code: row.code });
+      done += said.redriven.length;
+      refused += Object.keys(said.refused).length;
+      left = said.redriven.length ? said.left : 0;
+    }
+    reload();
+    return { done, refused };
+  };
+  return html`<${Asked} small label="Redrive all" question=${question} run=${run} done=${told} />`;
+}
+
+const told = ({ done, refused }) => `${count(done)} redriven${refused ? `, ${count(refused)} refused` : ""}`;
+
+function List({ page, after, sort, reload }) {
+  const now = useNow();
+  const [selected, setSelected] = useState(new Set());
+  // What has gone cannot be chosen any more.
+  const here = new Set(page.items.map(({ signal_id: signal }) => signal));
+  const chosen = [...selected].filter((signal) => here.has(signal));
+  useEffect(() => setSelected(new Set()), [sort.reason, sort.code, after]);
+  const redrive = async (signals) => {
+    let [done, reasons] = [0, []];
+    for (let start = 0; start < signals.length; start += BATCH) {
+      const said = await api.post("/v1/dead-letters/redrive", { signal_ids: signals.slice(start, start + BATCH) });
+      done += said.redriven.length;
+      reasons = [...reasons, ...Object.values(said.refused).map(({ detail }) => detail)];
+    }
+    if (reasons.length) toast(reasons.length === 1 ? reasons[0] : `${count(reasons.length)} refused: ${reasons[0]}`, "bad");
+    setSelected(new Set());
+    reload();
+    return done ? { done, refused: 0 } : false;
+  };
+  const columns = [
+    { name: "id", head: "Message", class: "id", cell: (row) => row.message_id },
+    { name: "type", head: "Type", cell: (row) => row.message_type },
+    { name: "way", head: "From, to", cell: (row) => html`<span>${row.sender} → ${row.recipient}${!row.redrivable && html` <${Chip} tone="mute">gone<//>`}</span>` },
+    { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.priority} />` },
+    { name: "why", head: "Reason", cell: (row) => html`<span>${words(row.reason)} ${row.code && html`<code class="muted">${row.code}</code>`}</span>` },
+    { name: "tries", head: "Failures", number: true, cell: (row) => count(row.failures) },
+    { name: "died", head: "Died", number: true, cell: (row) => html`<span title=${moment(row.dead_at)}>${ago(row.dead_at, now)}</span>` },
+    { name: "act", head: "", class: "act", cell: (row) => html`<${Action} small label="Redrive" title=${`Redrive ${row.signal_id}`} disabled=${!row.redrivable} run=${() => redrive([row.signal_id])} done=${`Redriven: ${row.signal_id}`} />` },
+  ];
+  const turn = (place) => go("letters", [], { reason: sort.reason, code: sort.code, after: place || undefined });
+  return html`<div class="row list-tools">
+      <${Action} label=${chosen.length ? `Redrive ${count(chosen.length)} selected` : "Redrive selected"} tone="primary" disabled=${!chosen.length} run=${() => redrive(chosen)} done=${told} />
+    </div>
+    <${Table}
+      label="Dead letters"
+      class="cards"
+      columns=${columns}
+      rows=${page.items}
+      keyOf=${(row) => row.signal_id}
+      hrefOf=${(row) => href("messages", [row.message_id])}
+      selected=${new Set(chosen)}
+      onSelect=${setSelected}
+      empty=${html`<${Empty} title="None of this sort is left" />`}
+    />
+    ${(after > 0 || page.next !== null) &&
+    html`<nav class="row pager" aria-label="Pages of dead letters">
+      <button type="button" class="button small" disabled=${after === 0} onClick=${() => turn(Math.max(0, after - PAGE))}>Before</button>
+      <span class="muted small">${count(after + 1)} to ${count(after + page.items.length)}</span>
+      <button type="button" class="button small" disabled=${page.next === null} onClick=${() => turn(page.next)}>After</button>
+    </nav>`}`;
+}

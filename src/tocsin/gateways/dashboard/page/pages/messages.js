@@ -1,0 +1,245 @@
+/** Messages: find them, and tell one message's whole life with the rule and the threshold of every decision. */
+import { Action, Answer, Card, Chip, Empty, Json, Level, State } from "../components/basics.js";
+import { ask, Field } from "../components/dialog.js";
+import { Table } from "../components/table.js";
+import { Path } from "../components/path.js";
+import { Timeline } from "../components/timeline.js";
+import { api, segment } from "../lib/api.js";
+import { useNow } from "../lib/clock.js";
+import { LEVELS, ago, countdown, millis, moment } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { live } from "../lib/live.js";
+import { useQuery } from "../lib/query.js";
+import { go, href } from "../lib/router.js";
+import { useStore } from "../lib/store.js";
+
+const PAGE = 50;
+const STATES = ["held", "queued", "offered", "delivered", "acknowledged", "processed", "expired", "recalled", "dead"];
+const OPEN = new Set(["held", "queued", "offered", "delivered", "acknowledged"]);
+
+export default function Messages({ parts, query }) {
+  return parts.length ? html`<${One} key=${parts[0]} id=${parts[0]} />` : html`<${Search} query=${query} />`;
+}
+
+const FILTERS = ["q", "states", "level", "sender", "recipient", "message_type", "publish_path", "delivery_class", "correlation_id", "since", "until"];
+
+function Search({ query }) {
+  const wanted = Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
+  const [draft, setDraft] = useState(wanted);
+  useEffect(() => setDraft(wanted), [JSON.stringify(wanted)]);
+  const change = (name) => (event) => {
+    const next = { ...draft, [name]: event.target.value };
+    setDraft(next);
+    if (event.target.tagName === "SELECT") go("messages", [], next, { replace: true });
+  };
+  const submit = (event) => (event.preventDefault(), go("messages", [], draft));
+  const field = (name, label, more = {}) => html`<${Field} name=${name} label=${label} value=${draft[name] ?? ""} onInput=${change(name)} ...${more} />`;
+  const choice = (name, label, options) => field(name, label, { kind: "select", options: [["", "any"], ...options] });
+  const set = Object.keys(wanted).length;
+  return html`<${Card} title="Find messages">
+      <form onSubmit=${submit} role="search">
+        <div class="filters">
+          <div class="field wide">
+            <label for="search-words">Words of the payload, or a message id</label>
+            <input id="search-words" data-search type="search" value=${draft.q ?? ""} onInput=${change("q")} placeholder="rewrite parser, or msg_…" />
+          </div>
+          ${choice("states", "State", [["held,queued,offered", "waiting"], ...STATES.map((state) => [state, state])])}
+          ${choice("level", "Priority", LEVELS.map((level) => [level, level]))}
+          ${field("sender", "Sender")} ${field("recipient", "Recipient")} ${field("message_type", "Type")}
+          ${choice("publish_path", "Path", [["pushed_to_ws", "pushed"], ["buffered_for_piggyback", "piggyback"], ["queued_offline", "offline"], ["unknown", "unknown"]])}
+          ${choice("delivery_class", "Class", [["sync", "sync"], ["async", "async"]])}
+          ${field("correlation_id", "Thread")}
+          ${field("since", "Accepted after", { kind: "datetime-local", class: "wide" })}
+          ${field("until", "Accepted before", { kind: "datetime-local", class: "wide" })}
+        </div>
+        <div class="row form-foot">
+          <button type="submit" class="button primary">Find</button>
+          ${set > 0 && html`<a class="button quiet" href=${href("messages")}>Clear</a>`}
+        </div>
+      </form>
+    <//>
+    <${Found} key=${JSON.stringify(wanted)} wanted=${wanted} />`;
+}
+
+/** Turn what a date field says, which is in local time, into a moment. */
+function instant(text) {
+  const at = text ? new Date(text) : null;
+  return at && !Number.isNaN(at.getTime()) ? at.toISOString() : undefined;
+}
+
+/** The pages of what was found, as far as somebody asked for them; the first one stays fresh. */
+function Found({ wanted }) {
+  const id = /^(msg|sig)_\S+$/.test(wanted.q ?? "") ? wanted.q : null;
+  const filters = { ...wanted, since: instant(wanted.since), until: instant(wanted.until), limit: PAGE };
+  // Words are found a moment after their message: the index follows.
+  const first = useQuery("/v1/messages", filters, { areas: ["messages"], atMostEvery: 3000, every: wanted.q ? 5000 : 0, enabled: id === null });
+  const [more, setMore] = useState({ items: [], next: undefined });
+  const now = useNow();
+  useEffect(() => {
+    if (id) go("messages", id, {}, { replace: true });
+  }, [id]);
+  const further = async () => {
+    const after = more.next === undefined ? first.data.next : more.next;
+    const page = await api.get("/v1/messages", { ...filters, after });
+    setMore(({ items }) => ({ items: [...items, ...page.items], next: page.next }));
+    return page.items.length ? false : page;
+  };
+  if (id) return null;
+  return html`<${Card} title="Messages" hint="Newest first.">
+    <${Answer} of=${first}>
+      ${(data) => {
+        const known = new Set(data.items.map((row) => row.signal_id));
+        const rows = [...data.items, ...more.items.filter((row) => !known.has(row.signal_id))];
+        const next = more.next === undefined ? data.next : more.next;
+        return html`<${Table} label="Messages" class="cards" rows=${rows} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
+            empty=${html`<${Empty} title="Nothing found">${next === null ? (Object.keys(wanted).length ? "No message is like that." : "Nothing has been sent yet.") : "Not among the newest; it may be further back."}<//>`}
+            columns=${[
+              { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
+              { name: "type", head: "Type", cell: (row) => row.message_type },
+              { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
+              { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
+              { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
+              { name: "path", head: "Path", cell: (row) => html`<${Path} path=${row.publish_path} />` },
+              { name: "sent", head: "Accepted", number: true, cell: (row) => html`<time datetime=${row.created_at} title=${moment(row.created_at)}>${ago(row.created_at, now)}</time>` },
+            ]} />
+          ${next !== null && html`<div class="more"><${Action} small label=${rows.length ? "Older ones" : "Look further back"} run=${further} done="None among those; there may be older ones." /></div>`}`;
+      }}
+    <//>
+  <//>`;
+}
+
+/** One message: what it is, what happened to it, what can be done about it. */
+function One({ id }) {
+  const lives = useQuery(`/v1/messages/${segment(id)}/life`, undefined, { areas: ["messages", "approvals"], atMostEvery: 1000 });
+  return html`<p class="small"><a href=${href("messages")}>← All messages</a></p>
+    <${Answer} of=${lives}>
+      ${(copies) => copies.map((copy) => html`<${Copy} key=${copy.message.signal_id} copy=${copy} reload=${lives.reload} />`)}
+    <//>`;
+}
+
+function Copy({ copy, reload }) {
+  const { message, life } = copy;
+  const now = useNow();
+  const left = millis(message.expires_at) - now;
+  return html`<${Card} title=${message.signal_id} class="copy" tools=${html`<${Actions} message=${message} life=${life} reload=${reload} />`}>
+      <div class="row summary">
+        <${State} state=${message.state} /><${Level} level=${message.level} /><strong>${message.message_type}</strong>
+        <span><a href=${href("agents", message.sender)}>${message.sender}</a> → <a href=${href("agents", message.recipient)}>${message.recipient}</a></span>
+        ${OPEN.has(message.state) && message.expires_at && ["held", "queued", "offered"].includes(message.state) && html`<span class="muted">expires in <span class=${left < 60_000 ? "soon" : ""}>${countdown(left)}</span></span>`}
+      </div>
+      <div class="split">
+        <div>
+          <h3>Its life</h3>
+          <${Timeline} message=${message} life=${life} />
+        </div>
+        <div class="stack">
+          <dl class="facts">
+            <dt>Accepted</dt><dd>${moment(message.created_at)}</dd>
+            <dt>Priority</dt><dd>${message.priority}${message.level !== message.priority ? ` → ${message.level} now` : ""}</dd>
+            <dt>Class</dt><dd>${message.delivery_class}</dd>
+            <dt>Path</dt><dd><${Path} path=${message.publish_path} /></dd>
+            <dt>Recipient was</dt><dd>${message.recipient_state.replaceAll("_", " ")}</dd>
+            <dt>Retries</dt><dd>${message.attempts}</dd>
+            <dt>Expires</dt><dd>${moment(message.expires_at)}</dd>
+            ${message.correlation_id && html`<dt>Thread</dt><dd class="mono">${message.correlation_id}</dd>`}
+          </dl>
+          <div><h3>Payload</h3><${Json} value=${message.payload} /></div>
+          ${Object.keys(message.metadata ?? {}).length > 0 && html`<details><summary>Metadata</summary><${Json} value=${message.metadata} /></details>`}
+        </div>
+      </div>
+    <//>
+    ${message.correlation_id && html`<${Thread} name=${message.correlation_id} current=${message.signal_id} />`}`;
+}
+
+/** Recall, redrive, approve: what this person may do with this message now, and why not where it may not. */
+function Actions({ message, life, reload }) {
+  const me = useStore(live, ({ hello }) => hello?.who?.agent);
+  const path = `/v1/messages/${segment(message.signal_id)}`;
+  const offered = life.some(({ kind }) => kind === "MessageOffered");
+  const waiting = message.state === "held" || message.state === "queued";
+  const recall = async () => {
+    const said = await ask({ title: "Recall this message?", text: `${message.recipient} will never see it.`, confirm: "Recall", tone: "danger" });
+    if (!said) return false;
+    const { outcome } = await api.post(`${path}/recall`);
+    reload();
+    if (outcome !== "recalled") throw new Error(`Not recalled: ${outcome.replaceAll("_", " ")}.`);
+    return outcome;
+  };
+  const redrive = async () => {
+    const { refused } = await api.post("/v1/dead-letters/redrive", { signal_ids: [message.signal_id] });
+    reload();
+    const [problem] = Object.values(refused);
+    if (problem) throw new Error(problem.detail);
+    return true;
+  };
+  const why = message.sender !== me ? "Only its sender can recall a message." : offered ? "It has been offered: its recipient may have seen it." : "";
+  return html`${message.state === "held" && html`<${Approval} message=${message} reload=${reload} />`}
+    ${message.state === "dead" && html`<${Action} small tone="primary" label="Redrive" run=${redrive} done="Queued again." />`}
+    ${waiting && html`<${Action} small tone="danger" label="Recall" run=${recall} done="Recalled." disabled=${why !== ""} title=${why} />`}
+    ${waiting && why && html`<span class="muted small">${why}</span>`}`;
+}
+
+/** A held message waits for a word. */
+function Approval({ message, reload }) {
+  const approvals = useQuery("/v1/approvals", undefined, { areas: ["approvals"] });
+  const held = approvals.data?.find((row) => row.holds && (row.subject === message.message_id || row.subject === message.signal_id));
+  if (!held) return null;
+  const decide = (verdict) => async () => {
+    const refusing = verdict === "refuse";
+    const said = await ask({
+      title: refusing ? "Refuse this message?" : "Approve this message?",
+      text: refusing ? `${message.sender} is told why.` : `It goes to ${message.recipient}.`,
+      fields: [
+        { name: "reason", label: refusing ? "Why" : "Why (may be empty)", required: refusing },
+        ...(refusing ? [] : [{ name: "payload", label: "Payload", kind: "area", rows: 8, value: JSON.stringify(message.payload, null, 2), hint: "Change it and it goes changed." }]),
+      ],
+      confirm: refusing ? "Refuse" : "Approve",
+      tone: refusing ? "danger" : "primary",
+    });
+    if (!said) return false;
+    const payload = refusing ? null : changed(said.payload, message.payload);
+    await api.post(`/v1/approvals/${segment(held.approval)}/decide`, { verdict, reason: said.reason, ...(payload ? { payload } : {}) });
+    reload();
+    return true;
+  };
+  return html`<${Action} small tone="primary" label="Approve" run=${decide("approve")} done="Approved." />
+    <${Action} small tone="danger" label="Refuse" run=${decide("refuse")} done="Refused." />`;
+}
+
+function changed(text, before) {
+  let after;
+  try {
+    after = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The payload is not JSON: ${error.message}`);
+  }
+  return JSON.stringify(after) === JSON.stringify(before) ? null : after;
+}
+
+function Thread({ name, current }) {
+  const thread = useQuery(`/v1/threads/${segment(name)}`, { limit: 200 }, { areas: ["messages"], atMostEvery: 3000 });
+  return html`<${Card} title="Thread" hint=${name} class="thread">
+    <${Answer} of=${thread}>
+      ${(data) => html`<ol class="plain talk">
+          ${data.items.map(
+            (message) => html`<li key=${message.signal_id} class=${message.signal_id === current ? "current" : ""}>
+              <div class="row">
+                <strong>${message.sender}</strong><span class="muted">→ ${message.recipient}</span><${Chip}>${message.message_type}<//><${State} state=${message.state} />
+                <span class="spread"></span><time class="muted small" datetime=${message.created_at}>${moment(message.created_at)}</time>
+              </div>
+              <p class="said">${gist(message.payload)}</p>
+              ${message.signal_id !== current && html`<a class="small" href=${href("messages", message.signal_id)}>${message.signal_id}</a>`}
+            </li>`,
+          )}
+        </ol>
+        ${data.next !== null && html`<p class="muted small">There are more than these.</p>`}`}
+    <//>
+  <//>`;
+}
+
+/** What a payload says, in a line or two. */
+function gist(payload) {
+  const text = typeof payload === "object" && payload !== null ? (payload.text ?? payload.message ?? payload.summary ?? payload.title ?? JSON.stringify(payload)) : String(payload);
+  const line = typeof text === "string" ? text : JSON.stringify(text);
+  return line.length > 300 ? `${line.slice(0, 300)} …` : line;
+}

@@ -1,0 +1,346 @@
+/** The central health view (SPEC-071 §11): what flows, what waits, what is stuck and why. */
+import { Answer, Card, Chip, Empty, Level, Meter, Presence, State, Tile } from "../components/basics.js";
+import { Chart } from "../components/chart.js";
+import { Histogram, span } from "../components/histogram.js";
+import { Listener } from "../components/listener.js";
+import { Path } from "../components/path.js";
+import { Table } from "../components/table.js";
+import { useNow } from "../lib/clock.js";
+import { LEVELS, ago, count, countdown, duration, levelName, millis, percent, rate, tick, words } from "../lib/format.js";
+import { html, useState } from "../lib/html.js";
+import { live } from "../lib/live.js";
+import { useQuery } from "../lib/query.js";
+import { href } from "../lib/router.js";
+import { covered, grown, percentile, useGauges, useRates, useSeriesVersion } from "../lib/series.js";
+import { useStore } from "../lib/store.js";
+
+const WINDOWS = [
+  [120, "2 min"],
+  [600, "10 min"],
+  [1800, "30 min"],
+];
+/** A message that has less than this left is about to expire, ms. */
+const SOON_MS = 60_000;
+
+export default function Overview() {
+  const [seconds, setSeconds] = useState(600);
+  const overview = useQuery("/v1/overview", undefined, { every: 5000 });
+  return html`
+    <${Alerts} />
+    <${Mesh} seconds=${seconds} setSeconds=${setSeconds} />
+    <div class="grid">
+      <${Depths} seconds=${seconds} />
+      <${Latencies} seconds=${seconds} overview=${overview} />
+    </div>
+    <${Pending} />
+    <div class="grid">
+      <${Recalls} seconds=${seconds} overview=${overview} />
+      <${Undeliverable} overview=${overview} />
+    </div>
+    <${Drains} overview=${overview} />
+    <div class="grid">
+      <${Daemons} />
+      <${Feed} overview=${overview} />
+      <${Notices} />
+    </div>
+  `;
+}
+
+function Alerts() {
+  const { alerts, escalations } = useStore(live, ({ tick }) => ({ alerts: tick?.alerts ?? [], escalations: tick?.escalations ?? 0 }));
+  const now = useNow();
+  if (!alerts.length && !escalations) return null;
+  return html`<${Card} title="Alerts" class=${`alerts ${alerts.some(({ state }) => state === "raised") ? "raised" : ""}`}>
+    <ul class="plain">
+      ${alerts.map(
+        (alert) => html`<li key=${alert.metric} class="row">
+          <${Chip} tone=${alert.state === "raised" ? "bad" : "warn"}>${alert.state}<//>
+          <strong>${metricName(alert.metric)}</strong>
+          <span>${measure(alert.metric, alert.value)} <span class="muted">over the limit of ${measure(alert.metric, alert.limit)}, for ${duration(Math.max(0, Math.round((now - millis(alert.since)) / 1000)))}</span></span>
+        </li>`,
+      )}
+      ${escalations > 0 && html`<li class="row"><${Chip} tone="warn">open<//><a href=${href("inbox")}>${escalations} ${escalations === 1 ? "escalation" : "escalations"}</a></li>`}
+    </ul>
+  <//>`;
+}
+
+const metricName = (metric) => words(metric.replace(/_s$/, ""));
+const measure = (metric, value) => (metric.endsWith("_s") ? duration(value) : count(value));
+
+/** The large card. */
+function Mesh({ seconds, setSeconds }) {
+  useSeriesVersion();
+  const { survey, hot } = useStore(live, ({ tick, hello }) => ({ survey: tick?.survey, hot: hello?.hot }));
+  if (!survey) return html`<${Card} title="Signals"><p class="loading" aria-busy="true">Loading …</p><//>`;
+  const span = covered(seconds);
+  const perSecond = (name) => rate(span ? grown(name, seconds) / span : 0);
+  const waiting = survey.depths.reduce((sum, depth) => sum + depth, 0);
+  const inLine = Math.max(0, waiting - survey.pending_pickup);
+  const undeliverable = grown("undeliverable", 60);
+  const pendingHot = survey.pending_pickup >= hot.pending_pickup;
+  const nobodyHot = undeliverable >= hot.undeliverable_per_min;
+  const window = WINDOWS.find(([value]) => value === seconds)[1];
+  const tools = html`<div class="segments" role="group" aria-label="Time range">
+    ${WINDOWS.map(([value, label]) => html`<button key=${value} type="button" class="button small" aria-pressed=${value === seconds} onClick=${() => setSeconds(value)}>${label}</button>`)}
+  </div>`;
+  return html`<${Card} title="Signals" hint=${`Counts of the last ${window}; waiting is now.`} tools=${tools} class="mesh">
+    <div class="tiles">
+      <${Tile} label="Available now" tone=${grown("delivered", seconds) ? "ok" : ""} value=${count(grown("delivered", seconds))} detail=${`delivered, ${perSecond("delivered")}/s`} />
+      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(survey.pending_pickup)} detail=${`recipient away · ${count(inLine)} in line`} />
+      <${Tile} label="Expired" value=${count(grown("expired", seconds))} detail=${`${perSecond("expired")}/s`} />
+      <${Tile} label="Recalled" value=${count(grown("recalled", seconds))} detail=${`${perSecond("recalled")}/s`} />
+      <${Tile} label="Undeliverable" tone=${nobodyHot ? "bad" : ""} flag=${nobodyHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail=${`no such recipient, ${count(undeliverable)}/min`} />
+      <${Tile} label="On their way" value=${count(survey.in_flight)} detail="offered, no receipt yet" />
+    </div>
+    <div class="saturation">
+      <${Saturation} title="Transient" what="pending pickup" value=${survey.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. It drains when they come back." />
+      <${Saturation} title="Structural" what="undeliverable" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per min" hot=${nobodyHot} tone="bad" hint="Nobody of that name. It will not get better by waiting." />
+    </div>
+    <div class="grid charts">
+      <${Flow} seconds=${seconds} />
+      <${Stuck} seconds=${seconds} />
+    </div>
+  <//>`;
+}
+
+function Saturation({ title, what, value, limit, unit, hot, tone, hint }) {
+  return html`<div class="saturation-item">
+    <div class="row"><strong>${title}</strong><span class="muted">${what}</span><span class="spread"></span><span class="figure">${count(value)}${unit} <span class="muted">of ${count(limit)}</span></span>${hot ? html`<${Chip} tone=${tone}>HOT<//>` : html`<${Chip} tone="ok">calm<//>`}</div>
+    <${Meter} value=${value} max=${limit} label=${`${title}: ${what}`} tone=${hot ? tone : ""} />
+    <p class="muted small">${hint}</p>
+  </div>`;
+}
+
+function Flow({ seconds }) {
+  const data = useRates(["accepted", "delivered"], seconds);
+  return html`<div>
+    <h3>Flow, per second</h3>
+    <${Chart} data=${data} format=${tick} label="Messages accepted and delivered per second" lines=${[
+      { label: "accepted", colour: "--mute", dash: true },
+      { label: "delivered", colour: "--ok", fill: true },
+    ]} />
+  </div>`;
+}
+
+function Stuck({ seconds }) {
+  const data = useRates(["expired", "recalled", "undeliverable", "died"], seconds, { over: 60, per: 60 });
+  return html`<div>
+    <h3>Not delivered, per minute</h3>
+    <${Chart} data=${data} format=${tick} label="Messages expired, recalled, undeliverable and dead per minute" lines=${[
+      { label: "expired", colour: "--mute" },
+      { label: "recalled", colour: "--accent" },
+      { label: "undeliverable", colour: "--bad" },
+      { label: "dead", colour: "--level-Override" },
+    ]} />
+  </div>`;
+}
+
+const DEPTH_LIMITS = { Critical: "critical_queue_depth", Blocking: "blocking_queue_depth" };
+const LATENCY_LIMITS = { Critical: "critical_delivery_s", Blocking: "blocking_delivery_s" };
+
+function Depths({ seconds }) {
+  const data = useGauges(LEVELS.map((name) => `depth_${name}`), seconds);
+  const { depths, limits } = useStore(live, ({ tick, hello }) => ({ depths: tick?.survey.depths, limits: hello?.limits }));
+  if (!depths) return null;
+  const marks = Object.entries(DEPTH_LIMITS).map(([name, metric]) => ({ value: limits[metric], label: `${name} limit ${limits[metric]}`, colour: `--level-${name}` }));
+  return html`<${Card} title="Queue depth by priority">
+    <${Chart} data=${data} marks=${marks} format=${tick} label="Messages that wait, by priority" lines=${LEVELS.map((name) => ({ label: levelName(name), colour: `--level-${levelName(name)}` }))} />
+    <dl class="levels">
+      ${LEVELS.map((name, level) => {
+        const limit = limits[DEPTH_LIMITS[name]];
+        const over = limit !== undefined && depths[level] > limit;
+        return html`<div key=${name} class=${over ? "over" : ""}><dt><${Level} level=${name} /></dt><dd>${count(depths[level])}${limit !== undefined && html` <span class="muted">/ ${count(limit)}</span>`}</dd></div>`;
+      }).reverse()}
+    </dl>
+  <//>`;
+}
+
+function Latencies({ seconds, overview }) {
+  const data = useGauges(["critical_delivery_s", "blocking_delivery_s"], seconds);
+  const limits = useStore(live, ({ hello }) => hello?.limits);
+  if (!limits) return null;
+  const shown = [data[0], ...data.slice(1).map((column) => column.map((value) => value * 1000))];
+  const marks = Object.entries(LATENCY_LIMITS).map(([name, metric]) => ({ value: limits[metric] * 1000, label: `${name} SLA ${duration(limits[metric])}`, colour: `--level-${name}` }));
+  const rows = [...(overview.data?.delivery_latency ?? [])].sort((one, other) => LEVELS.indexOf(other.about) - LEVELS.indexOf(one.about));
+  const bounds = overview.data?.bounds_s ?? [];
+  const at = (row, share) => duration(percentile(row.counts, bounds, share));
+  return html`<${Card} title="Latency by priority" hint="99th percentile from decided to pushed, over a minute.">
+    <${Chart} data=${shown} marks=${marks} format=${(value) => `${tick(value)} ms`} label="Delivery latency of Critical and Blocking messages against their SLA" lines=${[
+      { label: "Critical p99", colour: "--level-Critical" },
+      { label: "Blocking p99", colour: "--level-Blocking" },
+    ]} />
+    <${Table} label="Waiting time by priority" rows=${rows} keyOf=${(row) => row.about} columns=${[
+      { name: "level", head: "Waited until offered", cell: (row) => html`<${Level} level=${row.about} />` },
+      { name: "n", head: "Messages", number: true, cell: (row) => count(row.counts.reduce((sum, value) => sum + value, 0)) },
+      { name: "p50", head: "p50 ≤", number: true, cell: (row) => at(row, 0.5) },
+      { name: "p99", head: "p99 ≤", number: true, cell: (row) => at(row, 0.99) },
+    ]} />
+  <//>`;
+}
+
+function Pending() {
+  const query = useQuery("/v1/pending", undefined, { areas: ["messages"], atMostEvery: 2000, every: 15000 });
+  const waiting = useStore(live, ({ tick }) => (tick ? tick.survey.depths.reduce((sum, depth) => sum + depth, 0) : 0));
+  return html`<${Card} title="Pending signals" hint="What expires next comes first." tools=${html`<a href=${href("messages", [], { states: "held,queued,offered" })}>All ${count(waiting)}</a>`}>
+    <${Answer} of=${query}>
+      ${(data) => html`<${PendingRows} items=${data.items} />`}
+    <//>
+  <//>`;
+}
+
+function PendingRows({ items }) {
+  const now = useNow();
+  const [shown, setShown] = useState(matchMedia("(max-width: 40rem)").matches ? 6 : 12);
+  const left = (row) => millis(row.expires_at) - now;
+  const open = items.filter((row) => left(row) > -120_000);
+  return html`<${Table} label="Pending signals" class="cards" rows=${open.slice(0, shown)} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
+      empty=${html`<${Empty} title="Nothing waits">Everything that was accepted has been delivered, or has ended.<//>`}
+      columns=${[
+        { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
+        { name: "type", head: "Type", cell: (row) => row.message_type },
+        { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
+        { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
+        { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
+        { name: "path", head: "Path", cell: (row) => html`<${Path} path=${row.publish_path} />` },
+        {
+          name: "ttl",
+          head: "Expires in",
+          number: true,
+          cell: (row) => (row.expires_at ? html`<span class=${left(row) < SOON_MS ? "soon" : ""}>${countdown(left(row))}</span>` : "never"),
+        },
+      ]} />
+    ${open.length > shown && html`<button type="button" class="button small more" onClick=${() => setShown(shown + 50)}>Show more of ${open.length}</button>`}`;
+}
+
+const OUTCOMES = [
+  ["recalled", "recalled", "--ok"],
+  ["already_delivered", "already delivered", "--warn"],
+  ["already_expired", "already expired", "--mute"],
+  ["not_found", "not found", "--bad"],
+];
+
+function Recalls({ seconds, overview }) {
+  const data = useRates(OUTCOMES.map(([name]) => name), seconds, { over: 60, per: 60 });
+  const totals = overview.data?.recalls ?? {};
+  const all = Object.values(totals).reduce((sum, value) => sum + value, 0);
+  const late = all ? (totals.already_delivered ?? 0) / all : 0;
+  return html`<${Card} title="Recalls" hint="Per minute, by what became of them.">
+    <${Chart} data=${data} format=${tick} height=${150} label="Recalls per minute by outcome" lines=${OUTCOMES.map(([, label, colour]) => ({ label, colour }))} />
+    <dl class="levels">${OUTCOMES.map(([name, label]) => html`<div key=${name}><dt>${label}</dt><dd>${count(totals[name] ?? 0)}</dd></div>`)}</dl>
+    ${all >= 10 && late > 0.5 && html`<p class="small muted">${percent(late)} came too late: what senders take back has been delivered by then. They may be deciding too early.</p>`}
+  <//>`;
+}
+
+function Undeliverable({ overview }) {
+  return html`<${Card} title="Undeliverable" hint="Sends to agents that are not there, since the hub was opened.">
+    <${Answer} of=${overview}>
+      ${(data) => html`<${Table} label="Undeliverable by type and sender" rows=${[...data.undeliverable].sort((one, other) => other.sends - one.sends).slice(0, 10)} keyOf=${(row) => `${row.message_type} ${row.sender}`}
+        empty=${html`<${Empty} title="None">Every message was addressed to somebody who exists.<//>`}
+        columns=${[
+          { name: "sender", head: "Sender", cell: (row) => row.sender },
+          { name: "type", head: "Type", cell: (row) => row.message_type },
+          { name: "n", head: "Sends", number: true, cell: (row) => count(row.sends) },
+        ]} />`}
+    <//>
+  <//>`;
+}
+
+function Drains({ overview }) {
+  return html`<${Card} title="Time to drain by type" hint="From accepted to offered, since the hub was opened: pushed at once, or picked up.">
+    <${Answer} of=${overview}>${(data) => html`<${DrainRows} rows=${data.time_to_drain} bounds=${data.bounds_s} />`}<//>
+  <//>`;
+}
+
+function DrainRows({ rows, bounds }) {
+  const [first, last] = rows.length ? span(rows) : [0, 0];
+  const sum = (row) => row.counts.reduce((all, value) => all + value, 0);
+  const ordered = [...rows].sort((one, other) => one.about.localeCompare(other.about) || one.path.localeCompare(other.path));
+  return html`<${Table} label="Time to drain by type" rows=${ordered} keyOf=${(row) => `${row.about} ${row.path}`}
+    empty=${html`<${Empty} title="Nothing drained yet" />`}
+    columns=${[
+      { name: "type", head: "Type", cell: (row) => row.about },
+      { name: "path", head: "Path", cell: (row) => html`<${Chip} tone=${row.path === "push" ? "info" : ""}>${row.path === "push" ? "pushed" : "picked up"}<//>` },
+      { name: "shape", head: `${duration(bounds[first] ?? 0)} … ${duration(bounds[Math.min(last, bounds.length - 1)] ?? 0)}`, cell: (row) => html`<${Histogram} counts=${row.counts} bounds=${bounds} first=${first} last=${last} label=${`${row.about}, ${row.path}: ${sum(row)} messages`} />` },
+      { name: "n", head: "Messages", number: true, cell: (row) => count(sum(row)) },
+      { name: "mean", head: "Mean", number: true, cell: (row) => duration(row.total_s / sum(row)) },
+      { name: "p50", head: "p50 ≤", number: true, cell: (row) => duration(percentile(row.counts, bounds, 0.5)) },
+      { name: "p99", head: "p99 ≤", number: true, cell: (row) => duration(percentile(row.counts, bounds, 0.99)) },
+    ]} />`;
+}
+
+function Daemons() {
+  const { survey, agents } = useStore(live, ({ tick }) => ({ survey: tick?.survey, agents: tick?.agents ?? 0 }));
+  const query = useQuery("/v1/roster", { limit: 100 }, { areas: ["agents"], atMostEvery: 3000 });
+  if (!survey) return null;
+  const { daemons } = survey;
+  const attached = (query.data?.items ?? []).filter((agent) => agent.sessions.length);
+  return html`<${Card} title="Daemons and sessions">
+    <div class="tiles">
+      <${Tile} label="Live" value=${count(daemons.live)} tone=${daemons.live ? "ok" : ""} />
+      <${Tile} label="Shutting down" value=${count(daemons.shutting_down)} tone=${daemons.shutting_down ? "warn" : ""} />
+      <${Tile} label="Orphaned" value=${count(daemons.orphaned)} tone=${daemons.orphaned ? "bad" : ""} detail="no heartbeat" />
+    </div>
+    <dl class="levels">
+      <div><dt>push</dt><dd>${count(survey.push)}</dd></div>
+      <div><dt>piggyback</dt><dd>${count(survey.piggyback)}</dd></div>
+      <div><dt>daemon</dt><dd>${count(survey.daemon)}</dd></div>
+      <div><dt>agents here</dt><dd>${count(survey.available)} <span class="muted">/ ${count(agents)}</span></dd></div>
+    </dl>
+    <${Table} label="Sessions by agent" rows=${attached.slice(0, 12)} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
+      empty=${html`<${Empty} title="Nobody is attached" />`}
+      columns=${[
+        { name: "agent", head: "Agent", cell: (agent) => agent.agent },
+        { name: "presence", head: "Presence", cell: (agent) => html`<${Presence} presence=${agent.presence} />` },
+        { name: "daemon", head: "Listener", cell: (agent) => html`<${Listener} sessions=${agent.sessions} />` },
+      ]} />
+  <//>`;
+}
+
+function Feed({ overview }) {
+  return html`<${Card} title="Live feed" hint="Who watches, and what was shed to protect whom.">
+    <${Answer} of=${overview}>
+      ${(data) => html`<${Table} label="The feed by subscriber priority" rows=${data.frames.priorities} keyOf=${(row) => row.priority} columns=${[
+          { name: "priority", head: "Subscribers", cell: (row) => words(row.priority) },
+          { name: "offered", head: "Offered", number: true, cell: (row) => count(row.offered) },
+          { name: "dropped", head: "Dropped", number: true, cell: (row) => count(row.dropped) },
+          { name: "rate", head: "Rate", number: true, cell: (row) => (row.offered ? html`<span class=${row.priority === "critical" && row.dropped ? "soon" : ""}>${percent(row.dropped / row.offered)}</span>` : "—") },
+          { name: "shed", head: "Shed", number: true, cell: (row) => count(row.shed) },
+        ]} />
+        <p class="muted small">${count(data.frames.published)} frames to ${data.frames.subscribers.length} ${data.frames.subscribers.length === 1 ? "watcher" : "watchers"}; all dashboards together are one.</p>`}
+    <//>
+  <//>`;
+}
+
+/** What happened lately that somebody may want to know. */
+function Notices() {
+  const hello = useStore(live, (state) => state.hello?.notices);
+  const ticked = useStore(live, (state) => state.tick?.notices ?? []);
+  const now = useNow();
+  const seen = new Map();
+  for (const notice of [...(hello ?? []), ...ticked]) seen.set(`${notice.at} ${notice.kind} ${JSON.stringify(notice.facts)}`, notice);
+  const notices = [...seen.values()].sort((one, other) => other.at - one.at).slice(0, 12);
+  return html`<${Card} title="Lately">
+    ${notices.length
+      ? html`<ul class="plain notices">
+          ${notices.map((notice) => html`<li key=${`${notice.at} ${notice.kind}`}><span class="muted small when">${ago(notice.at, now)}</span><span>${tell(notice)}</span></li>`)}
+        </ul>`
+      : html`<${Empty} title="Quiet">Refusals, deaths, alerts and the like are told here.<//>`}
+  <//>`;
+}
+
+const TELL = {
+  MessageDied: ({ reason, detail }) => `A message died (${words(reason)}): ${detail}`,
+  SendRefused: ({ sender, recipient, code, detail }) => `${sender} → ${recipient} refused, ${code}: ${detail}`,
+  GamingDetected: ({ agent, messages, high }) => `${agent} inflates its priorities: ${high} of ${messages} were high`,
+  GamingCleared: ({ agent }) => `${agent} no longer inflates its priorities`,
+  AgentRegistered: ({ agent, role }) => `${agent} joined as ${role}`,
+  AgentRetired: ({ agent, by }) => `${agent} was retired by ${by}`,
+  SessionWentStale: ({ agent, threshold_s }) => `${agent} has been silent for ${duration(threshold_s)}`,
+  EscalationOpened: ({ trigger, detail }) => `Escalated (${words(trigger)}): ${detail}`,
+  AlertRaised: ({ metric, value, limit }) => `Alert: ${metricName(metric)} is ${measure(metric, value)}, the limit is ${measure(metric, limit)}`,
+  AlertCleared: ({ metric }) => `Alert over: ${metricName(metric)}`,
+  MessageRecalled: ({ by }) => `${by} recalled a message`,
+  RecallRefused: ({ by, outcome, message_id }) => `${by} could not recall ${message_id}: ${words(outcome)}`,
+};
+
+const tell = ({ kind, facts }) => (TELL[kind] ? TELL[kind](facts) : words(kind));

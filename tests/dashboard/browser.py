@@ -1,0 +1,118 @@
+"""The browser that the dashboard's tests drive: found on the machine, or brought here, or a clear word why not.
+
+In this order: what `TOCSIN_CHROMIUM` names; a Chromium or Chrome on the path; Debian's package, where this process may
+install one; Playwright's own download. Workers that look at the same time take turns, so that it is brought once.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["FLAGS", "NoBrowser", "find_browser"]
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: No sandbox, since tests run as whoever runs them, root included; nothing that calls anybody by itself.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--no-first-run",
+    "--force-color-profile=srgb",
+)
+_APT = (("update",), ("install", "--yes", "--no-install-recommends", "chromium"))
+_PLAYWRIGHT = (
+    "from playwright.sync_api import sync_playwright as start\n"
+    "with start() as playwright: print(playwright.chromium.executable_path)"
+)
+_TIMEOUT_S = 600
+
+
+class NoBrowser(Exception):
+    """There is no browser, and none could be brought."""
+
+
+def find_browser(
+    environment: Mapping[str, str] = os.environ, *, root: bool | None = None, python: str = sys.executable
+) -> Path:
+    """Return the path of a Chromium, bringing one here where there is none."""
+    named = environment.get("TOCSIN_CHROMIUM")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise NoBrowser(f"TOCSIN_CHROMIUM is {named}, which cannot be run")
+        return Path(named)
+    found = _on_the_path(environment)
+    if found is not None:
+        return found
+    with _one_at_a_time():
+        found = _on_the_path(environment)
+        tried: list[str] = []
+        if found is None:
+            found = _from_debian(environment, os.geteuid() == 0 if root is None else root, tried)
+        if found is None:
+            found = _from_playwright(environment, python, tried)
+    if found is None:
+        told = "".join(f"\n  - {line}" for line in tried)
+        raise NoBrowser(
+            "the dashboard's tests need Chromium, and there is none on the path. Tried:"
+            f"{told}\nInstall it (apt-get install chromium), or say where one is: TOCSIN_CHROMIUM=/path/to/chromium"
+        )
+    return found
+
+
+def _on_the_path(environment: Mapping[str, str]) -> Path | None:
+    paths = (shutil.which(name, path=environment.get("PATH", "")) for name in NAMES)
+    return next((Path(path) for path in paths if path is not None), None)
+
+
+def _from_debian(environment: Mapping[str, str], root: bool, tried: list[str]) -> Path | None:
+    apt = shutil.which("apt-get", path=environment.get("PATH", ""))
+    if apt is None or not root:
+        tried.append("Debian's package: " + ("there is no apt-get" if apt is None else "only root may install it"))
+        return None
+    trouble = ""
+    for arguments in _APT:  # lists that cannot be brought up to date may still be good enough
+        trouble = _run([apt, *arguments], {**environment, "DEBIAN_FRONTEND": "noninteractive"})[1]
+    found = _on_the_path(environment)
+    if found is None:
+        tried.append(f"Debian's package: {trouble or 'it brought no chromium'}")
+    return found
+
+
+def _from_playwright(environment: Mapping[str, str], python: str, tried: list[str]) -> Path | None:
+    _, trouble = _run([python, "-m", "playwright", "install", "chromium"], environment)
+    if not trouble:
+        said, trouble = _run([python, "-c", _PLAYWRIGHT], environment)
+        if not trouble and os.access(said, os.X_OK):
+            return Path(said)
+    tried.append(f"Playwright's download: {trouble or 'it brought no chromium'}")
+    return None
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> tuple[str, str]:
+    """Run a command; return what it said, and its last words where it failed."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, env=dict(environment), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", str(error)
+    if done.returncode == 0:
+        return done.stdout.strip(), ""
+    words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return "", words[-1] if words else f"exit code {done.returncode}"
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with (Path(tempfile.gettempdir()) / f"tocsin-browser-{os.geteuid()}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,174 @@
+"""What the dashboard's tests play on: a real hub process with a team, and a real browser with somebody signed in."""
+
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
+
+from tests.cli.processes import RunningHub
+
+ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
+#: Everything that moves by itself moves quickly here.
+POLICY = "storage: {projection_interval_s: 0.02}\n"
+SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, sample_s: 0.2}\n"
+
+
+class Stage:
+    """A hub, its team, and the ways to make something happen."""
+
+    def __init__(self, folder: Path, policy: str = POLICY, server: str = SERVER, *options: str) -> None:
+        self.data = folder / "data"
+        self.data.mkdir(parents=True)
+        (self.data / "tocsin.yaml").write_text(policy)
+        (self.data / "server.yaml").write_text(server)
+        self._options = options
+        self._numbers = itertools.count(1)
+        self.tokens: dict[str, str] = {}
+        self._badges: dict[str, tuple[str, str]] = {}
+        self.hub = RunningHub(self.data, *options)
+        self.client = httpx2.Client(timeout=30)
+
+    def __enter__(self) -> "Stage":
+        self.hub.__enter__()
+        self.tokens["admin"] = (self.data / "admin.token").read_text().strip()
+        self.join("hanna", "human")
+        self.join("boss", "director")
+        self.join("ada", kind="Manager")
+        self.join("bob", kind="Implementation")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.hub.stop()
+
+    @property
+    def url(self) -> str:
+        return self.hub.url
+
+    def start_again(self) -> None:
+        """Start another hub in the place of one that was stopped, on the same port."""
+        port = self.url.rpartition(":")[2]
+        self.hub = RunningHub(self.data, *self._options, "--port", port)
+        self.hub.__enter__()
+
+    def join(self, agent: str, role: str = "primary", *, kind: str = "AdHoc", admin: bool = False) -> str:
+        """Give somebody a token, and register it."""
+        body = {"agent": agent, "role": role, "type": kind, "admin": admin}
+        self.tokens[agent] = self.ok("POST", "admin", "/v1/admin/tokens", body)["token"]
+        return self.tokens[agent]
+
+    def call(self, method: str, agent: str, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {self.tokens[agent]}"}
+        return self.client.request(method, self.url + path, json=body, headers=headers, **more)
+
+    def ok(self, method: str, agent: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Call, and insist that it is done."""
+        answer = self.call(method, agent, path, body, **more)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def get(self, path: str, agent: str = "boss") -> Any:
+        return self.ok("GET", agent, path)
+
+    def send(self, sender: str = "ada", receiver: str = "bob", **changes: Any) -> str:
+        """Send a message, and return its id; a refusal is no error here."""
+        number = next(self._numbers)
+        envelope = {
+            "version": "1.1.0",
+            "messageId": f"msg_{number}_{sender}",
+            "timestamp": "2025-11-12T10:30:45.000Z",
+            "sender": {"agentId": sender, "type": "Manager"},
+            "receiver": {"agentId": receiver, "type": "*"},
+            "messageType": "StatusUpdate",
+            "priority": "Info",
+            "payload": {"text": f"number {number}"},
+        } | changes
+        self.call("POST", sender, "/v1/messages", envelope)
+        return str(envelope["messageId"])
+
+    def drain(self, agent: str) -> list[str]:
+        """Let somebody take what waits for it, and confirm it."""
+        taken = [item["signal_id"] for item in self.ok("POST", agent, "/v1/inbox/drain", {})["deliveries"]]
+        if taken:
+            self.ok("POST", agent, "/v1/inbox/receipts", {"message_ids": taken})
+        return taken
+
+    def badge(self, agent: str) -> tuple[str, str]:
+        """Sign somebody in, once, and return the cookie."""
+        if agent not in self._badges:
+            headers = {"Origin": self.url, "Tocsin-Dashboard": "1"}
+            answer = httpx2.post(f"{self.url}/sign-in", json={"token": self.tokens[agent]}, headers=headers)
+            assert answer.is_success, answer.text
+            ((name, value),) = answer.cookies.items()
+            self._badges[agent] = (name, value)
+        return self._badges[agent]
+
+    def states(self, message_id: str) -> list[str]:
+        """Return the states of a message's copies."""
+        return [copy["state"] for copy in self.get(f"/v1/messages/{message_id}")]
+
+
+class Visitor:
+    """Somebody in front of a browser; whatever the page complains about is kept."""
+
+    def __init__(self, browser: Browser, stage: Stage, **options: Any) -> None:
+        self.stage = stage
+        self.context: BrowserContext = browser.new_context(base_url=stage.url, **options)
+        self.context.set_default_timeout(30_000)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        """Only a script that should not be there opens one."""
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Request) -> None:
+        if not re.match(r"(http|ws)://127\.0\.0\.1:|data:|blob:", request.url):
+            self.complaints.append(f"elsewhere: {request.url}")
+
+    def sign_in(self, agent: str = "hanna") -> "Visitor":
+        """Sign in as people do."""
+        self.page.goto("/sign-in")
+        self.page.get_by_label("Token").fill(self.stage.tokens[agent])
+        self.page.get_by_role("button", name="Sign in").click()
+        self.expect_live()
+        return self
+
+    def enter(self, agent: str = "hanna") -> "Visitor":
+        """Be signed in already, as who comes back is."""
+        name, value = self.stage.badge(agent)
+        self.context.add_cookies([{"name": name, "value": value, "url": self.stage.url}])
+        return self
+
+    def open(self, address: str) -> "Visitor":
+        """Go to a page by its address, such as `messages/msg_1?state=queued`."""
+        self.page.goto(f"/#/{address}")
+        self.expect_live()
+        return self
+
+    def expect_live(self) -> None:
+        expect(self.page.locator(".connection")).to_have_attribute("data-status", "live")
+
+    def shot(self, name: str, *, full: bool = True) -> None:
+        """Keep a picture of the page for looking at."""
+        ARTIFACTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=full)
+
+    def close(self, *, allow: Callable[[str], bool] = lambda complaint: False) -> None:
+        """Leave; insist that the page had nothing to complain about but what is allowed."""
+        self.context.close()
+        left = [complaint for complaint in self.complaints if not allow(complaint)]
+        assert not left, left

@@ -1,0 +1,111 @@
+"""Agents: who is here, what they are at, what they may still spend, and who talks to whom."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.dashboard.contrast import too_faint
+from tests.dashboard.stage import POLICY, Stage, Visitor
+
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A hub whose buckets fill slowly, so that one sees what was spent."""
+    slow = "bucket: {refill_per_s: 0.01}\nquotas: {blocking: {cap: 20, refill_per_s: 0.001}}\n"
+    with Stage(tmp_path_factory.mktemp("stage"), POLICY + slow) as opened:
+        opened.join("gabe")
+        yield opened
+
+
+def row(page: Page, agent: str) -> Locator:
+    table = page.get_by_role("region", name="Agents", exact=True)
+    return table.get_by_role("row").filter(has=page.get_by_role("link", name=agent, exact=True))
+
+
+def test_presence_sessions_and_attention_are_live(visit: Visit, stage: Stage) -> None:
+    page = visit("agents").page
+    expect(row(page, "bob")).to_contain_text("offline")
+    task = stage.send(priority="Coordinate")
+    expect(row(page, "bob").get_by_role("cell").last).to_have_text("1")
+    stage.drain("bob")
+    expect(row(page, "bob")).to_contain_text("available")
+    expect(row(page, "bob")).to_contain_text("piggyback")
+    stage.ok("POST", "bob", "/v1/attention/begin", {"message_id": task})
+    expect(row(page, "bob")).to_contain_text("processing")
+    expect(row(page, "bob")).to_contain_text(task)
+    stage.ok("POST", "bob", "/v1/attention/finish", {})
+    expect(row(page, "bob")).to_contain_text("idle")
+
+
+def test_what_is_spent_is_seen_and_who_games_is_flagged(visit: Visit, stage: Stage) -> None:
+    page = visit("agents").page
+    expect(row(page, "gabe")).to_contain_text("1,000 / 1,000")
+    expect(row(page, "boss")).to_contain_text("unlimited")
+    for _ in range(6):
+        stage.send("gabe", "bob", priority="Blocking", messageType="ReviewRequested")
+    # Five cost 20 each before the sixth is found to be one too many, and goes as Info.
+    expect(row(page, "gabe")).to_contain_text(re.compile(r"89\d / 1,000"))
+    expect(row(page, "gabe")).to_contain_text("15/20")
+    expect(row(page, "gabe")).to_contain_text("gaming")
+    row(page, "gabe").get_by_role("link", name="gabe", exact=True).click()
+    expect(page.get_by_text(re.compile(r"6, of those Blocking or above: 6 \(100 %\)"))).to_be_visible()
+    expect(page.get_by_role("meter", name="Blocking quota")).to_have_attribute("aria-valuenow", re.compile(r"^15"))
+    stage.drain("bob")
+
+
+def test_what_is_lent_is_shown(visit: Visit, stage: Stage) -> None:
+    page = visit("agents").page
+    held = stage.ok("POST", "ada", "/v1/leases", {"exclusive": ["src/api.py"]})
+    stage.ok("POST", "bob", "/v1/leases", {"exclusive": ["src/api.py"], "priority": "Critical"})
+    expect(row(page, "ada")).to_contain_text("lent Critical")
+    stage.ok("DELETE", "ada", f"/v1/leases/{held['lease']}")
+    expect(row(page, "ada")).not_to_contain_text("lent")
+
+
+def test_who_talks_to_whom_leads_to_what_they_said(visit: Visit, stage: Stage) -> None:
+    for _ in range(3):
+        said = stage.send("boss", "gabe")
+    page = visit("agents").page
+    cell = page.get_by_role("link", name="3 from boss to gabe")
+    cell.click()
+    expect(page.get_by_role("link", name=said)).to_be_visible()
+    expect(page.get_by_label("Sender")).to_have_value("boss")
+    stage.drain("gabe")
+
+
+def test_a_part_of_a_name_is_enough(visit: Visit, stage: Stage) -> None:
+    page = visit("agents").page
+    page.get_by_label("Part of a name").fill("ga")
+    expect(row(page, "ada")).to_have_count(0)
+    expect(row(page, "gabe")).to_have_count(1)
+    page.get_by_label("Part of a name").fill("nobody at all")
+    expect(page.get_by_text("No agent of that name is registered.")).to_be_visible()
+
+
+def test_one_agent_in_full(visit: Visit, stage: Stage) -> None:
+    stage.drain("bob")
+    visitor = visit("agents/bob")
+    page = visitor.page
+    expect(page.get_by_role("region", name="Sessions", exact=True).first).to_contain_text("piggyback")
+    expect(page.get_by_role("meter", name="Tokens")).to_be_visible()
+    visitor.open("agents/nobody")
+    expect(page.get_by_text("There is no agent nobody")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+    for width, name in ((1360, "laptop"), (390, "phone")):
+        visitor = visit("agents", color_scheme=theme, viewport={"width": width, "height": 850})
+        expect(row(visitor.page, "bob")).to_be_visible()
+        expect(visitor.page.locator(".matrix")).to_be_visible()
+        assert too_faint(visitor.page) == []
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+        visitor.shot(f"agents-{theme}-{name}")
+    visitor = visit("agents/bob", color_scheme=theme)
+    expect(visitor.page.get_by_role("meter", name="Tokens")).to_be_visible()
+    assert too_faint(visitor.page) == []
+    visitor.shot(f"agent-{theme}")

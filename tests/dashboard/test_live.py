@@ -1,0 +1,89 @@
+"""The live socket: who may listen, and what ends it."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from tests.dashboard.stage import Stage
+
+SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, sample_s: 0.2, viewers_max: 2}\n"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A hub with room for two dashboards."""
+    with Stage(tmp_path_factory.mktemp("stage"), server=SERVER) as opened:
+        yield opened
+
+
+def badge(stage: Stage, agent: str) -> str:
+    """Sign in; return the cookie as a browser would send it."""
+    signed = stage.client.post(
+        stage.url + "/sign-in", json={"token": stage.tokens[agent]}, headers={"Tocsin-Dashboard": "1"}
+    )
+    assert signed.status_code == 200, signed.text
+    stage.client.cookies.clear()
+    return signed.headers["set-cookie"].partition(";")[0]
+
+
+def listening(stage: Stage, **headers: str) -> ClientConnection:
+    named = {name.title(): value for name, value in headers.items()}
+    return connect(stage.url.replace("http", "ws") + "/v1/live", additional_headers=named, compression=None)
+
+
+def heard(socket: ClientConnection) -> Any:
+    return json.loads(socket.recv(timeout=30))
+
+
+def test_a_badge_is_heard_from_the_dashboards_own_page_only(stage: Stage) -> None:
+    cookie = badge(stage, "hanna")
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
+        with pytest.raises(InvalidStatus) as refused:
+            listening(stage, cookie=cookie, origin=origin)
+        assert refused.value.response.status_code == 401
+    with pytest.raises(InvalidStatus):
+        listening(stage, cookie=cookie)
+    with listening(stage, cookie=cookie, origin=stage.url) as socket:
+        first = heard(socket)
+        assert first["hello"]["who"]["agent"] == "hanna"
+        assert first["tick"]["condition"] == "serving"
+        assert set(heard(socket)) == {"tick"}
+
+
+def test_who_may_not_see_everything_may_not_listen(stage: Stage) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        listening(stage, authorization=f"Bearer {stage.tokens['ada']}")
+    assert refused.value.response.status_code == 403
+    with listening(stage, authorization=f"Bearer {stage.tokens['boss']}") as socket:
+        assert heard(socket)["hello"]["who"]["role"] == "director"
+
+
+def test_there_are_only_so_many_dashboards(stage: Stage) -> None:
+    token = f"Bearer {stage.tokens['boss']}"
+    with listening(stage, authorization=token) as one, listening(stage, authorization=token) as two:
+        heard(one), heard(two)
+        with pytest.raises(InvalidStatus) as refused:
+            listening(stage, authorization=token)
+        assert refused.value.response.status_code == 429
+
+
+def test_signing_out_and_revoking_end_it(stage: Stage) -> None:
+    stage.join("guest", "human")
+    for end in ("sign-out", "revoke"):
+        cookie = badge(stage, "guest")
+        with listening(stage, cookie=cookie, origin=stage.url) as socket:
+            heard(socket)
+            if end == "sign-out":
+                headers = {"Cookie": cookie, "Tocsin-Dashboard": "1"}
+                assert stage.client.post(stage.url + "/sign-out", headers=headers).status_code == 204
+            else:
+                stage.ok("POST", "admin", "/v1/admin/tokens/guest/revoke", {})
+            with pytest.raises(ConnectionClosed) as closed:
+                all(heard(socket) for _ in itertools.count())
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4401

@@ -1,0 +1,204 @@
+"""Messages: found, explained decision by decision, and acted on to the effect on the bus."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.dashboard.contrast import too_faint
+from tests.dashboard.stage import Stage, Visitor
+
+Visit = Callable[..., Visitor]
+POLICY = "storage: {projection_interval_s: 0.02}\nsweeper: {interval_s: 0.2}\naging: {threshold_s: 0.5}\n"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A hub where messages age soon."""
+    with Stage(tmp_path_factory.mktemp("stage"), POLICY) as opened:
+        opened.join("cleo", "clone")
+        yield opened
+
+
+def happening(page: Page, kind: str) -> Locator:
+    return page.locator(f"[data-kind={kind}]").first
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("table").get_by_role("row")
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Go from one thing to the next until it is the one that is wanted."""
+    expect(wanted).to_be_visible()
+    for _ in range(60):
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    pytest.fail("it cannot be reached with the Tab key")
+
+
+def test_messages_are_found_by_words_and_by_what_they_are(visit: Visit, stage: Stage) -> None:
+    wanted = stage.send(payload={"text": "the parser is on fire"}, messageType="ReviewRequested")
+    stage.send("boss", "ada", payload={"text": "the parser is fine"})
+    page = visit("messages").page
+    page.get_by_label("Words of the payload").fill("parser fire")
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(2)
+    expect(rows(page).nth(1)).to_contain_text(wanted)
+    page.get_by_role("link", name="Clear").click()
+    expect(rows(page)).not_to_have_count(2)
+    page.get_by_label("Sender").fill("boss")
+    page.get_by_role("button", name="Find").click()
+    expect(rows(page)).to_have_count(2)
+    expect(rows(page).nth(1)).to_contain_text("boss → ada")
+    page.get_by_label("State", exact=True).select_option("dead")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.go_back()
+    expect(page).to_have_url(re.compile("#/messages$"))
+
+
+def test_older_ones_are_brought_when_asked_for(visit: Visit, stage: Stage) -> None:
+    for _ in range(55):
+        stage.send("boss", "ada", messageType="CUSTOM_MANY")
+    page = visit("messages?message_type=CUSTOM_MANY").page
+    expect(rows(page)).to_have_count(51)
+    page.get_by_role("button", name="Older ones").click()
+    expect(rows(page)).to_have_count(56)
+    stage.drain("ada")
+
+
+def test_a_life_says_which_rule_and_which_threshold(visit: Visit, stage: Stage) -> None:
+    lowered = stage.send("cleo", "bob", priority="Critical", metadata={"ttl": 2})
+    page = visit(f"messages/{lowered}").page
+    accepted = happening(page, "MessageAccepted")
+    expect(accepted).to_contain_text("role_cap")
+    expect(accepted).to_contain_text("asked for Critical, which is over what its role may use: lowered to Coordinate")
+    boosted = happening(page, "MessageBoosted")
+    expect(boosted).to_contain_text("Raised: Coordinate → Blocking")
+    expect(boosted).to_contain_text("threshold 500 ms")
+    expired = happening(page, "MessageExpired")
+    expect(expired).to_contain_text("Its time to live was over before it was delivered")
+    expect(page.locator(".summary")).to_contain_text("expired")
+
+
+def test_a_rejection_a_death_and_a_redrive(visit: Visit, stage: Stage) -> None:
+    dead = stage.send()
+    stage.drain("bob")
+    stage.ok("POST", "bob", f"/v1/messages/{dead}/nack", {"reason": "no such branch", "can_retry": False})
+    page = visit(f"messages/{dead}").page
+    expect(happening(page, "MessageRejected")).to_contain_text("no such branch")
+    expect(happening(page, "MessageDied")).to_contain_text("rejected")
+    page.get_by_role("button", name="Redrive").click()
+    expect(happening(page, "DeadLetterRedriven")).to_contain_text("Redriven by hanna")
+    assert stage.states(dead) == ["queued"]
+    assert dead in stage.drain("bob")
+    expect(page.locator(".summary")).to_contain_text("delivered")
+
+
+def test_a_sender_recalls_and_nobody_else_does(visit: Visit, stage: Stage) -> None:
+    mine, theirs = stage.send("hanna", "bob"), stage.send("ada", "bob")
+    visitor = visit(f"messages/{mine}")
+    page = visitor.page
+    page.get_by_role("button", name="Recall").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert stage.states(mine) == ["queued"]
+    page.get_by_role("button", name="Recall").click()
+    page.get_by_role("dialog").get_by_role("button", name="Recall").click()
+    expect(happening(page, "MessageRecalled")).to_contain_text("Recalled by hanna")
+    assert stage.states(mine) == ["recalled"]
+    visitor.open(f"messages/{theirs}")
+    expect(page.get_by_role("button", name="Recall")).to_be_disabled()
+    expect(page.get_by_text("Only its sender can recall a message.")).to_be_visible()
+    stage.drain("bob")
+
+
+def test_a_held_message_is_approved_with_a_changed_payload(visit: Visit, stage: Stage) -> None:
+    held = stage.send(messageType="CUSTOM_PLAN", payload={"plan": "rewrite everything"})
+    page = visit(f"messages/{held}").page
+    expect(happening(page, "MessageAccepted")).to_contain_text("Held for approval: plan approval")
+    page.get_by_role("button", name="Approve").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Payload").fill(json.dumps({"plan": "rewrite the parser"}))
+    dialog.get_by_role("button", name="Approve").click()
+    expect(happening(page, "MessageReleased")).to_contain_text("Approved by hanna")
+    (copy,) = stage.get(f"/v1/messages/{held}")
+    assert (copy["state"], copy["payload"]) == ("queued", {"plan": "rewrite the parser"})
+
+
+def test_a_held_message_is_refused_with_a_reason(visit: Visit, stage: Stage) -> None:
+    held = stage.send(messageType="CUSTOM_PLAN", payload={"plan": "delete everything"})
+    page = visit(f"messages/{held}").page
+    page.get_by_role("button", name="Refuse").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Refuse").click()
+    expect(dialog).to_be_visible()  # without a reason it stays
+    dialog.get_by_label("Why").fill("not today")
+    dialog.get_by_role("button", name="Refuse").click()
+    expect(happening(page, "MessageDied")).to_contain_text("not today")
+    assert stage.states(held) == ["dead"]
+
+
+def test_a_thread_is_shown_in_its_order(visit: Visit, stage: Stage) -> None:
+    asked = stage.send(correlationId="thread-1", payload={"text": "is it done?"})
+    answered = stage.send("bob", "ada", correlationId="thread-1", payload={"text": "nearly"})
+    page = visit(f"messages/{asked}").page
+    items = page.locator(".talk li")
+    expect(items).to_have_count(2)
+    expect(items.nth(0)).to_contain_text("is it done?")
+    expect(items.nth(0)).to_have_class("current")
+    items.nth(1).get_by_role("link").click()
+    expect(page.get_by_role("heading", name=answered)).to_be_visible()
+
+
+def test_a_message_that_is_not_there_says_so(browser: Browser, stage: Stage) -> None:
+    visitor = Visitor(browser, stage).sign_in()
+    visitor.open("messages/msg_0_nothing")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("is not there, or not yours")
+    visitor.close(allow=lambda complaint: "404" in complaint or "409" in complaint)
+
+
+def test_a_message_is_found_and_recalled_with_keys_alone(visit: Visit, stage: Stage) -> None:
+    mine = stage.send("hanna", "bob", payload={"text": "zebra crossing"})
+    page = visit("messages").page
+    words = page.get_by_label("Words of the payload")
+    expect(words).to_be_visible()
+    while not words.evaluate("field => field === document.activeElement"):
+        page.keyboard.press("/")  # the page listens to keys a moment after it is drawn
+    page.keyboard.type("zebra")
+    expect(words).to_have_value("zebra")
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(2)
+    tab_to(page, page.get_by_role("link", name=mine))
+    page.keyboard.press("Enter")
+    recall = page.get_by_role("button", name="Recall")
+    expect(recall).to_be_enabled()
+    tab_to(page, recall)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(recall).to_be_focused()
+    page.keyboard.press("Enter")
+    tab_to(page, page.get_by_role("dialog").get_by_role("button", name="Recall"))
+    page.keyboard.press("Enter")
+    expect(happening(page, "MessageRecalled")).to_be_visible()
+    assert stage.states(mine) == ["recalled"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+    one = stage.send(correlationId="thread-2", priority="Blocking", messageType="ReviewRequested")
+    for width, name in ((1360, "laptop"), (390, "phone")):
+        visitor = visit("messages", color_scheme=theme, viewport={"width": width, "height": 850})
+        expect(rows(visitor.page)).not_to_have_count(0)
+        assert too_faint(visitor.page) == []
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+        visitor.shot(f"messages-{theme}-{name}", full=False)
+        visitor.open(f"messages/{one}")
+        expect(visitor.page.locator(".talk li").first).to_be_visible()
+        assert too_faint(visitor.page) == []
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+        visitor.shot(f"message-{theme}-{name}")

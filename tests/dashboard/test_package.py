@@ -1,0 +1,50 @@
+"""What is installed is whole: a wheel carries the page and the libraries that it is made of, with their licences."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "src" / "tocsin" / "gateways" / "dashboard" / "page"
+IMPORT = re.compile(r"""(?:^import[^;"']*|\bimport\()["']([^"']+)["']""", re.MULTILINE)
+INSIDE = "tocsin/gateways/dashboard/page"
+
+
+def test_a_wheel_has_the_page_and_its_libraries(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    kept = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", source / "src", ignore=kept)
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copyfile(ROOT / name, source / name)
+    build = [str(Path(sys.executable).with_name("hatchling")), "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        vendored = json.loads(archive.read(f"{INSIDE}/vendor/vendor.json"))
+    files = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*") if path.is_file()}
+    assert {f"{INSIDE}/{name}" for name in files} <= names
+    assert set(vendored) == {"htm", "preact", "uplot"}
+    for library in vendored:
+        assert f"{INSIDE}/vendor/{library}.LICENSE.txt" in names
+
+
+def test_what_is_vendored_is_what_the_lock_names() -> None:
+    lock = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    vendored = json.loads((PAGE / "vendor" / "vendor.json").read_text())
+    assert {name: library["version"] for name, library in vendored.items()} == {
+        name.removeprefix("node_modules/"): package["version"] for name, package in lock.items() if name
+    }
+    assert not any("resolved" in package for package in lock.values()), "a lock names no address"
+
+
+def test_every_import_of_the_page_is_a_file_of_the_page() -> None:
+    for path in PAGE.rglob("*.js"):
+        for name in IMPORT.findall(path.read_text(encoding="utf-8")):
+            assert (path.parent / name).resolve().is_relative_to(PAGE), f"{path.name} imports {name}"
+            assert (path.parent / name).is_file(), f"{path.name} imports {name}"

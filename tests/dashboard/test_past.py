@@ -1,0 +1,134 @@
+"""History in a real browser: freshness, tables by range and type, the figure, advice, reports that can do nothing."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, expect
+
+from tests.dashboard.extracts import write_extract
+from tests.dashboard.stage import Stage, Visitor
+
+Visit = Callable[..., Visitor]
+DAYS = [f"2026-03-{day:02}" for day in range(2, 16)]
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def past(stage: Stage) -> Stage:
+    """A hub whose pipeline ran a while ago, and whose lab made a study."""
+    seq = stage.get("/v1/status")["seq"]
+    stage.send()
+    write_extract(stage.data / "warehouse" / "_extract", project="default", last_seq=seq, days=DAYS)
+    reports = stage.data / "lab" / "reports"
+    reports.mkdir(parents=True)
+    (reports / "ttl.html").write_text(
+        "<!doctype html><title>ttl</title><style>h1 { color: rgb(1, 2, 3) }</style><h1>A study of TTL</h1>"
+        "<script>parent.alert(1); document.body.innerHTML = 'overwritten'</script>"
+        "<img src='https://example.org/x.png'>"
+    )
+    (reports / "ttl.json").write_text(json.dumps({"title": "Shorter TTL", "kind": "compare"}))
+    return stage
+
+
+def rows(page: Page) -> list[str]:
+    return page.get_by_role("region", name="Rows").locator("tbody tr").all_inner_texts()
+
+
+def test_before_the_pipeline_ran_it_says_how_to(visit: Visit, stage: Stage) -> None:
+    page = visit("history").page
+    expect(page.locator(".empty")).to_contain_text("tocsin pipeline run")
+
+
+def test_how_far_behind_the_pipeline_is(visit: Visit, past: Stage) -> None:
+    page = visit("history").page
+    expect(page.locator(".freshness")).to_contain_text(re.compile(r"\d+ events? behind"))
+    expect(page.locator(".freshness")).to_contain_text("The tables reach to 03 Mar 2026")
+
+
+def test_a_table_by_range_and_type_with_its_figure(visit: Visit, past: Stage) -> None:
+    visitor = visit("history/tables/traffic")
+    page = visitor.page
+    expect(page.get_by_text(f"{8 * len(DAYS)} fit")).to_be_visible()
+    expect(page.get_by_role("img", name="messages, sum by day")).to_be_visible()
+    visitor.shot("history-light")
+    page.get_by_label("From").fill("2026-03-14")
+    page.get_by_label("Message type").select_option("Question")
+    expect(page.get_by_text("8 fit")).to_be_visible()
+    assert all("Question" in row for row in rows(page))
+    page.get_by_label("Figure").select_option("p95_us")
+    expect(page.get_by_role("img", name="p95, largest by hour")).to_be_visible()
+    expect(page).to_have_url(re.compile("since=2026-03-14.*type=Question"))
+    page.reload()  # the address says it all
+    expect(page.get_by_text("8 fit")).to_be_visible()
+    expect(page.get_by_label("Message type")).to_have_value("Question")
+
+
+def test_pages_of_rows_are_turned(visit: Visit, past: Stage) -> None:
+    page = visit("history/tables/traffic").page
+    expect(page.get_by_text("1 to 50 of 112")).to_be_visible()
+    first = rows(page)
+    page.get_by_role("button", name="After").click()
+    expect(page.get_by_text("51 to 100 of 112")).to_be_visible()
+    assert not set(first) & set(rows(page))
+    page.get_by_role("button", name="Before").click()
+    expect(page.get_by_text("1 to 50 of 112")).to_be_visible()
+    assert rows(page) == first
+
+
+def test_a_table_is_chosen_by_keys_and_what_was_left_out_is_said(visit: Visit, past: Stage) -> None:
+    page = visit("history/tables/traffic").page
+    page.get_by_label("Table").focus()
+    page.keyboard.type("Reca")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Recall", exact=True)).to_be_visible()
+    expect(page.get_by_text("98 rows are left out")).to_be_visible()
+    expect(page.get_by_label("Message type")).to_have_count(0)
+
+
+def test_advice_comes_with_its_evidence_and_the_change(visit: Visit, past: Stage) -> None:
+    visitor = visit("history/advice", color_scheme="dark")
+    page = visitor.page
+    expect(page.locator(".advice")).to_contain_text("20 % of Question expire")
+    expect(page.get_by_role("region", name="Evidence")).to_contain_text("expired where message_type = Question")
+    expect(page.locator(".advice pre")).to_contain_text("ttl_s: 7200")
+    visitor.shot("history-advice-dark")
+
+
+def test_a_report_is_shown_and_can_do_nothing(browser: Browser, past: Stage) -> None:
+    visitor = Visitor(browser, past).enter().open("history/reports")
+    page = visitor.page
+    blocked: list[str] = []
+    page.on("requestfailed", lambda request: blocked.append(f"{request.url} {request.failure}"))
+    page.get_by_role("link", name="Shorter TTL").click()
+    report = page.frame_locator("iframe.report")
+    expect(report.get_by_role("heading")).to_have_text("A study of TTL")
+    expect(report.get_by_role("heading")).to_have_css("color", "rgb(1, 2, 3)")
+    visitor.shot("history-report-light")
+    alone = visitor.context.new_page()
+    said: list[str] = []
+
+    def heard(dialog: Dialog) -> None:
+        said.append(dialog.message)
+        dialog.dismiss()
+
+    alone.on("dialog", heard)
+    answer = alone.goto("/dashboard/reports/ttl")
+    assert answer is not None
+    assert answer.headers["content-security-policy"].startswith("sandbox;")
+    expect(alone.get_by_role("heading")).to_have_text("A study of TTL")
+    assert alone.evaluate("origin") == "null", "it shares our origin"
+    assert said == []
+    assert blocked == ["https://example.org/x.png csp"], "the picture was asked for"
+    # The browser says that it blocked the script and the picture; nothing else may be said.
+    words = ("Blocked script", "Content Security Policy", "elsewhere: https://example.org/x.png")
+    visitor.close(allow=lambda complaint: any(word in complaint for word in words))
+
+
+@pytest.mark.parametrize("name", ["history/tables/traffic", "history/advice", "history/reports"])
+def test_history_on_a_phone(visit: Visit, past: Stage, name: str) -> None:
+    phone = visit(name, viewport=PHONE)
+    expect(phone.page.locator(".card").first).to_be_visible()
+    phone.shot(name.replace("/", "-") + "-phone")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
