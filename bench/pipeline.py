@@ -75,6 +75,11 @@ def measured(*arguments: str) -> tuple[dict[str, Any], float]:
     return json.loads(out.splitlines()[-1]), peak / (1 << 20)
 
 
+def told(stage: str, done: int, total: int) -> None:
+    """Say how far it is; the figures go to standard output, this does not."""
+    print(f"  {stage}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+
 def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     """Take a landing zone through everything, and time the stages; then scan, fold and let DuckDB fold the same."""
     from tocsin.pipeline.ingest import ingest, landed
@@ -90,10 +95,15 @@ def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
         spark.range(1).collect()
         begin = clock()
-        manifest = ingest(spark, house, landing, landed(landing))
+        manifest = ingest(spark, house, landing, landed(landing), told)
         bronze = clock()
         stages: list[tuple[str, float]] = []
-        manifest = refresh(spark, house, lambda stage, done, total: stages.append((stage, clock())))
+
+        def staged(stage: str, done: int, total: int) -> None:
+            stages.append((stage, clock()))
+            told(stage, done, total)
+
+        manifest = refresh(spark, house, staged)
         end = clock()
         files = manifest.files("event")
         events = house.read(spark, "event", files)
@@ -159,7 +169,8 @@ def report(events: int, cores: int, rounds: int) -> None:
     ducks: list[float] = []
     for size in (events // 10, events):
         landing, count = landing_of(CACHE, size)
-        for _ in range(rounds):
+        for number in range(rounds):
+            print(f"{count:,} events, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
                 common = ("--landing", str(landing), "--folder", name, "--cores", str(cores))
                 said, peak = measured("--part", "whole", *common)

@@ -8,6 +8,7 @@ import argparse
 import json
 import random
 import shutil
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 
+from tocsin import zstd
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.envelope import iso, parse_envelope
@@ -34,6 +35,8 @@ PROJECTS = ("apollo", "borealis")
 AGENTS = 40
 EVENTS_PER_DAY = 2_000_000
 SEGMENT_BYTES = 64 << 20
+#: After how many events it says how far it is.
+_TOLD_EVERY = 1_000_000
 _SECOND = 1_000_000
 _DAY_US = 86_400 * _SECOND
 _START = 1_762_905_600 * _SECOND
@@ -213,7 +216,9 @@ def write_segments(root: Path, project: str, events: Iterator[tuple[int, Event]]
             day, size = event.at // _DAY_US, 0
             folder = root / f"project={project}" / f"date={datetime.fromtimestamp(event.at / 1e6, UTC):%Y-%m-%d}"
             folder.mkdir(parents=True, exist_ok=True)
-            out = zstandard.open(folder / f"{seq:020d}.ndjson.zst", "wb")
+            out = zstd.open(folder / f"{seq:020d}.ndjson.zst", "wb")
+        if seq % _TOLD_EVERY == 0:
+            print(f"traffic of {project}: {seq:,} events", file=sys.stderr, flush=True)
         line = _JSON.encode(record_of(project, seq, event, payloads=False)) + b"\n"
         out.write(line)
         size += len(line)

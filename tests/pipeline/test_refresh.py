@@ -3,6 +3,7 @@
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -18,6 +19,8 @@ from tocsin.pipeline.io import Warehouse
 from tocsin.pipeline.manifest import Manifest
 from tocsin.pipeline.refresh import refresh
 from tocsin.pipeline.schemas import Column
+from tocsin.pipeline.settings import Settings
+from tocsin.pipeline.spark import few_rows
 from tocsin.pipeline.tables import Grain, Input, Reach, Table
 
 COLUMNS = (Column("project", "string", "P."), Column("date", "date", "D."), Column("n", "bigint", "N."))
@@ -124,6 +127,33 @@ def test_messages_without_an_acceptance_are_not_shown(spark: SparkSession, wareh
     refresh(spark, warehouse, tables=(BORN,))
     assert rows(spark, warehouse, BORN) == [(day(0), 1)]
     assert warehouse.table(spark, "message_life").count() == 1
+
+
+def test_plans_over_few_rows_are_not_prepared_and_what_a_user_has_set_stays(
+    spark: SparkSession, settings: Settings
+) -> None:
+    compiled, parts = "spark.sql.codegen.factoryMode", "spark.sql.shuffle.partitions"
+
+    def found() -> tuple[str | None, str | None]:
+        return spark.conf.get(compiled), spark.conf.get(parts)
+
+    limited = msgspec.structs.replace(settings, few_rows_max=10, shuffle_partitions=7)
+    before = spark.conf.get(parts)
+    assert before is not None
+    spark.conf.set(parts, "7")
+    try:
+        usual = found()
+        with few_rows(spark, limited, 11):
+            assert found() == usual == ("FALLBACK", "7")
+        with few_rows(spark, limited, 10):
+            assert found() == ("NO_CODEGEN", "1")
+        assert found() == usual
+        spark.conf.set(parts, "5")
+        with few_rows(spark, limited, 10):
+            assert found() == ("NO_CODEGEN", "5"), "what a user has set was changed"
+        assert found() == ("FALLBACK", "5")
+    finally:
+        spark.conf.set(parts, before)
 
 
 def test_a_table_comes_after_its_inputs() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.simulation.world import World
+from tocsin import zstd
 from tocsin.core.events import Event, decode_events
 from tocsin.journal.records import record_of
 from tocsin.pipeline.schemas import DOCUMENTS, EVENT, columns_of, struct_of
@@ -71,7 +71,7 @@ def write_segment(
         _JSON.encode(record_of(project, seq, event, payloads=False)) for seq, event in enumerate(events, first_seq)
     ]
     path = folder / f"{first_seq:020d}.ndjson.zst"
-    path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in [*lines, *extra])))
+    path.write_bytes(zstd.compress(b"".join(line + b"\n" for line in [*lines, *extra])))
     return path
 
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote
 
-import pyarrow.parquet as pq
+import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
@@ -21,6 +21,7 @@ from tocsin.pipeline.errors import WarehouseBusy
 from tocsin.pipeline.manifest import DataFile, Manifest, Manifests
 from tocsin.pipeline.schemas import Column, struct_of
 from tocsin.pipeline.settings import Settings
+from tocsin.pipeline.writing import Target, write_rows
 
 __all__ = ["COLUMNS", "Warehouse"]
 
@@ -32,6 +33,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 #: By which column files of a table can be told apart, and which says the last time that they speak of.
 _RANGES = {"event": ("seq", "at"), "message_life": ("message", "last_at")}
 _LOCK_POLL_S = 0.2
+_FILE = msgspec.json.Decoder(DataFile)
 
 
 class Warehouse:
@@ -63,30 +65,18 @@ class Warehouse:
 
     def write(self, frame: DataFrame, name: str, batch: str, *partitions: str) -> list[DataFile]:
         """Write rows as files of a table, and return them; they count once a manifest names them."""
-        folder = self.root / name / f"batch={batch}"
-        writer = frame.write.mode("overwrite").option("maxRecordsPerFile", self.settings.file_rows_max)
-        writer.partitionBy(*partitions).parquet(str(folder))
-        return [self._described(path, name) for path in sorted(folder.rglob("*.parquet"))]
+        settings = self.settings
+        target = Target(
+            str(self.root), name, batch, partitions, _RANGES.get(name), settings.file_rows_max,
+            settings.waiting_bytes_max,
+        )  # fmt: skip
 
-    def _described(self, path: Path, name: str) -> DataFile:
-        footer = pq.read_metadata(path)
-        said = dict(part.split("=", 1) for part in path.relative_to(self.root).parts if "=" in part)
-        low = high = last_at = 0
-        if name in _RANGES:
-            ordered, timed = _RANGES[name]
-            low, high = _bounds(footer, ordered)
-            last_at = _bounds(footer, timed)[1]
-        return DataFile(
-            path.relative_to(self.root).as_posix(),
-            _unescaped(said["project"]),
-            said.get("date"),
-            footer.num_rows,
-            path.stat().st_size,
-            low,
-            high,
-            last_at,
-            said.get("hot") == "true",
-        )
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for file in write_rows(target, batches):
+                yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(file)], pa.binary())], ["file"])
+
+        rows = frame.mapInArrow(work, "file binary").collect()
+        return sorted((_FILE.decode(bytes(row.file)) for row in rows), key=lambda file: file.path)
 
     def new_batch(self, version: int) -> str:
         """Return a name for a batch that nobody else uses."""
@@ -113,28 +103,3 @@ class Warehouse:
         for name in COLUMNS:
             for folder, _, names in os.walk(self.root / name):
                 yield from (Path(folder) / file for file in names)
-
-
-def _bounds(footer: pq.FileMetaData, column: str) -> tuple[int, int]:
-    """Return the least and greatest value of a column, as its footer says; stamps as microseconds."""
-    index = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == column)
-    low, high = None, None
-    for group in range(footer.num_row_groups):
-        found = footer.row_group(group).column(index).statistics
-        if found is None or not found.has_min_max:
-            continue
-        low = found.min if low is None else min(low, found.min)
-        high = found.max if high is None else max(high, found.max)
-    return _number(low), _number(high)
-
-
-def _number(value: object) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    return round(value.timestamp() * 1_000_000)  # type: ignore[attr-defined, no-any-return]
-
-
-def _unescaped(name: str) -> str:
-    return unquote(name)

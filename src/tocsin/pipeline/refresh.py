@@ -27,6 +27,7 @@ from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.io import Warehouse
 from tocsin.pipeline.manifest import Batch, DataFile, Manifest
 from tocsin.pipeline.silver.message_life import FOLDED_KINDS, fold, merge
+from tocsin.pipeline.spark import few_rows
 from tocsin.pipeline.tables import Grain, Input, Reach, Table
 
 __all__ = ["Refresh", "refresh"]
@@ -84,10 +85,19 @@ class Refresh:
         self._changed["event"] = {(file.project, file.date) for file in pending}
         self._changed["message_life"] = set()
         self._progress("message_life", 0, 1 + len(self._tables))
-        if any(kind in FOLDED_KINDS for file in pending for kind in self._before.pending[file.path]):
-            self._fold(pending)
-        self._derive()
+        with few_rows(self._spark, self._warehouse.settings, self._rows_to_see()):
+            if any(kind in FOLDED_KINDS for file in pending for kind in self._before.pending[file.path]):
+                self._fold(pending)
+            self._derive()
         return self._commit(len(pending), sum(file.rows for file in pending), time.perf_counter() - begin)
+
+    def _rows_to_see(self) -> int:
+        """Count the events of the days that are made anew: about as many rows as any table looks at."""
+        days = self._from_changed_on()
+        everything = any(self._is_new(table) for table in self._tables)
+        return sum(
+            file.rows for file in self._files.get("event", []) if everything or (file.project, file.date) in days
+        )
 
     def _fold(self, pending: list[DataFile]) -> None:
         """Lay the new events together with the lives that they are about."""

@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver_memory_mib: Count
     #: Partitions of a shuffle before Spark joins the small ones.
     shuffle_partitions: Count
+    #: Events up to which plans are carried out as they stand, since to compile them would take longer than to run them.
+    few_rows_max: Annotated[int, Meta(ge=0, le=10**12)]
     #: Bytes of files that one task reads; a little file counts as 4 MiB.
     scan_bytes_per_task: Count
     #: Files that are listed here; more are listed by a Spark job.
@@ -50,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables_at_a_time: Count
     #: Rows of one file.
     file_rows_max: Count
+    #: Bytes of rows that a task keeps, until enough of one part are together for a row group.
+    waiting_bytes_max: Count
     #: A partition with at least this many files is compacted.
     compact_files_min: Count
     #: Time that files which no longer count are kept for readers, seconds.
@@ -58,6 +62,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     manifests_max: Count
     #: Batches that `status` remembers.
     batches_max: Count
+    #: Rows of one table and day, or project, that the extract for readers without Spark has.
+    extract_rows_max: Count
+    #: Time between two extracts of a stream, seconds.
+    extract_every_s: Annotated[float, Meta(gt=0, le=3.2e9)]
     #: Days that tables are kept, by table; `default` for the rest, null for ever.
     retention_days: dict[str, Days | None]
 

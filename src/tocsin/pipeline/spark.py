@@ -20,9 +20,19 @@ from pyspark.sql import SparkSession
 from tocsin.pipeline.java import class_archive, find_java, launcher
 from tocsin.pipeline.settings import Settings
 
-__all__ = ["SparkOptions", "spark_session"]
+__all__ = ["SparkOptions", "few_rows", "spark_session"]
 
 _LOOPBACK = "127.0.0.1"
+#: How plans are carried out that see few rows: as they stand and in one part. Compiling them, and planning them anew as
+#: they run, costs more than it saves.
+_FEW = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+#: What those are otherwise, where nobody has said anything.
+_MANY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 class SparkOptions(msgspec.Struct, frozen=True):
@@ -62,6 +72,20 @@ def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSe
             spark.stop()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def few_rows(spark: SparkSession, settings: Settings, rows: int) -> Iterator[None]:
+    """Carry out plans without preparations for a while, if few rows are to be seen; what a user has set stays."""
+    usual = {**_MANY, **_query_conf(settings)}
+    ours = [name for name in _FEW if rows <= settings.few_rows_max and spark.conf.get(name, usual[name]) == usual[name]]
+    for name in ours:
+        spark.conf.set(name, _FEW[name])
+    try:
+        yield
+    finally:
+        for name in ours:
+            spark.conf.set(name, usual[name])
 
 
 def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSession:

@@ -108,17 +108,27 @@ def recall(history: History) -> list[Row]:
     ]
 
 
-TARGETS_US = (100_000, 100_000, 50_000, 10_000, 10_000)
+def promised(history: History, life: Life) -> int:
+    """Return the longest latency that a message was promised when it was accepted."""
+    adopted = history.policy_at(life["created_at"])
+    if adopted is None:
+        return 100_000 if life["priority"] < 2 else 50_000 if life["priority"] == 2 else 10_000
+    limits = json.loads(adopted.policy)["health"]["limits"]
+    if life["priority"] < 2:
+        return 100_000
+    limit: float = limits["blocking_delivery_s" if life["priority"] == 2 else "critical_delivery_s"]
+    return round(limit * S)
 
 
 def delivery_sla(history: History) -> list[Row]:
     found = []
+    minutely = cohort("priority", "publish_path", every=MINUTE, unit="minute")
     for row, lives in grouped(
-        history.lives.values(), cohort("priority", "publish_path", every=MINUTE, unit="minute")
-    ):  # fmt: skip
-        target = TARGETS_US[row["priority"]]
+        history.lives.values(), lambda life: minutely(life) | {"target_us": promised(history, life)}
+    ):
+        target = row["target_us"]
         within = sum(life["first_waited_us"] is not None and life["first_waited_us"] <= target for life in lives)
-        found.append(row | {"messages": len(lives), "target_us": target, "within_target": within} | waits(lives))
+        found.append(row | {"messages": len(lives), "within_target": within} | waits(lives))
     return found
 
 
@@ -135,12 +145,11 @@ def sla_breach(history: History) -> list[Row]:
         lambda group: {name: group[0][name] for name in ("project", "date", "priority")},
     )
     for row, slots in days:
-        target = TARGETS_US[row["priority"]]
-        runs: list[list[tuple[int, list[int]]]] = []
+        runs: list[list[tuple[int, list[tuple[int, int]]]]] = []
         last: tuple[int, bool] | None = None
         for slot, lives in slots:
-            times = [life["first_waited_us"] for life in lives]
-            broken = sum(us > target for us in times) > 0.01 * len(times)
+            times = [(life["first_waited_us"], promised(history, life)) for life in lives]
+            broken = sum(us > target for us, target in times) > 0.01 * len(times)
             if broken:
                 if last is None or not last[1] or slot["slot"] - last[0] - 10 * S >= 60 * S:
                     runs.append([])
@@ -149,11 +158,12 @@ def sla_breach(history: History) -> list[Row]:
         for run in runs:
             began, ended = run[0][0], run[-1][0] + 10 * S
             if ended - began >= 60 * S:
-                times = [us for _, slot in run for us in slot]
-                late = sum(us > target for us in times)
+                times = [time for _, slot in run for time in slot]
+                late = sum(us > target for us, target in times)
+                worst, target = (max(found) for found in zip(*times, strict=True))
                 found.append(
                     row | {"began_at": began, "ended_at": ended, "lasted_us": ended - began, "messages": len(times)}
-                    | {"late": late, "worst_us": max(times), "target_us": target}
+                    | {"late": late, "worst_us": worst, "target_us": target}
                 )  # fmt: skip
     return found
 
@@ -614,6 +624,9 @@ def policy_span(history: History) -> list[Row]:
                 "aging_boost_levels": document["aging"]["boost_levels"],
                 "gaming_messages_min": document["gaming"]["messages_min"],
                 "gaming_ratio": document["gaming"]["high_priority_ratio"],
+                "critical_delivery_us": round(document["health"]["limits"]["critical_delivery_s"] * S),
+                "blocking_delivery_us": round(document["health"]["limits"]["blocking_delivery_s"] * S),
+                "breach_sustained_us": round(document["health"]["sustained_s"] * S),
                 "policy": event.policy.decode(),
             }
         )

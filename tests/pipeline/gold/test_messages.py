@@ -120,7 +120,7 @@ def test_delivery_is_held_to_what_its_priority_is_promised(spark: SparkSession) 
         life(6, T, priority=0, first_waited_us=9, publish_path=None),
     )
     key = {**HERE, "minute": T, "publish_path": "pushed_to_ws"}
-    assert rows(delivery_sla(message_life)) == [
+    assert rows(delivery_sla(message_life, policy(spark))) == [
         {
             **HERE,
             "minute": T,
@@ -173,7 +173,7 @@ def test_a_breach_counts_when_it_lasts_a_minute(spark: SparkSession) -> None:
     # Quiet is no proof of health: two late slots with less than a minute of silence between them are one breach.
     quiet = [life(30, T + 1200 * S, **late), life(31, T + 1265 * S, **late), life(32, T + 1330 * S, **late)]
     elsewhere = [life(40 + number, T + number * 10 * S, publish_path="queued_offline", **late) for number in range(7)]
-    found = rows(sla_breach(lives(spark, *sustained, *interrupted, *quiet, *elsewhere)))
+    found = rows(sla_breach(lives(spark, *sustained, *interrupted, *quiet, *elsewhere), policy(spark)))
     limits = {"target_us": 10 * MS}
     assert found == [
         {
@@ -200,7 +200,24 @@ def test_a_breach_counts_when_it_lasts_a_minute(spark: SparkSession) -> None:
         },
     ]
     lenient = Targets(latency_ms=(100, 100, 100, 100, 100))
-    assert rows(sla_breach(lives(spark, *sustained), lenient)) == []
+    assert rows(sla_breach(lives(spark, *sustained), policy(spark), lenient)) == []
+    patient = policy(spark, critical_delivery_us=10 * MS, breach_sustained_us=61 * S)
+    assert rows(sla_breach(lives(spark, *sustained), patient)) == []
+
+
+def test_the_policy_in_force_says_what_delivery_is_promised(spark: SparkSession) -> None:
+    first = policy(spark, replaced_at=T + 10 * S, critical_delivery_us=2 * MS, blocking_delivery_us=3 * MS)
+    second = policy(spark, version=2, adopted_at=T + 10 * S, critical_delivery_us=4 * MS, blocking_delivery_us=5 * MS)
+    waited = {"first_waited_us": 4 * MS}
+    message_life = lives(
+        spark,
+        *(life(1 + level, T, priority=level, **waited) for level in range(5)),
+        life(6, T + 10 * S, priority=4, **waited),
+    )
+    found = rows(delivery_sla(message_life, first.unionByName(second)))
+    assert [(row["priority"], row["target_us"], row["within_target"]) for row in found] == [
+        (0, 100 * MS, 1), (1, 100 * MS, 1), (2, 3 * MS, 0), (3, 2 * MS, 0), (4, 2 * MS, 0), (4, 4 * MS, 1),
+    ]  # fmt: skip
 
 
 def test_waits_are_held_against_the_bound_of_the_policy_in_force(spark: SparkSession) -> None:

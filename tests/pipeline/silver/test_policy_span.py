@@ -6,7 +6,8 @@ from tocsin.pipeline.silver.policy_span import in_force, policy_span
 
 DOCUMENT = (
     '{"aging": {"enabled": true, "threshold_s": %s, "boost_levels": 2},'
-    ' "gaming": {"messages_min": 5, "high_priority_ratio": 0.25}}'
+    ' "gaming": {"messages_min": 5, "high_priority_ratio": 0.25}, "health": {"sustained_s": 30,'
+    ' "limits": {"critical_delivery_s": 0.01, "blocking_delivery_s": 0.05}}}'
 )
 
 
@@ -18,7 +19,15 @@ def test_a_policy_is_in_force_until_the_next(spark: SparkSession) -> None:
         ev.PolicyAdopted(T + 9 * S, "boss", 2, "faster", second),
     ]
     spans = policy_span(events(spark, *happened))
-    judged = {"aging_enabled": True, "aging_boost_levels": 2, "gaming_messages_min": 5, "gaming_ratio": 0.25}
+    judged = {
+        "aging_enabled": True,
+        "aging_boost_levels": 2,
+        "gaming_messages_min": 5,
+        "gaming_ratio": 0.25,
+        "critical_delivery_us": 10_000,
+        "blocking_delivery_us": 50_000,
+        "breach_sustained_us": 30 * S,
+    }
     wanted = [
         {
             "project": "p",

@@ -21,6 +21,13 @@ _COLUMNS = columns(
     ("aging_boost_levels", "int", "By how many levels."),
     ("gaming_messages_min", "int", "Fewest messages in a window to judge a sender from."),
     ("gaming_ratio", "double", "Share of Blocking and above over which it inflates its priorities."),
+    (
+        "critical_delivery_us",
+        "bigint",
+        "Longest latency that Critical messages and overrides are promised, microseconds.",
+    ),
+    ("blocking_delivery_us", "bigint", "Longest latency that Blocking messages are promised, microseconds."),
+    ("breach_sustained_us", "bigint", "How long a promise must be broken to count, microseconds."),
     ("policy", "string", "The whole policy, as JSON."),
 )
 
@@ -36,10 +43,13 @@ def policy_span(event: DataFrame) -> DataFrame:
             "adopted_at": F.timestamp_micros("at"),
             "replaced_at": F.timestamp_micros(next_us),
             "aging_enabled": _field("aging.enabled"),
-            "aging_threshold_us": F.round(_field("aging.threshold_s").cast("double") * 1_000_000),
+            "aging_threshold_us": _microseconds("aging.threshold_s"),
             "aging_boost_levels": _field("aging.boost_levels"),
             "gaming_messages_min": _field("gaming.messages_min"),
             "gaming_ratio": _field("gaming.high_priority_ratio"),
+            "critical_delivery_us": _microseconds("health.limits.critical_delivery_s"),
+            "blocking_delivery_us": _microseconds("health.limits.blocking_delivery_s"),
+            "breach_sustained_us": _microseconds("health.sustained_s"),
         }
     )
     return conform(spans, _COLUMNS)
@@ -47,6 +57,10 @@ def policy_span(event: DataFrame) -> DataFrame:
 
 def _field(path: str) -> Column:
     return F.get_json_object("policy", f"$.{path}")
+
+
+def _microseconds(path: str) -> Column:
+    return F.round(_field(path).cast("double") * 1_000_000)
 
 
 def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
@@ -66,7 +80,10 @@ def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
     return frame.join(F.broadcast(spans), during & until, "left").drop("_project", "adopted_at", "replaced_at")
 
 
-_JUDGED_BY = ("aging_enabled", "aging_threshold_us", "aging_boost_levels", "gaming_messages_min", "gaming_ratio")
+_JUDGED_BY = (
+    *("aging_enabled", "aging_threshold_us", "aging_boost_levels", "gaming_messages_min", "gaming_ratio"),
+    *("critical_delivery_us", "blocking_delivery_us", "breach_sustained_us"),
+)
 
 POLICY_SPAN = Table(
     name="policy_span",
