@@ -1,0 +1,365 @@
+"""`tocsin lab`: what another policy would have made of history, or of a scenario. Needs no hub, but to apply one."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tocsin.cli.leases import remote_of
+from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.remote import Exit
+
+if TYPE_CHECKING:
+    from tocsin.lab.experiment import Candidate, Experiment
+    from tocsin.lab.reporting import Report
+    from tocsin.lab.runners import Runner
+
+__all__ = ["lab"]
+
+lab = typer.Typer(help="Replay history, or a scenario, under other policies.", no_args_is_help=True)
+
+_HERE = Path(".tocsin")
+Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Events = Annotated[
+    Path, typer.Option(help="A data directory, a warehouse, a landing zone of segments, or a journal.db.")
+]
+Policies = Annotated[list[Path] | None, typer.Option("--policy", help="A policy file to try; again for more.")]
+Projects = Annotated[list[str] | None, typer.Option("--project", help="A project; again for more. All unless said.")]
+Since = Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")]
+Until = Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Also write the page here.")]
+
+
+class _Options:
+    """What holds for all commands; filled in before one runs."""
+
+    folder = _HERE / "lab"
+    settings: Path | None = None
+    seed: int | None = None
+    here = False
+    master = "local[*]"
+    remote: str | None = None
+    java = "auto"
+
+
+_options = _Options()
+
+
+@lab.callback()
+def _common(
+    data: Annotated[Path, typer.Option(envvar="TOCSIN_DATA", help="The project's directory.")] = _HERE,
+    folder: Annotated[Path | None, typer.Option(help="Where the lab keeps what it makes; DATA/lab otherwise.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="DATA/lab.yaml unless said otherwise.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seeds all that is drawn; the settings' otherwise.")] = None,
+    here: Annotated[bool, typer.Option("--here", help="Do everything in this process, without Spark.")] = False,
+    master: Annotated[str, typer.Option(help="Spark master, such as local[4] or spark://host:7077.")] = "local[*]",
+    remote: Annotated[str | None, typer.Option(help="Spark Connect server, sc://host:port.")] = None,
+    java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="auto, bundled, or where a Java is.")] = "auto",
+) -> None:
+    _options.folder = folder or data / "lab"
+    _options.settings = settings or data / "lab.yaml"
+    _options.seed, _options.here = seed, here
+    _options.master, _options.remote, _options.java = master, remote, java
+
+
+@lab.command()
+def replay(
+    events: Events = _HERE,
+    policy: Policies = None,
+    project: Projects = None,
+    since: Since = None,
+    until: Until = None,
+    html: Page = None,
+    as_json: Json = False,
+) -> None:
+    """Replay recorded days under other policies and compare; without a policy, only say how faithful that would be."""
+    _day(since, "--since")
+    _day(until, "--until")
+    with _troubles_told(as_json), _experiment() as experiment:
+        from tocsin.lab.fidelity import must_be_faithful
+        from tocsin.lab.reporting import compare
+
+        with _progress("replaying", quiet=as_json) as told:
+            experiment.record(events, project, told)
+            experiment.between(since, until)
+            report = compare(experiment, _candidates(policy), told)
+        _tell(report, html, as_json)
+        if report.fidelity is not None:
+            must_be_faithful(report.fidelity)
+
+
+@lab.command()
+def scenario(
+    file: Annotated[Path | None, typer.Argument(help="The scenario; see --example.")] = None,
+    policy: Policies = None,
+    example: Annotated[bool, typer.Option("--example", help="Print a scenario to begin with.")] = False,
+    html: Page = None,
+    as_json: Json = False,
+) -> None:
+    """Play described teams and loads under policies; the first, or the defaults, is what others are held against."""
+    if example or file is None:
+        if not example:
+            raise fail("name a scenario, or see one: tocsin lab scenario --example", Exit.USAGE)
+        sys.stdout.write(_example())
+        return
+    with _troubles_told(as_json), _experiment() as experiment:
+        from tocsin.lab.reporting import report_of
+
+        _stage(experiment, file)
+        candidates = _candidates(policy)
+        if len(candidates) < 2:
+            candidates.insert(0, _default())
+        with _progress("playing", quiet=as_json) as told:
+            results = experiment.replays(candidates, told=told)
+        _tell(report_of(experiment, candidates, results, None, "scenario"), html, as_json)
+
+
+@lab.command()
+def search(
+    objective: Annotated[list[str], typer.Option(help="A figure to make low, such as Critical.p99_s; again for more.")],
+    vary: Annotated[list[str], typer.Option(help="NAME=LOW..HIGH or NAME=A|B|C, such as ttl.StatusUpdate=60..86400.")],
+    events: Events = _HERE,
+    described: Annotated[Path | None, typer.Option("--scenario", help="Search on a scenario, not on history.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="The policy to begin with; the one in force otherwise.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Policies to try at most.", min=2)] = None,
+    project: Projects = None,
+    since: Since = None,
+    until: Until = None,
+    html: Page = None,
+    as_json: Json = False,
+) -> None:
+    """Search for better policies; what a stopped search has done is not done again."""
+    _day(since, "--since")
+    _day(until, "--until")
+    with _troubles_told(as_json), _experiment(evaluations) as experiment:
+        from tocsin.core.policy import document_of
+        from tocsin.lab.experiment import Candidate
+        from tocsin.lab.fidelity import must_be_faithful
+        from tocsin.lab.reporting import judge, report_of
+        from tocsin.lab.searching import parse_objective
+        from tocsin.lab.searching import search as search_for
+        from tocsin.lab.varying import parse_dimension
+        from tocsin.policies import default_policy, load_policy
+
+        judgement = None
+        with _progress("searching", quiet=as_json) as told:
+            if described is not None:
+                _stage(experiment, described)
+                base = default_policy() if policy is None else load_policy(policy)
+            else:
+                experiment.record(events, project, told)
+                experiment.between(since, until)
+                base = experiment.policy_in_force() if policy is None else load_policy(policy)
+            document = document_of(base)
+            dimensions = [parse_dimension(text, document) for text in vary]
+            objectives = [parse_objective(text) for text in objective]
+            if described is None:
+                judgement, _ = judge(experiment, told)
+                must_be_faithful(judgement)
+            found, policies = search_for(experiment, base, document, dimensions, objectives, told)
+        front = [Candidate.of(f"point-{number}", one) for number, one in policies.items() if number]
+        candidates = [Candidate.of("base", base), *front]
+        report = report_of(experiment, candidates, experiment.replays(candidates), judgement, "search")
+        report.search = found
+        _tell(report, html, as_json)
+
+
+@lab.command()
+def apply(
+    context: typer.Context,
+    report: Annotated[str, typer.Argument(help="The report's id, lab-….")],
+    name: Annotated[str, typer.Argument(help="The policy's name in it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Adopt a policy of a report at the hub, with the report's id as the reason."""
+    with _troubles_told(as_json):
+        from tocsin.lab.keeping import load_report
+
+        found = load_report(_options.folder, report)
+        changes = found.changes.get(name)
+        if changes is None:
+            raise fail(f"{report} has no policy {name}; it has: {', '.join(found.changes)}", Exit.NOT_FOUND)
+    if not as_json:
+        console.print(yaml.safe_dump(changes, sort_keys=False), markup=False, highlight=False)
+    if not yes and not typer.confirm(f"Adopt this at {context.find_root().params['url']}?", err=True):
+        raise typer.Exit(Exit.DONE)
+    with refusals_told(as_json):
+        body = {"policy": changes, "reason": f"{found.id}: {name}"}
+        answer = remote_of(context).call("PUT", ("v1", "policy"), body, {})
+    if as_json:
+        show_json(answer)
+    else:
+        console.print(f"version {answer['version']} is in force, because of {found.id}", markup=False)
+
+
+def _day(text: str | None, option: str) -> None:
+    try:
+        if text is not None:
+            date.fromisoformat(text)
+    except ValueError:
+        raise fail(f"{option} {text}: say YYYY-MM-DD", Exit.USAGE) from None
+
+
+def _candidates(paths: list[Path] | None) -> "list[Candidate]":
+    """Read policy files; each is called by its name."""
+    from tocsin.lab.experiment import Candidate
+    from tocsin.policies import load_policy
+
+    names = [path.stem for path in paths or []]
+    if len(set(names)) < len(names):
+        raise fail("policies are called by their files' names: two are the same", Exit.USAGE)
+    return [Candidate.of(name, load_policy(path)) for name, path in zip(names, paths or [], strict=True)]
+
+
+def _default() -> "Candidate":
+    from tocsin.lab.experiment import Candidate
+    from tocsin.policies import default_policy
+
+    return Candidate.of("defaults", default_policy())
+
+
+def _stage(experiment: "Experiment", file: Path) -> None:
+    from tocsin.lab.scenario import load_scenario
+    from tocsin.lab.staging import stage
+
+    for trace in stage(load_scenario(file), experiment.settings):
+        experiment.add(trace)
+
+
+def _example() -> str:
+    from importlib import resources
+
+    return resources.files("tocsin.lab").joinpath("example.yaml").read_text(encoding="utf-8")
+
+
+def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
+    """Keep a report, and show it."""
+    from tocsin.lab.keeping import keep_report
+
+    path = keep_report(_options.folder, report)
+    if html is not None:
+        html.write_text((path.parent / "report.html").read_text(encoding="utf-8"), encoding="utf-8")
+    if as_json:
+        sys.stdout.write(path.read_text(encoding="utf-8"))
+        return
+    _show(report)
+    console.print(f"\n{report.id}: {path.parent / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _show(report: "Report") -> None:
+    from tocsin.lab.page import shown
+
+    judgement = report.fidelity
+    if judgement is not None:
+        console.print(
+            f"{judgement.messages:,} messages in {judgement.windows} windows; replayed under the policies in force:\n"
+            f"  {judgement.open_outcomes:.3%} end the same when asked the same ({judgement.open_steps:.3%} of the"
+            f" decisions bit for bit)\n  {judgement.closed_outcomes:.3%} end the same with consumers that react;"
+            f" waiting times are at most {judgement.latency_distance:.4f} apart"
+        )
+    for policy in report.policies:
+        console.print(f"\n[bold]{escape(policy.name)}[/bold]")
+        if not policy.differences:
+            table([_figures_row(row) for row in policy.figures if row.sent], *_COLUMNS)
+            continue
+        rows = [
+            {
+                "priority": one.priority,
+                "figure": one.metric,
+                "before": shown(one.metric, one.before),
+                "after": shown(one.metric, one.after),
+                "interval of the change": ""
+                if one.low is None
+                else f"{shown(one.metric, one.low)} … {shown(one.metric, one.high)}",
+                "sure": "yes" if one.sure else "",
+            }
+            for one in policy.differences
+            if one.change
+        ]
+        if rows:
+            table(rows, *rows[0])
+        else:
+            console.print("nothing changes")
+
+
+_COLUMNS = ("priority", "sent", "p50_s", "p99_s", "longest_s", "starved", "expired", "stale", "dead", "rate_limited")
+
+
+def _figures_row(figures: Any) -> dict[str, str]:
+    from tocsin.lab.page import shown
+
+    values = {name: shown(name, figures.values.get(name)) for name in _COLUMNS[2:]}
+    return {"priority": figures.priority, "sent": f"{figures.sent:,}"} | values
+
+
+@contextmanager
+def _experiment(evaluations: int | None = None) -> Iterator["Experiment"]:
+    """Open the lab's folder, and Spark unless everything is done here."""
+    import msgspec
+
+    from tocsin.lab.experiment import Experiment
+    from tocsin.lab.settings import load_settings
+
+    said = {"seed": _options.seed, "evaluations": evaluations}
+    settings = msgspec.structs.replace(
+        load_settings(_options.settings), **{name: value for name, value in said.items() if value is not None}
+    )
+    with _runner() as runner:
+        yield Experiment(_options.folder, runner, settings)
+
+
+@contextmanager
+def _runner() -> Iterator["Runner"]:
+    from tocsin.lab.runners import LocalRunner, SparkRunner
+
+    if _options.here:
+        yield LocalRunner()
+        return
+    from tocsin.pipeline.settings import load_settings
+    from tocsin.pipeline.spark import SparkOptions, spark_session
+
+    with spark_session(SparkOptions(_options.master, _options.remote, java=_options.java), load_settings()) as spark:
+        yield SparkRunner(spark)
+
+
+@contextmanager
+def _troubles_told(as_json: bool) -> Iterator[None]:
+    """Turn what keeps the lab from working into a message and an exit code."""
+    try:
+        from tocsin.core.errors import TocsinError
+        from tocsin.journal.errors import JournalError
+        from tocsin.pipeline.errors import PipelineError
+
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tocsin"):
+            raise
+        raise fail(f"the lab needs {error.name}: pip install 'tocsin[pipeline]'", Exit.FAILED) from None
+    except TocsinError as error:
+        if as_json and error.code != "E_LAB_001":
+            show_json({"code": error.code, "detail": error.problem.detail})
+        raise fail(str(error), Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED) from None
+    except (PipelineError, JournalError, OSError) as error:
+        raise fail(str(error), Exit.FAILED) from None
+
+
+@contextmanager
+def _progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar, on a terminal."""
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)

@@ -1,0 +1,315 @@
+"""The closed loop: consumers that react to what the replay offers them, when it offers it.
+
+Theory of operation. Steps without an anchor happen at their recorded time. A step with one waits until its anchor
+happens in the replay (the offer, the acceptance, the grant, the step before) and follows after its recorded delay; a
+serial one waits until its agent is free and keeps it busy meanwhile. So a policy that brings a request sooner also
+brings the answer sooner, and one that never delivers it never sees the answer. An offer that history does not know (a
+message that was refused, or had expired in its queue, or is offered once more) is treated as the same consumer treated
+another message of the kind, drawn by the seed and the message's name. Timers fire when the hub's clock came to them, or
+as late as it mostly was. Nothing else is drawn, and what happens at the same moment happens in recorded order: the same
+trace, policy and seed give the same result, bit for bit.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections import deque
+from typing import Any
+from zlib import crc32
+
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.envelope import VERSIONS
+from tocsin.core.errors import Problem
+from tocsin.core.events import Event
+from tocsin.lab.lives import Life
+from tocsin.lab.replaying import Ids, Ready, Replay, begin
+from tocsin.lab.trace import TICK, Letter, Move, Poller, Step, command_of, offer_anchor
+
+__all__ = ["closed_loop"]
+
+#: Steps of one moment are told apart by their number, and the receipts of one step by these bits.
+_PART_BITS = 10
+_HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
+_SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
+
+#: When, in which order among those of the moment, what, and by whom; the step's number, -1 for what was drawn.
+_Due = tuple[int, int, Command, Caller, int]
+
+
+def closed_loop(ready: Ready, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
+    """Let history happen again under a policy; without one, under those that were in force."""
+    return _Loop(ready, policy, seed, clock_us).run()
+
+
+class _Loop:
+    """One replay under way."""
+
+    def __init__(self, ready: Ready, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
+        trace = ready.trace
+        self._ready, self._trace = ready, trace
+        self._policy = policy
+        self._seed = seed
+        self._clock_us = clock_us
+        self._ids = Ids()
+        self._exchange, self._tally = begin(trace, policy, self._ids)
+        self._known = {life.signal: (life.recipient, life.offers) for life in trace.lives}
+        self._habits = {(habit.recipient, habit.message_type): habit.examples for habit in trace.habits}
+        #: When each agent is free.
+        self._free: dict[str, int] = {}
+        self._heap: list[_Due] = []
+        self._drawn = len(trace.steps)
+        self._now = trace.begins_at
+        self._looked = -1
+        self._due: int | None = None
+        self._decisions = self._missed = 0
+        self._callers: dict[str, Caller] = {}
+        self._roots: list[int] = []
+        self._waiting: dict[str, deque[tuple[int, int]]] = {}
+        self._ticks = [index for index, step in enumerate(trace.steps) if step.ask == TICK]
+        self._tick_times = [trace.steps[index].at for index in self._ticks]
+        for index, step in enumerate(trace.steps):
+            if step.ask == TICK or (step.ask == "AdoptPolicy" and policy is not None and trace.snapshot):
+                continue
+            if not step.after:
+                self._roots.append(index)
+            for part, anchor in enumerate(step.after):
+                self._waiting.setdefault(anchor, deque()).append((index, part))
+        self._pollers = {poller.session: poller for poller in trace.pollers}
+        self._callers.update({poller.agent: Caller(poller.agent, poller.role) for poller in trace.pollers})
+        for poller in trace.pollers:
+            self._poll(poller, poller.first_at)
+
+    def run(self) -> Replay:
+        """Go through the window."""
+        steps, ends_at = self._trace.steps, self._trace.ends_at
+        roots, place = self._roots, 0
+        while True:
+            root = roots[place] if place < len(roots) else -1
+            first = (steps[root].at, root << _PART_BITS) if root >= 0 else (ends_at, 0)
+            from_heap = bool(self._heap) and self._heap[0][:2] < first
+            at = min(ends_at, self._heap[0][0] if from_heap else first[0])
+            if self._tick(at):
+                continue
+            if from_heap and self._heap[0][0] < ends_at:
+                self._react()
+            elif root >= 0 and steps[root].at < ends_at:
+                place += 1
+                self._step(root, steps[root].at)
+            else:
+                break
+        return Replay(
+            lives=list(self._tally.lives.values()),
+            refused=self._tally.refused,
+            escalations=self._tally.escalations,
+            deadlocks=self._tally.deadlocks,
+            events=self._tally.events,
+            decisions=self._decisions,
+            missed=self._missed,
+            roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
+        )
+
+    def _tick(self, until: int) -> bool:
+        """Let one timer that is due by then fire, when the clock comes to it; say whether there was one."""
+        if until - self._looked >= self._clock_us or until >= self._trace.ends_at:
+            self._due = self._exchange.next_due()
+            self._looked = until
+        if self._due is None or self._due > until:
+            return False
+        at, ids = self._clock(self._due)
+        if at > until:
+            return False
+        self._now = max(self._now, at)
+        first = self._exchange.state.seq + 1
+        self._ids.load(ids)
+        outcome = self._exchange.handle(_TICK, SYSTEM, self._now)
+        self._decisions += 1
+        reply = outcome.reply
+        self._due = reply.next_due if isinstance(reply, cmd.Ticked) else None
+        if self._due is not None and self._due <= self._now and not outcome.events:
+            self._due = self._now + self._clock_us
+        self._follow(first, outcome.events)
+        return True
+
+    def _clock(self, due: int) -> tuple[int, tuple[str, ...]]:
+        """Return when the hub's clock came to something that was due, and the ids that were given away then.
+
+        Where history has no such moment, it comes as late as it mostly did.
+        """
+        place = bisect_left(self._tick_times, max(due, self._now))
+        if place < len(self._ticks) and self._tick_times[place] - due <= self._trace.lag_max_us:
+            return self._tick_times[place], self._trace.steps[self._ticks[place]].ids
+        return due + self._trace.lag_us, ()
+
+    def _react(self) -> None:
+        """Do what is due next of all reactions; receipts of one agent at one moment go together."""
+        at, _, command, caller, index = heapq.heappop(self._heap)
+        if isinstance(command, cmd.Confirm):
+            names = list(command.message_ids)
+            while self._heap and self._heap[0][0] == at and isinstance(follower := self._heap[0][2], cmd.Confirm):
+                if self._heap[0][3] != caller:
+                    break
+                names += follower.message_ids
+                heapq.heappop(self._heap)
+            command = cmd.Confirm(tuple(names))
+        if index >= 0:
+            self._step(index, at, command)
+        else:
+            self._ask(at, command, caller, ())
+            if isinstance(command, cmd.Drain | cmd.Heartbeat) and command.session in self._pollers:
+                self._poll_again(self._pollers[command.session], at)
+
+    def _step(self, index: int, at: int, command: Command | None = None) -> None:
+        """Do what was recorded, now."""
+        step, caller = self._trace.steps[index], self._ready.callers[index]
+        command = command or self._ready.commands[index]
+        if command is None:
+            events = self._ready.applied[index]
+            if isinstance(events[0], _HARMLESS):
+                self._now = max(self._now, at)
+                first = self._exchange.state.seq + 1
+                self._exchange.replay(events)
+                self._tally.follow(first, events)
+            return
+        if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
+            if self._exchange.state.has_policy:
+                return
+            command = cmd.AdoptPolicy(self._policy, "lab")
+        elif step.polls:
+            command = self._polled(step, at)
+        self._ask(at, command, caller, step.ids)
+        self._happened(f"s {index}", at)
+        if step.ask == "Drain":
+            self._next_drain(step, at)
+
+    def _polled(self, step: Step, at: int) -> Command:
+        """Let a call that left nothing behind take whatever waits now, unless its agent is busy."""
+        session = step.body["session"]
+        if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
+            return cmd.Heartbeat(session)
+        limit = self._exchange.state.policy.limits.drain_max
+        return cmd.Drain(session, limit, confirms=step.ask == "Drain" and step.body["confirms"])
+
+    def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> None:
+        self._now = max(self._now, at)
+        first = self._exchange.state.seq + 1
+        self._ids.load(ids)
+        outcome = self._exchange.handle(command, caller, self._now)
+        self._decisions += 1
+        if isinstance(outcome.reply, Problem) and not isinstance(command, _SENDS):
+            self._missed += 1
+        self._follow(first, outcome.events)
+
+    def _follow(self, first: int, events: list[Event]) -> None:
+        if not events:
+            return
+        self._tally.follow(first, events)
+        for event in events:
+            kind = type(event)
+            if kind is ev.MessageOffered:
+                self._offered(event)  # type: ignore[arg-type]
+            elif kind is ev.MessageAccepted:
+                self._happened(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
+            elif kind is ev.LeaseGranted:
+                self._happened(f"g {event.lease}", event.at)  # type: ignore[union-attr]
+            elif kind is ev.LeaseWaitEnded:
+                self._happened(f"x {event.lease}", event.at)  # type: ignore[union-attr]
+
+    def _offered(self, event: ev.MessageOffered) -> None:
+        life = self._tally.lives.get(event.message)
+        if life is None:
+            return
+        recipient, offers = self._known.get(life.signal, ("", 0))
+        if recipient == life.recipient and event.offer <= offers:
+            self._happened(offer_anchor(event.offer, life.signal), event.at)
+        else:
+            self._improvise(life, event)
+
+    def _happened(self, anchor: str, at: int) -> None:
+        """Let what was a reaction to this follow."""
+        for index, part in self._waiting.pop(anchor, ()):
+            step = self._trace.steps[index]
+            begin = at
+            if step.serial:
+                begin = max(at, self._free.get(step.agent, 0))
+                self._free[step.agent] = begin + step.delay_us[part]
+            command = self._ready.commands[index]
+            if isinstance(command, cmd.Confirm) and len(command.message_ids) > 1:
+                command = cmd.Confirm((command.message_ids[part],))
+            if command is not None:
+                due = (begin + step.delay_us[part], index << _PART_BITS | part)
+                heapq.heappush(self._heap, (*due, command, self._ready.callers[index], index))
+
+    def _next_drain(self, step: Step, at: int) -> None:
+        """Let the next drain of a session follow the one just done, or the work that it brought."""
+        waiting = self._waiting.get(f"d {step.body['session']}")
+        if not waiting:
+            return
+        index, _ = waiting.popleft()
+        after = self._trace.steps[index]
+        begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
+        command = self._ready.commands[index]
+        if command is not None:
+            caller = self._ready.callers[index]
+            heapq.heappush(self._heap, (begin + after.delay_us[0], index << _PART_BITS, command, caller, index))
+
+    def _poll(self, poller: Poller, at: int) -> None:
+        calls = cmd.Drain(poller.session, poller.limit) if poller.limit else cmd.Heartbeat(poller.session)
+        self._draw(at, calls, poller.agent)
+
+    def _poll_again(self, poller: Poller, at: int) -> None:
+        """Let a session call once more: one that drains when its agent is free, one that only lives in any case."""
+        free = max(at, self._free.get(poller.agent, 0)) if poller.limit else at
+        self._poll(poller, free + poller.gap_us)
+
+    def _draw(self, at: int, command: Command, agent: str) -> None:
+        """Put down something that history does not know."""
+        caller = self._callers.get(agent)
+        if caller is None:
+            known = self._exchange.state.agents.get(agent)
+            caller = Caller(agent, "primary" if known is None else known.role)
+            if known is not None:
+                self._callers[agent] = caller
+        self._drawn += 1
+        heapq.heappush(self._heap, (at, self._drawn << _PART_BITS, command, caller, -1))
+
+    def _improvise(self, life: Life, event: ev.MessageOffered) -> None:
+        """Treat an offer that history does not know as its consumer treated another of the kind."""
+        recipients = (life.recipient, f"{life.recipient.rpartition('-')[0]}-*", "*")
+        kinds = [(recipient, kind) for kind in (life.message_type, "*") for recipient in recipients]
+        examples = next((self._habits[kind] for kind in kinds if kind in self._habits), None)
+        if not examples:
+            return
+        chosen = examples[crc32(f"{self._seed} {life.signal} {event.offer}".encode()) % len(examples)]
+        worked = event.at
+        for number, move in enumerate(chosen):
+            at = worked if move.ask == "Send" else event.at
+            if move.serial:
+                at = max(at, self._free.get(life.recipient, 0))
+                self._free[life.recipient] = at + move.delay_us
+            at += move.delay_us
+            if move.ask != "Confirm":
+                worked = max(worked, at)
+            self._draw(at, _move_of(move, life, at, number), life.recipient)
+
+
+def _move_of(move: Move, life: Life, at: int, number: int) -> Command:
+    """Return the command of one move about a message."""
+    match move.ask:
+        case "Confirm":
+            return cmd.Confirm((life.signal,))
+        case "Acknowledge":
+            return cmd.Acknowledge(life.signal, **move.body)
+        case "Reject":
+            return cmd.Reject(life.signal, **move.body)
+        case "MarkProcessed":
+            return cmd.MarkProcessed(life.signal)
+    message_id = f"{life.signal.replace(':', '_')}_{number}"
+    thread = life.signal.partition(":")[0]
+    letter = Letter(
+        message_id, life.sender, "*", "AdHoc", move.message_type, VERSIONS[-1], at, correlation_id=thread, **move.body
+    )
+    return command_of(Step(at, life.recipient, "", "Send", {}, letter))
+
+
+_TICK = cmd.Tick()

@@ -1,0 +1,244 @@
+"""Where recorded events come from: the pipeline's tables, segments, or a journal, one project at a time and in order.
+
+Nothing is written here, and no service is asked: files are read where they are, so that a task on any worker that sees
+them can do it.
+"""
+
+import hashlib
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import apsw
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tocsin import zstd
+from tocsin.core.errors import refusal
+from tocsin.core.events import Event
+from tocsin.journal.base import Group, checked
+from tocsin.journal.log import events_of
+from tocsin.pipeline.landing import segment_name
+from tocsin.pipeline.manifest import DataFile, Manifests
+from tocsin.pipeline.schemas import DOCUMENTS, KINDS, columns_of
+
+__all__ = ["Source", "find_source", "read_events"]
+
+_GROUPS = "SELECT first_seq, last_seq, at, epoch, events, checksum FROM journal ORDER BY first_seq"
+_JOURNAL = "journal.db"
+#: What content is read as where a file does not carry it.
+_NO_CONTENT = b"{}"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One project's events, and where they are."""
+
+    project: str
+    #: `tables`, `segments` or `journal`.
+    kind: str
+    #: The warehouse, the landing zone, or the journal's file.
+    root: str
+    #: Files below it, in order.
+    files: tuple[str, ...]
+    #: A fingerprint of what is there.
+    version: str
+
+
+def find_source(events: Path, projects: list[str] | None = None) -> list[Source]:
+    """Find the projects below a path: a data directory, a warehouse, a landing zone or a journal."""
+    found = _tables(events) or _segments(events) or _journal(events)
+    if not found:
+        raise refusal("E_LAB_002", f"there are no events in {events}: name a warehouse, segments or a journal")
+    known = {source.project: source for source in found}
+    if missing := [name for name in projects or [] if name not in known]:
+        raise refusal("E_LAB_002", f"there is no project {missing[0]}; there are: {', '.join(sorted(known))}")
+    return [known[name] for name in projects or sorted(known)]
+
+
+def _tables(events: Path) -> list[Source]:
+    root = events / "warehouse" if (events / "warehouse" / "_manifests").is_dir() else events
+    if not (root / "_manifests").is_dir():
+        return []
+    manifest = Manifests(root, 1).current()
+    by_project: dict[str, list[DataFile]] = {}
+    for file in manifest.files("event"):
+        by_project.setdefault(file.project, []).append(file)
+    return [
+        Source(
+            project,
+            "tables",
+            str(root.absolute()),
+            tuple(file.path for file in sorted(files, key=lambda file: (file.date or "", file.low))),
+            _version(f"{file.path} {file.rows}" for file in files),
+        )
+        for project, files in by_project.items()
+    ]
+
+
+def _segments(events: Path) -> list[Source]:
+    root = events / "segments" if (events / "segments").is_dir() else events
+    by_project: dict[str, list[tuple[int, Path]]] = {}
+    for path in root.glob("project=*/date=*/*.ndjson.zst"):
+        named = segment_name(path.relative_to(root).as_posix())
+        if named is not None:
+            by_project.setdefault(named[0], []).append((named[2], path))
+    return [
+        Source(
+            project,
+            "segments",
+            str(root.absolute()),
+            tuple(path.relative_to(root).as_posix() for _, path in sorted(paths)),
+            _version(f"{path.relative_to(root)} {path.stat().st_size}" for _, path in paths),
+        )
+        for project, paths in by_project.items()
+    ]
+
+
+def _journal(events: Path) -> list[Source]:
+    path = events / _JOURNAL if events.is_dir() else events
+    if path.name != _JOURNAL or not path.is_file():
+        return []
+    stamp = path.stat()
+    wal = path.with_name(path.name + "-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    version = _version([f"{stamp.st_size} {stamp.st_mtime_ns} {size}"])
+    return [Source(path.absolute().parent.name, "journal", str(path.absolute()), (), version)]
+
+
+def _version(parts: Any) -> str:
+    return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=12).hexdigest()
+
+
+def read_events(source: Source) -> Iterator[tuple[int, Event]]:
+    """Return a project's events, numbered and in order; a gap is refused, because the state before it is not known."""
+    expected = 1
+    for seq, event in _READERS[source.kind](source):
+        if seq < expected:
+            continue
+        if seq != expected:
+            raise refusal(
+                "E_LAB_002",
+                f"{source.project}: events {expected} to {seq - 1} are missing, so nothing after them can be replayed",
+            )
+        expected += 1
+        yield seq, event
+
+
+def _from_segments(source: Source) -> Iterator[tuple[int, Event]]:
+    decode = msgspec.json.Decoder().decode
+    for name in source.files:
+        with zstd.open(Path(source.root, name)) as file:
+            lines = file.read().splitlines()
+        for line in lines:
+            record = decode(line)
+            kind = KINDS.get(record.pop("kind", ""))
+            if kind is not None:
+                yield record["seq"], _event_of(kind, record)
+
+
+def _event_of(kind: type, record: dict[str, Any]) -> Event:
+    for name in DOCUMENTS:
+        if name in _names(kind):
+            content = record.get(name)
+            record[name] = _NO_CONTENT if content is None else msgspec.json.encode(content)
+    del record["project"], record["seq"]
+    fields = {name: made(record[name]) for name, made in _makers(kind) if name in record}
+    event: Event = kind(**fields)
+    return event
+
+
+def _from_tables(source: Source) -> Iterator[tuple[int, Event]]:
+    """Read bronze day by day; a day's files may overlap in their numbers, days may not by much."""
+    days: dict[str, list[str]] = {}
+    for name in source.files:
+        days.setdefault(next(part for part in name.split("/") if part.startswith("date=")), []).append(name)
+    late: list[tuple[int, Event]] = []
+    for day in sorted(days):
+        numbered = late
+        for name in days[day]:
+            numbered += _bronze(Path(source.root, name))
+        numbered.sort(key=lambda item: item[0])
+        late = []
+        yield from numbered
+
+
+def _bronze(path: Path) -> list[tuple[int, Event]]:
+    table = pq.read_table(path, partitioning=None)
+    found: list[tuple[int, Event]] = []
+    for kind in pa.compute.unique(table["kind"]).to_pylist():
+        rows = table.filter(pa.compute.equal(table["kind"], kind))
+        columns = columns_of(KINDS[kind])
+        makers = dict(_makers(KINDS[kind]))
+        names = [name for name in _names(KINDS[kind]) if columns[name] in table.column_names]
+        values = [_column(rows[columns[name]].to_pylist(), name, makers[name]) for name in names]
+        make = KINDS[kind]
+        seqs = rows["seq"].to_pylist()
+        if names == _names(make):
+            found += zip(seqs, map(make, *values), strict=True)
+        else:
+            found += [
+                (seq, make(**dict(zip(names, row, strict=True)))) for seq, *row in zip(seqs, *values, strict=True)
+            ]
+    return found
+
+
+def _names(kind: type) -> list[str]:
+    return [name for name, _ in _makers(kind)]
+
+
+def _column(values: list[Any], name: str, made: Callable[[Any], Any]) -> list[Any]:
+    if name in DOCUMENTS:
+        return [_NO_CONTENT if value is None else value.encode() for value in values]
+    return [made(value) for value in values]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+_MAKERS: dict[type, tuple[tuple[str, Callable[[Any], Any]], ...]] = {}
+
+
+def _makers(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """Return, for each field of a kind, how a value of a file becomes the field's."""
+    if kind not in _MAKERS:
+        _MAKERS[kind] = tuple((name, _maker(name, hint)) for name, hint in get_type_hints(kind).items())
+    return _MAKERS[kind]
+
+
+def _maker(name: str, hint: Any) -> Callable[[Any], Any]:
+    if name in DOCUMENTS or hint in (str, bool):
+        return _as_is
+    if hint is int:
+        return int
+    if hint is float:
+        return float
+    if hint is bytes:
+        return b64decode
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    if getattr(hint, "__origin__", None) is tuple:
+        return tuple
+    (inner,) = (part for part in get_args(hint) if part is not type(None))
+    made = _maker(name, inner)
+    return lambda value: None if value is None else made(value)
+
+
+def _from_journal(source: Source) -> Iterator[tuple[int, Event]]:
+    connection = apsw.Connection(source.root, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        groups = (Group(*row) for row in connection.execute(_GROUPS))
+        for group in checked(groups, 0, source.root):
+            yield from enumerate(events_of(group), group.first_seq)
+    finally:
+        connection.close()
+
+
+_READERS: dict[str, Callable[[Source], Iterator[tuple[int, Event]]]] = {
+    "tables": _from_tables,
+    "segments": _from_segments,
+    "journal": _from_journal,
+}

@@ -1,0 +1,35 @@
+"""Where reports are kept: one folder each, with the report as JSON and as a page, and its policies as files."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from tocsin.core.errors import refusal
+from tocsin.lab.page import render
+from tocsin.lab.reporting import Report
+from tocsin.lab.tasks import write_whole
+
+__all__ = ["keep_report", "load_report"]
+
+_ID = re.compile(r"lab-[0-9a-f]{12}")
+
+
+def keep_report(folder: Path, report: Report) -> Path:
+    """Write a report down, and return where its JSON is."""
+    path = folder / "reports" / report.id / "report.json"
+    for name, changes in report.changes.items():
+        text = yaml.safe_dump(changes, sort_keys=False)
+        write_whole(path.parent / "policies" / f"{re.sub('[^A-Za-z0-9_.-]', '_', name)}.yaml", text.encode())
+    write_whole(path.parent / "report.html", render(report).encode())
+    write_whole(path, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    return path
+
+
+def load_report(folder: Path, name: str) -> Report:
+    """Read a report that was kept."""
+    path = folder / "reports" / name / "report.json"
+    if not _ID.fullmatch(name) or not path.exists():
+        raise refusal("E_LAB_002", f"there is no report {name[:64]} in {folder}", found=name[:64])
+    return msgspec.json.decode(path.read_bytes(), type=Report)

@@ -1,0 +1,174 @@
+"""What a replay is judged by, for each priority that was asked for, and for the project as a whole.
+
+Waiting times are counted in buckets a few per cent wide, so that windows can be added up; what is longest is exact. A
+message that was there before the window counts from when it was accepted.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.core.commands import SYSTEM
+from tocsin.core.priority import Priority, liminal_name
+from tocsin.lab.lives import Life
+from tocsin.lab.replaying import Replay
+
+__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]
+
+#: The row of the project as a whole.
+ALL = -1
+_GROWTH = 1.04
+_FIRST_US = 100.0
+_BUCKETS = 640
+_LOG = math.log(_GROWTH)
+_EDGES: npt.NDArray[np.float64] = np.asarray(_FIRST_US * _GROWTH ** np.arange(_BUCKETS), dtype=np.float64)
+_LIMITS = {"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"}
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One figure of a row."""
+
+    name: str
+    #: What it says, in a sentence.
+    about: str
+    #: Whether it is of the project as a whole.
+    whole: bool = False
+
+
+#: Every figure that policies are compared by; lower is better in all of them.
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("p50_s", "Median wait from acceptance to the first offer, seconds."),
+        Metric("p95_s", "95th percentile of it."),
+        Metric("p99_s", "99th percentile of it."),
+        Metric("longest_s", "The longest wait, of messages that still wait too."),
+        Metric("starved", "Messages that waited longer than `starved_after_s` for their first offer."),
+        Metric("expired", "Messages that expired without ever being offered."),
+        Metric("stale", "Messages removed because their importance had decayed away."),
+        Metric("dead", "Messages in the dead letters at the end."),
+        Metric("boosts", "Times that waiting or an escalation raised a message."),
+        Metric("rate_limited", "Sends refused by a token bucket or a quota."),
+        Metric("refused", "Sends refused for any reason."),
+        Metric("escalations", "Escalations opened.", whole=True),
+        Metric("deadlocks", "Deadlocks that were broken.", whole=True),
+        Metric("director_load", "Messages to directors and humans, the bus's own included.", whole=True),
+    )
+}
+
+
+class Row(msgspec.Struct, array_like=True):
+    """The figures of one priority in one window under one policy; counts, so that rows can be added up."""
+
+    level: int
+    sent: int = 0
+    accepted: int = 0
+    offered: int = 0
+    delivered: int = 0
+    waited_us: int = 0
+    longest_us: int = 0
+    starved: int = 0
+    expired: int = 0
+    stale: int = 0
+    dead: int = 0
+    recalled: int = 0
+    boosts: int = 0
+    rate_limited: int = 0
+    refused: int = 0
+    escalations: int = 0
+    deadlocks: int = 0
+    director_load: int = 0
+    #: Counts of waits by bucket, trailing zeros left out.
+    histogram: list[int] = []
+
+
+def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
+    """Return the rows of a replay: one for each priority that was asked for, and one for all.
+
+    The bus's own messages count in no priority, and in the directors' load.
+    """
+    rows = {level: Row(level) for level in (ALL, *range(len(Priority)))}
+    waits: dict[int, list[int]] = {level: [] for level in rows}
+    whole = rows[ALL]
+    for life in replay.lives:
+        if replay.roles.get(life.recipient) in ("director", "human"):
+            whole.director_load += 1
+        if life.sender == SYSTEM.agent:
+            continue
+        until = life.first_offered_at or life.ended_at or ends_at
+        wait = max(0, until - life.accepted_at)
+        for level in (life.requested, ALL):
+            _count(rows[level], life, wait, starved_us)
+            if life.first_offered_at:
+                waits[level].append(wait)
+    for refusal in replay.refused:
+        for level in (refusal.requested, ALL):
+            row = rows[level]
+            row.sent += 1
+            row.refused += 1
+            row.rate_limited += refusal.code in _LIMITS
+    whole.escalations, whole.deadlocks = replay.escalations, replay.deadlocks
+    for level, row in rows.items():
+        row.histogram = _histogram(waits[level])
+        row.waited_us = sum(waits[level])
+    return list(rows.values())
+
+
+def _count(row: Row, life: Life, wait: int, starved_us: int) -> None:
+    row.sent += 1
+    row.accepted += 1
+    row.offered += bool(life.first_offered_at)
+    row.delivered += bool(life.delivered_at)
+    row.longest_us = max(row.longest_us, wait)
+    row.starved += wait > starved_us
+    row.expired += life.state == "expired" and life.reason == "ttl" and not life.offers
+    row.stale += life.state == "expired" and life.reason == "stale"
+    row.dead += life.state == "dead"
+    row.recalled += life.state == "recalled"
+    row.boosts += life.boosts
+
+
+def _histogram(waits: list[int]) -> list[int]:
+    if not waits:
+        return []
+    places = np.searchsorted(_EDGES, np.asarray(waits, dtype=np.float64), side="left")
+    counts: list[int] = np.bincount(np.minimum(places, _BUCKETS)).tolist()
+    return counts
+
+
+def waits_of(lives: Sequence[Life]) -> npt.NDArray[np.int64]:
+    """Return how long messages waited for their first offer, in order."""
+    found = [max(0, life.first_offered_at - life.accepted_at) for life in lives if life.first_offered_at]
+    return np.sort(np.asarray(found, dtype=np.int64))
+
+
+def levels() -> list[int]:
+    """Return the priorities, the most urgent first."""
+    return sorted(map(int, Priority), reverse=True)
+
+
+def level_name(level: int) -> str:
+    """Return the name of a priority, or of all."""
+    return "all" if level == ALL else liminal_name(level)
+
+
+def dense(histogram: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return a histogram with all its buckets."""
+    full = np.zeros(_BUCKETS + 1)
+    full[: len(histogram)] = histogram
+    return full
+
+
+def quantile(histograms: npt.NDArray[Any], share: float) -> npt.NDArray[np.float64]:
+    """Read a quantile off each of some histograms, seconds; not a number where one is empty."""
+    totals = histograms.sum(axis=-1, keepdims=True)
+    below = np.cumsum(histograms, axis=-1)
+    places = (below < share * totals).sum(axis=-1)
+    middle = np.concatenate(([0.0], np.sqrt(_EDGES[:-1] * _EDGES[1:]), [_EDGES[-1]]))
+    middle[1] = _FIRST_US / 2 if len(middle) > 1 else 0.0
+    values = middle[np.minimum(places, len(middle) - 1)] / 1e6
+    return np.where(totals[..., 0] > 0, values, np.nan)

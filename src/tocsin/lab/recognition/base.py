@@ -1,0 +1,122 @@
+"""What is needed to recognise a command: the state before an event, the events after it, and the step under way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
+from tocsin.core.events import Event, encode_events
+from tocsin.core.exchange import Exchange
+from tocsin.core.message import Message
+from tocsin.core.state import ProjectState
+from tocsin.lab.trace import APPLY, TICK, Step
+
+__all__ = ["AHEAD", "FOLLOWS", "TICKS", "Opener", "Opening", "Reading", "always"]
+
+FOLLOWS: Final = "follows"
+TICKS: Final = "ticks"
+#: The step that an event opens, or what else it is.
+Opening = Step | str
+Opener = Callable[["Reading", Any, int], Opening]
+
+#: Kinds that no command and no timer begins with: one that stands alone has a cause that events do not tell.
+_NEVER_FIRST = frozenset(
+    {
+        *(ev.WaitBegan, ev.WaitShifted, ev.WaitEnded),
+        *(ev.PriorityInherited, ev.PriorityRestored, ev.DeadlockFound),
+    }
+)
+
+#: How far ahead a decision is looked through.
+AHEAD = 64
+
+
+class Reading:
+    """Reads the events of one window."""
+
+    def __init__(self, shadow: Exchange, events: Sequence[Event], openers: Mapping[type, Opener]) -> None:
+        self._shadow = shadow
+        self._openers = openers
+        self.events = events
+        #: The step under way.
+        self.step: Step | None = None
+        #: Events of that step that would otherwise open one of their own: their type, and the message.
+        self.expected: set[tuple[type, int]] = set()
+        #: An event that belongs to the step opened before it.
+        self.taken = -1
+
+    def open(self, event: Event, index: int) -> Opening:
+        """Return the step that an event opens, or what else it is."""
+        if index == self.taken:
+            return FOLLOWS
+        step = self.step
+        same = step is not None and step.at == event.at
+        if not same:
+            self.expected = set()
+        elif (type(event), getattr(event, "message", 0)) in self.expected:
+            return FOLLOWS
+        expected, self.expected = self.expected, set()
+        opening = self._openers[type(event)](self, event, index)
+        if isinstance(opening, Step):
+            return opening
+        self.expected = expected
+        if opening == TICKS:
+            return FOLLOWS if same and step is not None and step.ask == TICK else TICKS
+        if same:
+            return FOLLOWS
+        return self.apply(event) if type(event) in _NEVER_FIRST else TICKS
+
+    def ahead(self, index: int) -> Sequence[Event]:
+        """Return the events after one that may belong to the same decision."""
+        at, found = self.events[index].at, []
+        for later in self.events[index + 1 : index + 1 + AHEAD]:
+            if later.at != at:
+                break
+            found.append(later)
+        return found
+
+    def reopen(self, index: int) -> Opening:
+        """Open the step of a later event at once: what comes before it belongs to it."""
+        event = self.events[index]
+        self.taken = index
+        return self._openers[type(event)](self, event, index)
+
+    @property
+    def state(self) -> ProjectState:
+        """Return the state before the event."""
+        return self._shadow.state
+
+    def message(self, seq: int) -> Message:
+        """Return a message as it is before the event."""
+        return self._shadow.state.message(seq)
+
+    def under_way(self, ask: str, at: int) -> Step | None:
+        """Return the step under way, if it is of that kind and moment."""
+        step = self.step
+        return step if step is not None and step.ask == ask and step.at == at else None
+
+    def by(self, at: int, caller: str, ask: str, /, **body: Any) -> Step:
+        """Make a step of somebody's command."""
+        if caller == SYSTEM.agent:
+            return Step(at, SYSTEM.agent, SYSTEM.role, ask, body)
+        known = self._shadow.state.agents.get(caller)
+        # Whoever is not registered and yet was obeyed came with an administrator's token.
+        return Step(at, caller, "human" if known is None else known.role, ask, body)
+
+    def expect(self, *pairs: tuple[type, int]) -> None:
+        """Say which events belong to the step just opened."""
+        self.expected = set(pairs)
+
+    def apply(self, event: Event) -> Step:
+        """Make a step that applies an event as it is: one that only history knows of."""
+        return Step(event.at, SYSTEM.agent, SYSTEM.role, APPLY, {"event": encode_events([event])})
+
+    def tick_is_due(self, at: int) -> bool:
+        """Tell whether a timer can have been the cause."""
+        due = self._shadow.next_due()
+        return due is not None and due <= at
+
+
+def always(answer: str) -> Opener:
+    """Return an opener that needs no look."""
+    return lambda reading, event, index: answer

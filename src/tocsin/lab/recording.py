@@ -1,0 +1,173 @@
+"""From recorded events to traces: one for each window of a project, each with the state that it begins with.
+
+The recorder keeps an exchange that follows history by applying it, so that every event is read with the state as it
+was, and every window begins with exactly the recorded state: open messages, buckets, sessions, leases, timers.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core import snapshot
+from tocsin.core.commands import SYSTEM
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.events import Event
+from tocsin.core.exchange import Exchange
+from tocsin.core.message import Message, State, signal_id
+from tocsin.core.policy import document_of
+from tocsin.core.state import ProjectState
+from tocsin.lab.anchoring import Anchoring
+from tocsin.lab.lives import Life, Tally
+from tocsin.lab.recognition import OPENERS, TICKS, Reading
+from tocsin.lab.settings import Settings
+from tocsin.lab.trace import TICK, Step, Trace, fingerprint
+
+__all__ = ["carried", "record", "windows_of"]
+
+DAY_US = 86_400_000_000
+_ENCODER = msgspec.msgpack.Encoder()
+_OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
+
+
+class _NoIds:
+    """A recorder never asks for ids: it only applies."""
+
+    def fresh(self, prefix: str, now: int) -> str:
+        """Refuse."""
+        raise InvariantViolation(f"a recorder asked for an id: {prefix}")
+
+
+def windows_of(events: Iterable[tuple[int, Event]], window_us: int = DAY_US) -> Iterator[tuple[int, int, list[Event]]]:
+    """Cut a project's events into windows: the number of the window, the first sequence number, and the events."""
+    for number, group in groupby(events, lambda numbered: numbered[1].at // window_us):
+        numbered = list(group)
+        yield number, numbered[0][0], [event for _, event in numbered]
+
+
+def record(
+    project: str, events: Iterable[tuple[int, Event]], settings: Settings, window_us: int = DAY_US
+) -> Iterator[Trace]:
+    """Turn a project's events, in order, into the traces of its windows."""
+    shadow = Exchange(_NoIds())
+    for number, _, found in windows_of(events, window_us):
+        yield _window(project, shadow, found, number * window_us, (number + 1) * window_us, settings)
+
+
+def _window(
+    project: str, shadow: Exchange, events: list[Event], begins_at: int, ends_at: int, settings: Settings
+) -> Trace:
+    state = shadow.state
+    begun = state.has_policy
+    kept = _ENCODER.encode(snapshot.take(state)) if begun else b""
+    policy = document_of(state.policy) if begun else None
+    tally = Tally()
+    carried(tally, state)
+    anchoring = Anchoring(settings.think_max_us, settings.examples_max)
+    reading = Reading(shadow, events, OPENERS)
+    steps: list[Step] = []
+    run: list[Event] = []
+    ids: list[str] = []
+    lags: list[int] = []
+    for index, event in enumerate(events):
+        opening = reading.open(event, index)
+        if opening == TICKS:
+            due = shadow.next_due()
+            if due is not None and due <= event.at:
+                lags.append(event.at - due)
+            opening = Step(event.at, SYSTEM.agent, SYSTEM.role, TICK, {})
+        if isinstance(opening, Step):
+            _close(reading.step, run, ids, state)
+            if reading.step is not None and reading.step.ask == "Confirm":
+                anchoring.step(len(steps) - 1, reading.step, state)  # only now are all its receipts known
+            run, ids = [], []
+            reading.step = opening
+            if opening.ask != "Confirm":
+                anchoring.step(len(steps), opening, state)
+            steps.append(opening)
+        shadow.apply(event)
+        tally.follow(state.seq, [event])
+        anchoring.event(state, event)
+        run.append(event)
+        ids += _given(event)
+    _close(reading.step, run, ids, state)
+    if reading.step is not None and reading.step.ask == "Confirm":
+        anchoring.step(len(steps) - 1, reading.step, state)
+    return Trace(
+        project=project,
+        window=_name(begins_at, ends_at),
+        begins_at=begins_at,
+        ends_at=events[-1].at + 1,
+        snapshot=kept,
+        policy=policy,
+        steps=steps,
+        lives=list(tally.lives.values()),
+        refused=tally.refused,
+        events=len(events),
+        habits=anchoring.finish(),
+        escalations=tally.escalations,
+        lag_us=sorted(lags)[len(lags) // 2] if lags else 0,
+        lag_max_us=max(lags, default=0),
+    )
+
+
+def _close(step: Step | None, run: list[Event], ids: list[str], state: ProjectState) -> None:
+    """Write down what a step led to, now that the next one begins."""
+    if step is None:
+        return
+    step.events, step.digest, step.ids = len(run), fingerprint(run), tuple(ids)
+    if step.ask == "Drain":
+        agent = state.agents.get(step.agent)
+        step.polls = agent is None or not agent.mailbox.depth
+
+
+def _given(event: Event) -> tuple[str, ...]:
+    """Return the ids that the bus gave away in an event."""
+    match event:
+        case ev.MessageAccepted():
+            return (event.message_id,) if event.sender == SYSTEM.agent else ()
+        case ev.SessionOpened():
+            return (event.session,)
+        case ev.ApprovalRequested():
+            return (event.approval,)
+        case ev.DiscussionOpened():
+            return (event.discussion,)
+        case ev.EscalationOpened():
+            return (event.escalation,)
+    return ()
+
+
+def _name(begins_at: int, ends_at: int) -> str:
+    begin = datetime.fromtimestamp(begins_at // 1_000_000, UTC)
+    return f"{begin:%Y-%m-%d}" if ends_at - begins_at == DAY_US else f"{begin:%Y-%m-%dT%H%M%S}"
+
+
+def carried(tally: Tally, state: ProjectState) -> None:
+    """Enter what was open before the window."""
+    for message in state.messages.values():
+        if message.state in _OPEN or (message.state is State.DELIVERED and message.ack_required):
+            tally.carry(message.seq, _life(message))
+
+
+def _life(message: Message) -> Life:
+    return Life(
+        signal_id(message),
+        message.sender,
+        message.recipient,
+        message.type,
+        message.requested,
+        message.priority,
+        message.created_at,
+        message.state.value,
+        "",
+        message.offered_at,
+        message.delivered_at,
+        message.acked_at,
+        message.processed_at,
+        0,
+        message.offers,
+        0,
+        message.attempts,
+    )

@@ -1,0 +1,107 @@
+"""What an experiment found, as one document: it is shown, drawn, kept, and named when a policy is applied."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tocsin.lab.comparing import Difference, Figures, compared, figures_of
+from tocsin.lab.experiment import IN_FORCE, Candidate, Experiment
+from tocsin.lab.fidelity import Judgement, judged
+from tocsin.lab.runners import Told
+from tocsin.lab.searching import Search
+from tocsin.lab.tasks import Result
+
+__all__ = ["PolicyReport", "Report", "compare", "judge"]
+
+
+class PolicyReport(msgspec.Struct):
+    """One policy: its figures, and how they differ from the first's."""
+
+    name: str
+    hash: str
+    figures: list[Figures]
+    #: Empty for the first.
+    differences: list[Difference]
+    #: Commands that found nothing to act on, such as a session that was gone.
+    missed: int
+    events: int
+
+
+class Report(msgspec.Struct):
+    """Everything that was found."""
+
+    id: str
+    #: `replay`, `scenario` or `search`.
+    kind: str
+    projects: list[str]
+    windows: list[str]
+    #: Null for a scenario: there is no history to be faithful to.
+    fidelity: Judgement | None
+    policies: list[PolicyReport]
+    confidence: float
+    seed: int
+    #: What a search tried.
+    search: Search | None = None
+    #: What each policy changes of the defaults, by name; those in force aside.
+    changes: dict[str, Any] = {}
+
+
+def judge(experiment: Experiment, told: Told | None = None) -> tuple[Judgement, list[Result]]:
+    """Replay history under its own policies, both ways; return how near that comes, and the baseline."""
+    baseline = Candidate(IN_FORCE)
+    (opens,) = experiment.replays([baseline], "open", told)
+    (closeds,) = experiment.replays([baseline], "closed", told)
+    names = [f"{window.project} {window.window}" for window in experiment.windows]
+    judgement = judged(
+        names,
+        (found.fidelity for found in opens if found.fidelity is not None),
+        (found.fidelity for found in closeds if found.fidelity is not None),
+        experiment.settings,
+    )
+    return judgement, closeds
+
+
+def compare(experiment: Experiment, candidates: Sequence[Candidate], told: Told | None = None) -> Report:
+    """Compare policies on history; where the replay is not like it, the report says so and compares nothing."""
+    judgement, baseline = judge(experiment, told)
+    if not judgement.faithful:
+        return report_of(experiment, [Candidate(IN_FORCE)], [baseline], judgement, "replay")
+    results = experiment.replays(candidates, "closed", told)
+    everything = [Candidate(IN_FORCE), *candidates]
+    return report_of(experiment, everything, [baseline, *results], judgement, "replay")
+
+
+def report_of(
+    experiment: Experiment,
+    candidates: Sequence[Candidate],
+    results: Sequence[Sequence[Result]],
+    judgement: Judgement | None,
+    kind: str,
+) -> Report:
+    """Put a report together; the first candidate is what the others are held against."""
+    first = [result.rows for result in results[0]]
+    policies = []
+    for number, (candidate, found) in enumerate(zip(candidates, results, strict=True)):
+        rows = [result.rows for result in found]
+        policies.append(
+            PolicyReport(
+                candidate.name,
+                candidate.hash,
+                figures_of(rows),
+                compared(first, rows, experiment.settings) if number else [],
+                sum(result.missed for result in found),
+                sum(result.events for result in found),
+            )
+        )
+    return Report(
+        id=experiment.id_of(candidates),
+        kind=kind,
+        projects=sorted({window.project for window in experiment.windows}),
+        windows=sorted({window.window for window in experiment.windows}),
+        fidelity=judgement,
+        policies=policies,
+        confidence=experiment.settings.confidence,
+        seed=experiment.settings.seed,
+        changes={candidate.name: candidate.changes for candidate in candidates if candidate.changes is not None},
+    )

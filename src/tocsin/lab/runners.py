@@ -1,0 +1,127 @@
+"""Who does the tasks: this process, or Spark, which spreads them over its workers.
+
+On Spark a task is a partition of its own: groups are whole windows, so nothing is shuffled, and a worker that is free
+takes the next. Workers read traces and write results where the lab's folder is; only times come back.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from tocsin.core.errors import Problem, TocsinError, error_for
+from tocsin.lab.tasks import Task, perform
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["LocalRunner", "Runner", "SparkRunner", "Told"]
+
+#: Told how many tasks are done, of how many.
+Told = Callable[[int, int], None]
+_LOOK_S = 0.5
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class Runner(Protocol):
+    """Does tasks."""
+
+    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+        """Do all tasks; return the processor time of each, in their order."""
+
+
+class LocalRunner:
+    """Does one task after the other, here."""
+
+    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+        """Do all tasks; return the processor time of each, in their order."""
+        seconds = []
+        for number, task in enumerate(tasks, 1):
+            seconds.append(perform(task))
+            if told is not None:
+                told(number, len(tasks))
+        return seconds
+
+
+class SparkRunner:
+    """Spreads tasks over Spark."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+
+    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+        """Do all tasks; return the processor time of each, in their order."""
+        if not tasks:
+            return []
+        encoded = [_ENCODER.encode(task) for task in tasks]
+        numbers = self._spark.range(0, len(tasks), 1, len(tasks))
+        frame = numbers.mapInArrow(_worker(encoded), "task bigint, seconds double, problem binary")
+        with _Watch(tasks, told):
+            rows = frame.collect()
+        for row in rows:
+            if row["problem"]:
+                raise error_for(msgspec.json.decode(bytes(row["problem"]), type=Problem))
+        found = {row["task"]: row["seconds"] for row in rows}
+        return [found[number] for number in range(len(tasks))]
+
+
+def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """Return what a worker does with the numbers of its tasks."""
+
+    def work(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                problem, seconds = b"", 0.0
+                try:
+                    seconds = perform(msgspec.msgpack.decode(tasks[number], type=Task))
+                except TocsinError as error:
+                    problem = msgspec.json.encode(error.problem)
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "task": pa.array([number], pa.int64()),
+                        "seconds": pa.array([seconds], pa.float64()),
+                        "problem": pa.array([problem], pa.binary()),
+                    }
+                )
+
+    return work
+
+
+class _Watch:
+    """Looks how many tasks have left their file, while somebody else does them."""
+
+    def __init__(self, tasks: Sequence[Task], told: Told | None) -> None:
+        self._outs = [Path(task.out) for task in tasks]
+        self._told = told
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="lab progress", daemon=True)
+
+    def __enter__(self) -> None:
+        if self._told is not None:
+            self._thread.start()
+
+    def _look(self) -> None:
+        left = self._outs
+        while not self._over.wait(_LOOK_S):
+            left = [path for path in left if not path.exists()]
+            if self._told is not None:
+                self._told(len(self._outs) - len(left), len(self._outs))
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._told is not None:
+            self._thread.join()
+            self._told(len(self._outs), len(self._outs))
+
+
+def timed(runner: Runner, tasks: Sequence[Task]) -> tuple[float, list[float]]:
+    """Do tasks; return how long that took, and the processor time of each."""
+    begin = time.perf_counter()
+    seconds = runner.run(tasks)
+    return time.perf_counter() - begin, seconds

@@ -1,0 +1,211 @@
+"""`tocsin lab` as people and scripts use it."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+from bench.traffic import _POLICY as TRAFFIC
+from typer.testing import CliRunner
+
+from tests.cli.processes import RunningHub
+from tests.lab.histories import busy
+from tests.pipeline.traffic import write_segments
+from tocsin.cli.commands import app
+from tocsin.cli.remote import Exit
+from tocsin.core import events as ev
+from tocsin.lab.history import find_source, read_events
+from tocsin.lab.scenario import parse_scenario
+
+runner = CliRunner()
+TINY = """
+name: tiny
+duration_s: 120
+runs: 2
+teams:
+  ann: {}
+  bob: {window: 1, handles: {"*": {receipt_s: 1.5}}}
+loads: [{from: ann, to: bob, per_s: 0.7, priority: Coordinate}, {from: ann, to: bob, per_s: 0.2, type: StatusUpdate}]
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    write_segments(folder / "segments", "p", busy(1500, per_day=30_000), 2000)
+    (folder / "lab.yaml").write_text("window_s: 1800\nevaluations: 4\nbatch: 2\nbootstrap_draws: 100\n")
+    (folder / "quick.yaml").write_text("aging: {threshold_s: 5}\n")
+    (folder / "strict.yaml").write_text(TRAFFIC + "aging: {enabled: false}\n")
+    (folder / "tiny.yaml").write_text(TINY)
+    return folder
+
+
+def lab(data: Path, *arguments: str) -> list[str]:
+    return ["lab", "--data", str(data), "--here", *arguments]
+
+
+class Tags(HTMLParser):
+    """Checks that every tag is closed, and notes what is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in ("meta",):
+            self.open.append(tag)
+        for name, value in attrs:
+            assert name not in ("src", "href"), value
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page(path: Path) -> Tags:
+    tags = Tags()
+    tags.feed(path.read_text())
+    assert tags.open == []
+    return tags
+
+
+def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    arguments = ("replay", "--events", str(data), "--policy", str(data / "strict.yaml"), "--html", str(out))
+    told = runner.invoke(app, lab(data, *arguments, "--json"))
+    assert told.exit_code == Exit.DONE, told.stderr
+    report = json.loads(told.stdout)
+    assert report["fidelity"]["faithful"]
+    assert [policy["name"] for policy in report["policies"]] == ["in force", "strict"]
+    changed = {(one["priority"], one["metric"]): one for one in report["policies"][1]["differences"]}
+    assert changed["Info", "boosts"]["before"] > 0
+    assert changed["Info", "boosts"]["after"] == 0
+    tags = page(out)
+    assert "svg" in tags.seen
+    assert "What changes under strict" in tags.text
+    again = runner.invoke(app, lab(data, *arguments))
+    assert again.exit_code == Exit.DONE
+    assert report["id"] in again.stdout
+    assert "boosts" in again.stdout
+    kept = data / "lab" / "reports" / report["id"]
+    assert yaml.safe_load((kept / "policies" / "strict.yaml").read_text())["aging"] == {"enabled": False}
+
+
+def test_history_is_searched(data: Path) -> None:
+    wishes = ("--objective", "Info.boosts", "--objective", "Critical.p99_s", "--vary", "aging.threshold_s=10..3000")
+    told = runner.invoke(app, lab(data, "search", "--events", str(data), *wishes, "--evaluations", "3", "--json"))
+    assert told.exit_code == Exit.DONE, told.stderr
+    report = json.loads(told.stdout)
+    assert report["fidelity"]["faithful"]
+    rare = max(report["search"]["evaluations"], key=lambda one: one["values"]["aging.threshold_s"])
+    often = min(report["search"]["evaluations"], key=lambda one: one["values"]["aging.threshold_s"])
+    assert rare["objectives"]["Info.boosts"] < often["objectives"]["Info.boosts"], (
+        "who has to wait longer is raised less often"
+    )
+
+
+def test_an_unfaithful_replay_is_refused_with_a_report(data: Path, tmp_path: Path) -> None:
+    strict = tmp_path / "strict.yaml"
+    strict.write_text("window_s: 1800\nlatency_distance_max: 0\nclosed_outcomes_min: 1\nclock_s: 600\nthink_max_s: 1\n")
+    arguments = ("--settings", str(strict), "replay", "--events", str(data), "--policy", str(data / "quick.yaml"))
+    told = runner.invoke(app, lab(data, *arguments, "--json"))
+    assert told.exit_code == Exit.REFUSED
+    assert "E_LAB_001" in told.stderr
+    report = json.loads(told.stdout)
+    assert not report["fidelity"]["faithful"]
+    assert len(report["policies"]) == 1
+
+
+def test_a_scenario_is_played(data: Path) -> None:
+    arguments = ("scenario", str(data / "tiny.yaml"), "--policy", str(data / "quick.yaml"), "--json")
+    told = runner.invoke(app, lab(data, *arguments))
+    assert told.exit_code == Exit.DONE, told.stderr
+    report = json.loads(told.stdout)
+    assert report["fidelity"] is None
+    assert [policy["name"] for policy in report["policies"]] == ["defaults", "quick"]
+    assert report["windows"] == ["run-1", "run-2"]
+
+
+def test_the_example_is_a_scenario(data: Path) -> None:
+    told = runner.invoke(app, lab(data, "scenario", "--example"))
+    assert parse_scenario(told.stdout).agents == 12
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("teams: {ann: {agent: 3}}", "agent"),
+        ("loads: [{from: eve, to: bob}]", "there is no team or agent eve"),
+        ("loads: [{from: ann, to: bob, priority: LOUD}]", "'LOUD' is no priority"),
+        ("teams: {ann: {agents: 200000}, bob: {}}", "at most 100000"),
+        ("loads: [{from: ann, to: bob, per_s: 1000000}]", "messages: a scenario has at most"),
+    ],
+)
+def test_a_wrong_scenario_is_told(data: Path, tmp_path: Path, changed: str, said: str) -> None:
+    document = yaml.safe_load(TINY) | yaml.safe_load(changed)
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(document))
+    told = runner.invoke(app, lab(data, "scenario", str(tmp_path / "wrong.yaml")))
+    assert told.exit_code == Exit.REFUSED
+    assert said in told.stderr.replace("\n", " ")
+
+
+def test_a_search_draws_its_front(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    told = runner.invoke(
+        app,
+        lab(
+            data,
+            *("search", "--scenario", str(data / "tiny.yaml"), "--html", str(out), "--json"),
+            *("--objective", "Coordinate.p99_s", "--objective", "Info.expired"),
+            *("--vary", "aging.threshold_s=2..60", "--vary", "ttl.StatusUpdate=5..600"),
+        ),
+    )
+    assert told.exit_code == Exit.DONE, told.stderr
+    report = json.loads(told.stdout)
+    assert len(report["search"]["evaluations"]) == 4
+    assert any(one["on_front"] for one in report["search"]["evaluations"])
+    assert "What nothing beats" in page(out).text
+
+
+def test_a_mistake_is_told(data: Path) -> None:
+    search = ("search", "--scenario", str(data / "tiny.yaml"), "--objective", "p99_s")
+    told = runner.invoke(app, lab(data, *search, "--vary", "aging.treshold_s=1..2"))
+    assert (told.exit_code, "did you mean aging.threshold_s" in told.stderr) == (Exit.REFUSED, True)
+    told = runner.invoke(app, lab(data, "replay", "--events", str(data / "nothing")))
+    assert (told.exit_code, "no events in" in told.stderr) == (Exit.NOT_FOUND, True)
+    told = runner.invoke(app, lab(data, "replay", "--since", "yesterday"))
+    assert told.exit_code == Exit.USAGE
+    told = runner.invoke(app, lab(data, "scenario"))
+    assert told.exit_code == Exit.USAGE
+    told = runner.invoke(app, lab(data, "apply", "lab-000000000000", "quick"))
+    assert told.exit_code == Exit.NOT_FOUND
+    told = runner.invoke(app, lab(data, "apply", "../../etc", "quick"))
+    assert told.exit_code == Exit.NOT_FOUND
+
+
+def test_a_policy_of_a_report_is_applied_with_its_id_as_the_reason(data: Path, tmp_path: Path) -> None:
+    arguments = ("scenario", str(data / "tiny.yaml"), "--policy", str(data / "quick.yaml"), "--json")
+    told = runner.invoke(app, lab(data, *arguments))
+    report = json.loads(told.stdout)
+    home = tmp_path / "hub"
+    home.mkdir(mode=0o700)
+    with RunningHub(home) as hub:
+        before = hub.json("policy", "show")["version"]
+        folder = str(data / "lab")
+        unknown = hub.run("lab", "--folder", folder, "apply", report["id"], "nosuch", "--yes")
+        assert unknown.returncode == Exit.NOT_FOUND
+        assert hub.json("lab", "--folder", folder, "apply", report["id"], "quick", "--yes")["version"] == before + 1
+        shown = hub.json("policy", "show")
+        assert (shown["version"], shown["policy"]["aging"]["threshold_s"]) == (before + 1, 5)
+    (source,) = find_source(next(home.rglob("journal.db")))
+    adopted = [event for _, event in read_events(source) if isinstance(event, ev.PolicyAdopted)]
+    assert adopted[-1].reason == f"{report['id']}: quick"

@@ -1,0 +1,122 @@
+"""Consumers that react: the same under the policy in force, and moved along with what they react to under another."""
+
+from tests.lab.histories import SECOND, SETTINGS, Past, busy, traces_of
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.lab.closed_loop import closed_loop
+from tocsin.lab.fidelity import fidelity_of
+from tocsin.lab.lives import Life
+from tocsin.lab.replaying import Replay, lenient, ready
+from tocsin.policies import default_policy, parse_policy
+
+
+def replayed(past: Past, changes: str | None = None) -> dict[str, Life]:
+    (trace,) = traces_of(past.events)
+    policy = None if changes is None else lenient(parse_policy(changes))
+    replay = closed_loop(ready(trace), policy, 1, SETTINGS.clock_us)
+    return {life.signal: life for life in replay.lives}
+
+
+def test_a_busy_team_ends_as_it_did() -> None:
+    (trace,) = traces_of(busy(6000))
+    replay = closed_loop(ready(trace), None, 1, SETTINGS.clock_us)
+    fidelity = fidelity_of(trace, replay, stamps=False)
+    assert fidelity.same >= 0.99 * fidelity.messages
+    assert fidelity.distance <= 0.01
+
+
+def test_windows_that_begin_in_the_middle_end_as_they_did() -> None:
+    for trace in traces_of(busy(9000, seed=2, per_day=100_000), window_s=1800):
+        fidelity = fidelity_of(trace, closed_loop(ready(trace), None, 1, SETTINGS.clock_us), stamps=False)
+        assert fidelity.same >= SETTINGS.closed_outcomes_min * fidelity.messages
+
+
+def test_the_same_trace_policy_and_seed_give_the_same_result() -> None:
+    (trace,) = traces_of(busy(3000))
+    policy = lenient(parse_policy("aging: {threshold_s: 5}\nbucket: {capacity: 50, refill_per_s: 5}"))
+
+    def once(seed: int) -> Replay:
+        return closed_loop(ready(trace), policy, seed, SETTINGS.clock_us)
+
+    assert once(1) == once(1)
+    assert once(1) != once(2)
+
+
+def test_an_answer_follows_its_request() -> None:
+    """A request that waits ten seconds less for a slow bus is answered ten seconds sooner."""
+    past = Past(parse_policy("delivery: {channel_backoff_s: [20, 20, 20], receipt_timeout_s: {push: 5}}"))
+    ann, bob = past.join("ann"), past.join("bob")
+    past.send(ann, "bob", correlationId="t1")
+    request = past.last_id
+    past.wait(30)  # the first offer has no receipt: back after 5 s, again 20 s later
+    past.ask(cmd.Confirm((request,)), bob)
+    past.wait(3)
+    past.ask(cmd.Acknowledge(request, "processed"), bob)
+    past.wait(2)
+    past.send(bob, "ann", correlationId="t1")
+    answer = past.last_id
+    past.wait(1)
+    recorded = replayed(past)
+    sooner = replayed(past, "delivery: {channel_backoff_s: [10, 20, 20], receipt_timeout_s: {push: 5}}")
+    assert sooner[answer].accepted_at == recorded[answer].accepted_at - 10 * SECOND
+    assert sooner[request].processed_at == recorded[request].processed_at - 10 * SECOND
+
+
+def test_an_answer_to_what_never_arrives_is_never_sent() -> None:
+    past = Past(default_policy())
+    ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
+    past.send(ann, "bob", correlationId="t1")
+    request = past.last_id
+    past.wait(120)
+    past.ask(cmd.Drain(past.session(bob), 10), bob)
+    past.wait(5)
+    past.send(bob, "ann", correlationId="t1")
+    answer = past.last_id
+    past.wait(100)
+    past.send(ann, "bob")
+    lives = replayed(past, "custom_contract: {ttl_s: 60}")
+    assert lives[request].outcome == ("expired", "ttl")
+    assert answer not in lives
+
+
+def test_work_waits_until_its_agent_is_free() -> None:
+    """Two messages of ten seconds each: the second is done ten seconds after the first, whenever that is."""
+    past = Past(parse_policy("contracts: {CUSTOM_NOTE: {ack: required, timeout_s: 300}}"))
+    ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
+    past.send(ann, "bob")
+    first = past.last_id
+    past.send(ann, "bob")
+    second = past.last_id
+    past.wait(1)
+    past.ask(cmd.Drain(past.session(bob), 10), bob)
+    for name in (first, second):
+        past.wait(10)
+        past.ask(cmd.Acknowledge(name, "processed"), bob)
+    past.wait(1)
+    past.send(ann, "bob")
+    (trace,) = traces_of(past.events)
+    delays = [step.delay_us for step in trace.steps if step.ask == "Acknowledge"]
+    assert delays == [(10 * SECOND,)] * 2  # the second counts from the end of the first, not from its offer
+    lives = replayed(past)
+    assert lives[second].processed_at - lives[first].processed_at == 10 * SECOND
+
+
+def test_a_message_that_was_refused_is_treated_like_others_of_its_kind() -> None:
+    past = Past(parse_policy("bucket: {capacity: 10, refill_per_s: 0.001}"))
+    ann, bob = past.join("ann"), past.join("bob")
+    for _ in range(4):
+        past.send(ann, "bob")
+        if not isinstance(past.events[-1], ev.SendRefused):
+            past.wait(1)
+            in_flight = list(past.exchange.state.sessions[past.session(bob)].in_flight)
+            names = tuple(past.exchange.state.messages[seq].message_id for seq in in_flight)
+            past.ask(cmd.Confirm(names), bob)
+    past.wait(10)
+    past.send(ann, "bob")
+    past.wait(10)
+    (trace,) = traces_of(past.events)
+    refused = [row.message_id for row in trace.refused]
+    assert len(refused) == 3
+    lives = replayed(past, "bucket: {capacity: 1000, refill_per_s: 100}")
+    assert [lives[name].state for name in refused[:-1]] == ["delivered"] * 2
+    assert lives[refused[0]].delivered_at - lives[refused[0]].first_offered_at == 1 * SECOND

@@ -1,0 +1,171 @@
+"""Every command at its recorded moment gives history back, bit for bit."""
+
+import pytest
+
+from tests.lab.histories import Past, busy, traces_of
+from tests.pipeline.traffic import simulated
+from tocsin.core import commands as cmd
+from tocsin.core.commands import Caller
+from tocsin.lab.fidelity import fidelity_of
+from tocsin.lab.open_loop import open_loop
+from tocsin.lab.replaying import lenient, ready
+from tocsin.lab.trace import Trace
+from tocsin.policies import default_policy, parse_policy
+
+ASSIGNMENT = {
+    "taskId": "t",
+    "taskRef": "r",
+    "taskDescription": "d",
+    "memoryLogPath": "m",
+    "executionType": "single-step",
+}
+
+
+def exact(trace: Trace) -> None:
+    replay = open_loop(ready(trace))
+    assert replay.differs == ""
+    assert (replay.exact, replay.events) == (len(trace.steps), trace.events)
+    assert replay.lives == trace.lives
+    assert replay.refused == trace.refused
+    fidelity = fidelity_of(trace, replay, stamps=True)
+    assert (fidelity.same, fidelity.distance) == (fidelity.messages, 0.0)
+
+
+def test_a_busy_team_comes_back_exactly() -> None:
+    (trace,) = traces_of(busy(6000))
+    assert {"Send", "Confirm", "Drain", "Acknowledge", "Reject", "Recall", "Redrive", "Heartbeat", "Tick"} <= {
+        step.ask for step in trace.steps
+    }
+    exact(trace)
+
+
+def test_each_window_begins_with_the_recorded_state() -> None:
+    traces = traces_of(busy(9000, seed=2, per_day=100_000), window_s=1800)
+    assert len(traces) > 3
+    assert all(trace.snapshot for trace in traces[1:])
+    for trace in traces:
+        exact(trace)
+
+
+def test_coordination_comes_back_exactly() -> None:
+    past = Past(default_policy())
+    ann, bob, director = past.join("ann"), past.join("bob"), past.join("dora", "director")
+    past.ask(cmd.AcquireLease(exclusive=("src/**",), ttl_s=90), ann)
+    past.wait(1)
+    past.ask(cmd.AcquireLease(exclusive=("src/a.py",), wait_s=40), bob)
+    past.wait(2)
+    past.send(ann, "bob", "Question", correlationId="q1")
+    question = past.last_id
+    past.ask(cmd.Confirm((question,)), bob)
+    past.wait(1)
+    past.ask(cmd.BeginWork(question), bob)
+    past.wait(5)
+    past.ask(cmd.FinishWork(), bob)
+    past.send(bob, "ann", "CUSTOM_ANSWER", correlationId="q1")
+    past.send(ann, "bob", "CUSTOM_PLAN")
+    past.wait(3)
+    approval = next(iter(past.exchange.state.approvals))
+    past.ask(cmd.DecideApproval(approval, "approve", "go"), director)
+    past.ask(cmd.ReleaseLease(next(iter(past.exchange.state.leases.leases))), ann)
+    past.wait(1)
+    past.ask(cmd.OpenDiscussion("tabs?", ("ann", "bob")), director)
+    discussion = next(iter(past.exchange.state.discussions))
+    past.wait(1)
+    past.ask(cmd.Speak(discussion, "yes"), ann)
+    past.ask(cmd.Vote(discussion, "agree"), ann)
+    past.ask(cmd.Vote(discussion, "agree"), bob)
+    past.ask(cmd.Subscribe("news"), bob)
+    past.wait(1)
+    past.ask(cmd.AskApproval("lease_override", "lse_1"), bob)
+    past.wait(1)
+    past.ask(cmd.WithdrawApproval(next(iter(past.exchange.state.approvals))), bob)
+    past.wait(400)
+    past.ask(cmd.RetireAgent("bob", "done"), director)
+    (trace,) = traces_of(past.events)
+    asked = {step.ask for step in trace.steps}
+    assert {"AcquireLease", "BeginWork", "FinishWork", "DecideApproval", "Vote", "Speak", "RetireAgent"} <= asked
+    exact(trace)
+
+
+def test_a_refused_send_is_in_the_trace_and_is_refused_again() -> None:
+    past = Past(parse_policy("bucket: {capacity: 10, refill_per_s: 1}"))
+    ann, _ = past.join("ann"), past.join("bob")
+    for _ in range(5):
+        past.send(ann, "bob")
+        past.wait(0.5)
+    past.send(Caller("ann", "primary"), "nobody")
+    (trace,) = traces_of(past.events)
+    assert [refused.code for refused in trace.refused] == ["E_ADMISSION_001"] * 3 + ["E_ROUTING_001"]
+    exact(trace)
+
+
+def test_every_way_to_send_comes_back_exactly() -> None:
+    past = Past(default_policy())
+    ann, bob = past.join("ann", "director"), past.join("bob", agent_type="Implementation")
+    cat = past.join("cat", kind="piggyback")
+    past.send(ann, "bob", priority="Critical", metadata={"ttl": 12.5}, qos={"importance": 9, "decayRate": 0.25})
+    past.send(ann, "cat", "Question", qos={"deliveryClass": "async"})
+    past.send(ann, "*", "StatusUpdate")
+    past.ask(cmd.Subscribe("news"), bob)
+    past.publish(ann, "news")
+    past.request(ann, "bob", correlationId="r1", timeout_s=30)
+    past.wait(1)
+    past.send(bob, "ann", "CUSTOM_ANSWER", correlationId="r1")
+    past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t1", payload=ASSIGNMENT)
+    task = past.last_id
+    past.wait(1)
+    told = {"acknowledgedMessageId": task, "status": "received", "timestamp": "2025-11-12T00:00:00Z"}
+    past.send(bob, "ann", "ACK", correlationId="t1", payload=told)
+    done = {"taskId": "t", "status": "completed", "progress": 1.0}
+    past.send(bob, "ann", "TASK_UPDATE", correlationId="t1", payload=done)
+    past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t2", payload=ASSIGNMENT)
+    nack = {"rejectedMessageId": past.last_id, "reason": "no", "timestamp": "2025-11-12T00:00:00Z", "canRetry": True}
+    past.send(bob, "ann", "NACK", correlationId="t2", payload=nack)
+    broken = {"errorType": "SystemError", "errorMessage": "fire", "severity": "critical"}
+    past.send(bob, "ann", "ERROR_REPORT", payload=broken)
+    past.wait(1)
+    past.ask(cmd.CloseSession(past.session(bob)), bob)
+    past.wait(60)
+    past.ask(cmd.Drain(past.session(cat), 10), cat)
+    (trace,) = traces_of(past.events)
+    assert {"Publish", "SendRequest", "Subscribe", "CloseSession"} <= {step.ask for step in trace.steps}
+    assert [step.letter for step in trace.steps if step.ask == "Apply"] == []
+    assert trace.refused == []
+    exact(trace)
+
+
+def test_a_drain_that_only_finds_what_is_past_its_time_is_a_drain() -> None:
+    """Nothing was offered, and no sweeper came: the call itself ended it."""
+    past = Past(parse_policy("sessions: {heartbeat_record_s: 1}"))
+    ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
+    past.wait(7)
+    past.send(ann, "bob", metadata={"ttl": 3})
+    past.wait(10)
+    past.ask(cmd.Drain(past.session(bob), 10), bob)
+    (trace,) = traces_of(past.events)
+    assert trace.steps[-1].ask == "Drain"
+    assert trace.lives[-1].state == "expired"
+    exact(trace)
+
+
+def test_what_a_sender_left_to_the_policy_moves_with_it_and_what_it_named_does_not() -> None:
+    past = Past(default_policy())
+    ann, _ = past.join("ann"), past.join("bob", kind=None)
+    past.send(ann, "bob")
+    past.send(ann, "bob", priority="Blocking", metadata={"ttl": 20})
+    past.wait(70)
+    past.ask(cmd.Recall("msg_none_1"), ann)
+    (trace,) = traces_of(past.events)
+    other = lenient(parse_policy("custom_contract: {priority: Info, ttl_s: 5000}"))
+    implied, named = open_loop(ready(trace), other).lives
+    assert (implied.requested, implied.state) == (0, "queued")
+    assert (named.requested, named.outcome) == (2, ("expired", "ttl"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wild_worlds_are_recorded_without_losing_count(seed: int) -> None:
+    events, _ = simulated(seed, 250)
+    for trace in traces_of(events):
+        assert sum(step.events for step in trace.steps) == trace.events
+        replay = open_loop(ready(trace))
+        assert replay.exact > 0.5 * len(trace.steps)
