@@ -1,0 +1,98 @@
+"""Make the compiled form of the package: the same sources, those that decide and carry turned into C by mypyc.
+
+What is in `src` stays what it is: the compiled form is a copy in `build/compiled`, used where it comes first in
+PYTHONPATH, and made anew when a source has changed. It needs a C compiler and Python's headers; without them the
+package works as it is, only slower.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+TARGET = ROOT / "build" / "compiled"
+STAMP = ".made-of"
+
+#: Modules of the core that declare what is read from JSON: their annotations are data, which mypyc does not keep.
+#: They stay as they are, with errors, which inherit from Python's own, and the packages of commands, events and policy.
+DECLARING = {
+    *("__init__", "affairs", "contracts", "diagnosis", "documents", "envelope", "errors", "holdings", "message"),
+    *("payloads", "snapshot"),
+}
+CARRYING = [
+    "tocsin/journal/changes.py",
+    "tocsin/journal/projection.py",
+    "tocsin/hub/host.py",
+    "tocsin/hub/speech.py",
+    "tocsin/gateways/websocket/turnstile.py",
+]
+
+_SETUP = """
+import sys
+from mypyc.build import mypycify
+from setuptools import setup
+setup(
+    name="tocsin-compiled",
+    script_args=["--quiet", "build_ext", "--inplace"],
+    ext_modules=mypycify(["--config-file=", *sys.argv[1:]], opt_level="2", group_name="tocsin"),
+)
+"""
+
+
+def modules() -> list[str]:
+    """Return the modules to compile, as paths in the package's folder."""
+    core = [path for path in sorted((SOURCE / "tocsin" / "core").glob("*.py")) if path.stem not in DECLARING]
+    return [str(path.relative_to(SOURCE)) for path in core] + CARRYING
+
+
+def fingerprint() -> str:
+    """Return what tells one state of the sources, and of this interpreter, from another."""
+    digest = hashlib.sha256(sysconfig.get_config_var("EXT_SUFFIX").encode())
+    for path in [Path(__file__), *sorted((SOURCE / "tocsin").rglob("*"))]:
+        if path.is_file() and path.suffix not in {".pyc", ".so"}:
+            digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def main() -> None:
+    """Make it, unless it is there already."""
+    parser = argparse.ArgumentParser(prog="make compiled", description=__doc__)
+    parser.add_argument("--if-possible", action="store_true", help="without a compiler say so, and be content")
+    parser.add_argument("--verbose", action="store_true", help="show what the compilers say")
+    chosen = parser.parse_args()
+    wanted = fingerprint()
+    stamp = TARGET / STAMP
+    if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+        return
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        shutil.rmtree(TARGET, ignore_errors=True)
+        trouble = "there is no C compiler (cc): the package is used as it is"
+        if chosen.if_possible:
+            print(trouble, file=sys.stderr)
+            return
+        sys.exit(trouble)
+    print("compiling what decides and carries: a minute or two …", file=sys.stderr)
+    shutil.rmtree(TARGET, ignore_errors=True)
+    shutil.copytree(SOURCE / "tocsin", TARGET / "tocsin", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", _SETUP, *modules()],
+        cwd=TARGET,
+        stdout=None if chosen.verbose else subprocess.PIPE,
+        stderr=None if chosen.verbose else subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be made")
+    shutil.rmtree(TARGET / "build", ignore_errors=True)
+    stamp.write_text(wanted, encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
