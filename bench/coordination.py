@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.core import Ids, control
-from bench.report import percentile, table
+from bench.report import form, percentile, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.errors import Problem
@@ -235,7 +235,7 @@ def main() -> None:
     print(f"\n{LEASES} leases, {WAITERS} waiters, {HOT} in the hot line, a chain of {CHAIN}, {GLOBS} globs")
     print(table(["figure", "median"], [[name, f"{value:,.1f}"] for name, value in medians.items()]))
     summary = {name: round(value, 1) for name, value in medians.items() if name.endswith("_us")}
-    print(json.dumps(summary))
+    print(json.dumps({"form": form(), **summary}))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bench.report import percentile, rss_bytes, table
+from bench.report import form, percentile, rss_bytes, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.envelope import Envelope, parse_envelope
@@ -264,7 +264,7 @@ def main() -> None:
         "gc_pause_max_ms_1m": round(max(run["gc_pause_max_ms"] for run in decisions["1m"]), 3),
         "bytes_per_pending": round(at["1m"]["bytes_per_pending"]),
     }
-    print(json.dumps(summary))
+    print(json.dumps({"form": form(), **summary}))
 
 
 if __name__ == "__main__":

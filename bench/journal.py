@@ -24,6 +24,7 @@ import uvloop
 from tests.postgres import Server
 
 from bench.floor import FloorJournal
+from bench.report import form
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
 from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.events import Event
@@ -234,7 +235,7 @@ def report(rounds: int, seconds: float, million: int) -> None:
             )
             figures["open_1m_s"] = round(opened["seconds"], 2)
             figures["rss_1m_mib"] = round(opened["rss_mib"], 1)
-    print(json.dumps(figures))
+    print(json.dumps({"form": form(), **figures}))
 
 
 def main() -> None:

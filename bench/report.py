@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-__all__ = ["percentile", "rss_bytes", "table"]
+import tocsin.core.exchange
+
+__all__ = ["form", "percentile", "rss_bytes", "table"]
+
+
+def form() -> str:
+    """Say which form of the package is measured: `pure`, or `compiled` by mypyc."""
+    return "pure" if str(tocsin.core.exchange.__file__).endswith(".py") else "compiled"
 
 
 def percentile(values: list[float], percent: float) -> float:

@@ -1,0 +1,66 @@
+"""One system's work in a process of its own: reads what to do as JSON, writes what was found as JSON."""
+
+import importlib
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from bench.peers.peer import Peer
+from bench.peers.work import BACKLOG, Found, do_all
+
+__all__ = ["PEERS", "Task", "peer_of"]
+
+#: Name, module and class of every system, in the order of the table.
+PEERS: dict[str, tuple[str, str]] = {
+    "tocsin_embedded": ("tocsin_embedded", "TocsinEmbedded"),
+    "tocsin_ws": ("tocsin_socket", "TocsinSocket"),
+    "postgres": ("postgres_queue", "PostgresQueue"),
+    "redis_always": ("redis_streams", "RedisAlways"),
+    "redis_everysec": ("redis_streams", "RedisEverySecond"),
+    "nats_always": ("nats_jetstream", "NatsAlways"),
+    "nats": ("nats_jetstream", "Nats"),
+    "rabbitmq": ("rabbitmq", "RabbitMq"),
+    "huey": ("sqlite_huey", "HueyQueue"),
+    "persistqueue": ("sqlite_persistqueue", "PersistQueue"),
+    "floor_file": ("floor_file", "File"),
+    "floor_memory": ("floor_memory", "Memory"),
+}
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What to do."""
+
+    peer: str
+    seconds: float
+    backlog: int
+
+
+def peer_of(name: str) -> type[Peer]:
+    """Load a system's file; its client library is needed only then."""
+    module, kind = PEERS[name]
+    found: type[Peer] = getattr(importlib.import_module(f"bench.peers.{module}"), kind)
+    return found
+
+
+async def run(task: Task, folder: Path) -> Found:
+    """Start a system, let it do the work, and stop it whatever happens."""
+    peer = peer_of(task.peer)()
+    try:
+        await peer.start(folder, BACKLOG + 1)
+        return await do_all(peer, task.seconds, task.backlog)
+    finally:
+        await peer.close()
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    with tempfile.TemporaryDirectory(prefix="tocsin-peer-") as folder:
+        found = uvloop.run(run(task, Path(folder)))
+    print(msgspec.json.encode(found).decode())
+
+
+if __name__ == "__main__":
+    main()

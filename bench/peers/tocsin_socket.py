@@ -1,0 +1,57 @@
+"""Tocsin over WebSocket: a real `tocsin serve` in a process of its own, and the SDK in this one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from bench.hub import Hub
+from bench.peers.peer import Letter
+from bench.peers.tocsin_agents import POLICY, Senders, bodies
+from tocsin.client import Agent
+from tocsin.client.config import client_config
+
+__all__ = ["TocsinSocket"]
+
+
+class TocsinSocket:
+    """A hub on loopback."""
+
+    title: ClassVar[str] = "Tocsin, over WebSocket"
+    promise: ClassVar[str] = "on disk (SQLite, synchronous=FULL), with its history; receipts of consumers likewise"
+    fsynced: ClassVar[bool] = True
+    priorities: ClassVar[str] = "its own"
+
+    def __init__(self) -> None:
+        self._hub: Hub | None = None
+        self._tokens: list[str] = []
+        self._senders = Senders()
+
+    async def start(self, folder: Path, mailboxes: int) -> None:
+        hub = self._hub = await asyncio.to_thread(Hub, folder / "hub", POLICY)
+        self._tokens = [await asyncio.to_thread(hub.token, f"mailbox{number}") for number in range(mailboxes)]
+        for token in self._tokens:  # registered; what is sent to them waits
+            async with Agent.connect(hub.url, token=token, agent_type="Manager"):
+                pass
+        await self._senders.join(
+            lambda name: Agent.connect(hub.url, token=hub.token(name), agent_type="Manager")  # once, before the work
+        )
+
+    async def send(self, letter: Letter) -> None:
+        await self._senders.send(letter)
+
+    async def fill(self, letters: Sequence[Letter]) -> None:
+        await self._senders.fill(letters)
+
+    async def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
+        if self._hub is None:
+            raise RuntimeError("not started")
+        config = client_config(window=ahead)
+        async with Agent.connect(self._hub.url, token=self._tokens[mailbox], config=config) as agent:
+            async for body in bodies(agent):
+                yield body
+
+    async def close(self) -> None:
+        await self._senders.close()
+        if self._hub is not None:
+            await asyncio.to_thread(self._hub.close)

@@ -1,0 +1,176 @@
+"""The comparison can be trusted: it finds out who breaks the order or loses messages, and compares like with like."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import pytest
+from bench.peers import __main__ as command
+from bench.peers import work
+from bench.peers.floor_file import File
+from bench.peers.floor_memory import Memory
+from bench.peers.peer import Grouped, Letter
+from bench.peers.tocsin_agents import POLICY
+from bench.peers.tocsin_embedded import TocsinEmbedded
+from bench.peers.work import Found
+
+from tocsin.policies import parse_policy
+
+
+class FirstComeFirstServed(Memory):
+    """Knows no priorities."""
+
+    def _put(self, letter: Letter) -> None:
+        self._count += 1
+        self._queues[letter.mailbox].put_nowait((0, self._count, letter.body))
+
+
+class NewestFirst(Memory):
+    """Knows priorities, and hands out the newest of one first."""
+
+    def _put(self, letter: Letter) -> None:
+        self._count += 1
+        self._queues[letter.mailbox].put_nowait((-letter.priority, -self._count, letter.body))
+
+
+class Loser(Memory):
+    """Confirms everything and keeps nine of ten."""
+
+    def _put(self, letter: Letter) -> None:
+        super()._put(letter)
+        if self._count % 10 == 0:
+            self._queues[letter.mailbox].get_nowait()
+
+
+class Slow(FirstComeFirstServed):
+    """Hands out so slowly that what comes last is not seen in time."""
+
+    async def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
+        async for body in super().consume(mailbox, ahead):
+            yield body
+            await asyncio.sleep(0.001)
+
+
+async def started(peer: Memory, folder: Path) -> Memory:
+    await peer.start(folder, work.BACKLOG + 1)
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("peer", "found"), [(Memory, (True, True)), (FirstComeFirstServed, (False, True)), (NewestFirst, (True, False))]
+)
+def test_the_order_is_looked_at(peer: type[Memory], found: tuple[bool, bool], tmp_path: Path) -> None:
+    async def look() -> tuple[bool, bool]:
+        return await work.order(await started(peer(), tmp_path))
+
+    assert asyncio.run(look()) == found
+
+
+def test_what_was_confirmed_and_never_came_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "DRAIN_MAX_S", 0.1)
+
+    async def missing(peer: Memory) -> int:
+        return (await work.crowd(await started(peer, tmp_path), 0.05))[2]
+
+    assert asyncio.run(missing(Memory())) == 0
+    assert asyncio.run(missing(Loser())) > 0
+
+
+def test_a_critical_message_that_does_not_come_in_time_has_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "CRITICAL_MAX_S", 0.05)
+
+    async def critical(peer: Memory) -> float | None:
+        return await work.critical(await started(peer, tmp_path), 500)
+
+    assert asyncio.run(critical(Memory())) is not None
+    assert asyncio.run(critical(Slow())) is None
+
+
+@pytest.mark.parametrize("peer", [File, TocsinEmbedded])
+def test_the_whole_work_is_done(peer: type[File | TocsinEmbedded], tmp_path: Path) -> None:
+    async def all_of_it() -> Found:
+        one = peer()
+        try:
+            await one.start(tmp_path, work.BACKLOG + 1)
+            return await work.do_all(one, 0.2, 300)
+        finally:
+            await one.close()
+
+    found = asyncio.run(all_of_it())
+    assert found.priorities_honoured
+    assert found.oldest_first
+    assert found.missing == 0
+    assert found.per_s > 0
+    assert found.critical_under_backlog_ms is not None
+
+
+def test_bodies_have_the_size_that_the_table_says() -> None:
+    assert {len(work.Letters(1).write(0)[1].body) for _ in range(10)} == {work.MESSAGE_BYTES}
+
+
+def test_those_who_wait_together_share_a_trip_and_its_failure() -> None:
+    trips: list[int] = []
+
+    async def write(letters: list[Letter]) -> None:
+        trips.append(len(letters))
+        await asyncio.sleep(0)
+        if any(letter.body == "bad" for letter in letters):
+            raise OSError("the disk is gone")
+
+    async def send(bodies: Sequence[str]) -> list[BaseException | None]:
+        grouped = Grouped(write, lines=1, most=8)
+        try:
+            return await asyncio.gather(*(grouped.send(Letter(0, 0, body)) for body in bodies), return_exceptions=True)
+        finally:
+            await grouped.close()
+
+    assert asyncio.run(send(["good"] * 20)) == [None] * 20
+    assert trips == [8, 8, 4]
+    assert {type(told) for told in asyncio.run(send(["good", "bad"]))} == {OSError}
+
+
+def result(per_s: float, *, honoured: bool = True, critical_ms: float | None = 1.0) -> Found:
+    return Found(
+        per_s=per_s,
+        confirmed_per_s=per_s,
+        missing=0,
+        crowd_p50_ms=1.0,
+        crowd_p99_ms=2.0,
+        alone_p50_ms=1.0,
+        alone_p99_ms=2.0,
+        end_p50_ms=1.0,
+        end_p99_ms=2.0,
+        priorities_honoured=honoured,
+        oldest_first=True,
+        backlog=100,
+        critical_under_backlog_ms=critical_ms,
+    )
+
+
+def test_only_promises_of_one_kind_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that does not fsync, and a floor that does, are faster here and count for nothing."""
+    kinds = {"tocsin_embedded": TocsinEmbedded, "careful": File, "careless": Memory, "floor_file": File}
+    monkeypatch.setattr(command, "peer_of", kinds.__getitem__)
+    rates = {"tocsin_embedded": 3000.0, "careful": 1000.0, "careless": 9000.0, "floor_file": 8000.0}
+    said = command.figures({name: command.middle([result(rate)]) for name, rate in rates.items()})
+    assert said["best_fsynced_peer"] == "careful"
+    assert said["ratio_embedded_to_best_fsynced_peer"] == 3.0
+    assert "ratio_ws_to_best_fsynced_peer" not in said
+    assert said["critical_under_backlog_ms"]["careless"] == 1.0
+
+
+def test_rounds_are_put_together_by_their_median_and_their_worst() -> None:
+    told = command.middle([result(1.0), result(5.0, honoured=False), result(3.0, critical_ms=None)])
+    assert told["per_s"] == 3.0
+    assert told["priorities_honoured"] is False
+    assert told["critical_under_backlog_ms"] is None
+
+
+def test_nothing_is_raised_while_a_backlog_is_filled() -> None:
+    policy = parse_policy(POLICY)
+    assert not policy.aging.enabled
+    waiting = [rule for rule in policy.escalation.rules.values() if rule.trigger == "time_in_queue"]
+    assert waiting
+    assert all((rule.after_s or 0) > 3600 for rule in waiting)
