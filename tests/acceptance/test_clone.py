@@ -1,0 +1,119 @@
+"""What the README prints, typed into an empty clone in an empty folder with an empty environment and no cache.
+
+The commands are read off the README. `make test` would run this test again, so it is given a part of the tests; all of
+them run in the clone that this one is run from. The way to the package registries is the machine's own.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tocsin.hub.config import load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+#: A part of `make test` that has something of everything: the core, a store, a hub, the SDK and the pages.
+PART = "tests/core/test_recall.py tests/stores/test_journal.py tests/cli/test_serve.py tests/test_promises.py"
+#: How a machine reaches its registries; nothing else of the environment comes along.
+_REGISTRIES = re.compile(
+    r"(PIP_|UV_|NPM_CONFIG_|SSL_CERT_|REQUESTS_CA|NODE_EXTRA_CA|(HTTPS?|NO)_PROXY$)", re.IGNORECASE
+)
+_LIMIT_S = 3600
+
+
+def printed() -> list[str]:
+    """The commands of the README's first block."""
+    block = re.search(r"^## Two commands\n.*?^```sh\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+    assert block is not None
+    return [line.split("#")[0].strip() for line in block[1].splitlines()]
+
+
+def empty_environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if _REGISTRIES.match(name)}
+    kept = {name: value for name, value in kept.items() if "CACHE" not in name}
+    return {**kept, "PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PIP_NO_CACHE_DIR": "1"}
+
+
+def try_test(clone: Path, environment: dict[str, str]) -> None:
+    """`make test`, with a part of the tests."""
+    done = subprocess.run(  # noqa: S603
+        ["make", "test", f"TEST_ARGS={PART}"],  # noqa: S607
+        cwd=clone,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert re.search(r"\d+ passed", done.stdout)
+
+
+def try_run(clone: Path, environment: dict[str, str]) -> None:
+    """`make run`, until Ctrl-C."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", load_config().port)) == 0:  # somebody's own hub: this one takes another port
+            (clone / ".tocsin").mkdir()
+            (clone / ".tocsin" / "server.yaml").write_text("port: 0\n", encoding="utf-8")
+    with subprocess.Popen(
+        ["make", "run"],  # noqa: S607
+        cwd=clone,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as hub:
+        assert hub.stdout is not None
+        try:
+            assert any("serving project default at http://127.0.0.1:" in line for line in hub.stdout)
+        finally:
+            os.killpg(hub.pid, signal.SIGINT)
+        hub.stdout.read()
+    assert (clone / ".tocsin" / "admin.token").exists()
+
+
+def try_demo(clone: Path, environment: dict[str, str]) -> None:
+    """`make demo`, until everything is told: with Ctrl-C as its last word it would not end by itself."""
+    done = subprocess.run(
+        ["make", "demo", "DEMO_ARGS=--leave --port 0"],  # noqa: S607
+        cwd=clone,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "messages were accepted" in done.stdout
+
+
+#: How each command of the README is tried.
+TRIED: dict[str, Callable[[Path, dict[str, str]], None]] = {
+    "make test": try_test,
+    "make demo": try_demo,
+    "make run": try_run,
+}
+
+
+def test_each_of_the_readmes_commands_is_tried() -> None:
+    assert len(printed()) == 2
+    assert [command for command in printed() if command not in TRIED] == []
+
+
+@pytest.mark.skipif(not os.environ.get("TOCSIN_SOAK"), reason="installs everything anew, with no cache: make soak")
+def test_both_commands_work_from_an_empty_clone(tmp_path: Path) -> None:
+    git = shutil.which("git")
+    assert git is not None
+    clone, home = tmp_path / "clone", tmp_path / "home"
+    home.mkdir()
+    subprocess.run([git, "clone", "--quiet", f"file://{ROOT}", str(clone)], check=True)  # noqa: S603
+    environment = empty_environment(home)
+    for command in printed():
+        TRIED[command](clone, environment)

@@ -1,0 +1,133 @@
+"""Wheel and sdist: complete, small, and enough for the README's example in an empty environment."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import tocsin
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+#: What `pip install tocsin` may take, everything that it brings along included.
+BASE_MB = 20
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+
+
+def uv(*arguments: str | Path, **environment: str) -> str:
+    done = subprocess.run(  # noqa: S603
+        [UV, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "UV_SYSTEM_CERTS": "1", **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel, built out of the sdist as `make dist` does it, and the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--offline", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def environment_with(folder: Path, *wanted: str | Path) -> Path:
+    """Make an empty environment, install into it, and return its Python; from the cache where that has everything."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    try:
+        uv("pip", "install", "--quiet", "--offline", "--python", python, *wanted)
+    except AssertionError:
+        uv("pip", "install", "--quiet", "--python", python, *wanted)
+    return python
+
+
+@pytest.fixture(scope="module")
+def base(packages: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with what `pip install tocsin` brings, and nothing else."""
+    return environment_with(tmp_path_factory.mktemp("base"), packages[0])
+
+
+def run(python: Path, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    return subprocess.run(  # noqa: S603
+        [python, *arguments], capture_output=True, text=True, check=False, cwd=cwd, env=environment, timeout=60
+    )
+
+
+def test_the_wheel_has_everything_that_the_package_has(packages: tuple[Path, Path]) -> None:
+    """Data files and the dashboard's libraries too, which are in no repository."""
+    there = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "tocsin").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = set(zipfile.ZipFile(packages[0]).namelist())
+    assert there - packed == set()
+    assert {name for name in packed - there if ".dist-info/" not in name} == set()
+
+
+def test_the_sdist_has_what_the_makefile_needs(packages: tuple[Path, Path]) -> None:
+    with tarfile.open(packages[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for needed in (
+        "Makefile",
+        "CHANGELOG.md",
+        "LICENSE",
+        "README.md",
+        "requirements/dev.lock",
+        "tools/generate_docs.py",
+    ):
+        assert needed in names
+    assert {name.split("/")[0] for name in names} >= {"src", "tests", "bench", "docs", "packaging", "requirements"}
+
+
+def test_the_base_install_is_small(base: Path) -> None:
+    (site,) = (base.parent.parent / "lib").glob("python*/site-packages")
+    sizes = {
+        package.name: sum(path.stat().st_size for path in package.rglob("*") if path.is_file())
+        for package in site.iterdir()
+        if package.is_dir()
+    }
+    assert sum(sizes.values()) / 1e6 < BASE_MB, sorted(sizes.items(), key=lambda item: -item[1])[:5]
+
+
+def test_the_readmes_example_runs_with_nothing_but_the_base(base: Path, tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    done = run(base, "-W", "error", "-c", example[1], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_without_its_extra_says_which_one_it_needs(base: Path, tmp_path: Path) -> None:
+    assert run(base, "-m", "tocsin", "--version", cwd=tmp_path).stdout == f"tocsin {tocsin.__version__}\n"
+    done = run(base, "-m", "tocsin", "serve", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "pip install 'tocsin[server]'" in done.stderr
+
+
+@pytest.mark.skipif(not SOAK, reason="installs all of the server: make soak")
+def test_a_hub_starts_out_of_an_empty_environment(packages: tuple[Path, Path], tmp_path: Path) -> None:
+    python = environment_with(tmp_path / "server", f"{packages[0]}[server,postgres,mcp]")
+    made = run(python, "-m", "tocsin", "init", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    command = [str(python), "-m", "tocsin", "serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as hub:  # noqa: S603
+        assert hub.stdout is not None
+        try:
+            assert hub.stdout.readline().startswith("serving project default at http://127.0.0.1:")
+        finally:
+            hub.terminate()
+    assert hub.returncode == 0
