@@ -23,7 +23,18 @@ from tocsin.core.policy import Policy, document_of
 from tocsin.frames.policy import FramesPolicy
 from tocsin.gateways.mcp.server import input_schema
 from tocsin.gateways.mcp.tools import TOOLS
-from tocsin.hub.config import Channels, FileAgent, ServerConfig, SocketConfig, load_config
+from tocsin.hub.config import (
+    Channels,
+    DashboardConfig,
+    FileAgent,
+    HistoryConfig,
+    ServerConfig,
+    SocketConfig,
+    load_config,
+)
+from tocsin.lab.measures import METRICS
+from tocsin.lab.scenario import Handling, LeaseFight, Load, Scenario, Team
+from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
 from tocsin.pipeline.schemas import Column
@@ -132,8 +143,13 @@ def _server() -> list[str]:
     """List what a hub's doors go by: `server.yaml`."""
     values = msgspec.to_builtins(load_config())
     parts: list[str] = []
-    sections = ("socket", "channels")  # the channels have a page of their own
-    for title, hint, section in (("", ServerConfig, values), ("socket", SocketConfig, values["socket"])):
+    sections = ("socket", "dashboard", "history", "channels")  # the channels have a page of their own
+    for title, hint, section in (
+        ("", ServerConfig, values),
+        ("socket", SocketConfig, values["socket"]),
+        ("dashboard", DashboardConfig, values["dashboard"]),
+        ("history", HistoryConfig, values["history"]),
+    ):
         heading = f"`server.yaml`: `{title}`" if title else "`server.yaml`"
         parts += [f"### {heading}", "", (hint.__doc__ or "").strip(), ""]
         parts += [row("key", "default", "meaning"), row("---", "---", "---")]
@@ -267,12 +283,47 @@ def channels() -> str:
     return "\n".join(lines)
 
 
+def lab() -> str:
+    """List the figures of the lab, its settings, and what a scenario says."""
+    lines = ["## Figures", "", "Lower is better in all of them.", "", row("figure", "of", "meaning"), row(*["---"] * 3)]
+    lines += [
+        row(f"`{metric.name}`", "all" if metric.whole else "each priority, and all", metric.about)
+        for metric in METRICS.values()
+    ]
+    lines += ["", "## Settings", "", "`DATA/lab.yaml` names what differs.", ""]
+    lines += [row("key", "default", "meaning"), row("---", "---", "---")]
+    defaults = msgspec.to_builtins(load_settings())
+    lines += [row(f"`{name}`", _shown(defaults[name]), text) for name, text in field_docs(Settings).items()]
+    lines += [
+        "",
+        "## Scenarios",
+        "",
+        "A duration is seconds, or `{mean: …}` (exponential), or `{low: …, high: …}` (even).",
+    ]
+    for title, kind in _SCENARIO:
+        lines += ["", f"### {title}", "", row("key", "default", "meaning"), row("---", "---", "---")]
+        texts = field_docs(kind)
+        for field in msgspec.structs.fields(kind):
+            value = "" if field.default is msgspec.NODEFAULT else _shown(msgspec.to_builtins(field.default))
+            lines.append(row(f"`{field.encode_name}`", value, texts[field.name]))
+    return "\n".join(lines)
+
+
+_SCENARIO: tuple[tuple[str, type], ...] = (
+    ("The scenario", Scenario),
+    ("A team", Team),
+    ("How it handles a type", Handling),
+    ("A load", Load),
+    ("A fight over leases", LeaseFight),
+)
+
 GENERATED: dict[str, Callable[[], str]] = {
     "concepts/lifecycle.md": lifecycle,
     "concepts/escalation.md": escalation,
     "reference/advice.md": advice,
     "reference/events.md": events,
     "reference/errors.md": errors,
+    "reference/lab.md": lab,
     "reference/config.md": config,
     "reference/mcp.md": mcp,
     "reference/client.md": client,
