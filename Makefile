@@ -3,19 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# The libraries of the dashboard's page, from npm.
+VENDOR := src/tocsin/gateways/dashboard/page/vendor/vendor.json
 # uv trusts the certificates that the system trusts, as pip does.
 UV := UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv
 TEST_ARGS ?=
+DEMO_ARGS ?=
+# Tests wait for processes, sockets and timers more than they compute: three workers keep two cores busy.
+WORKERS ?= 3
+# The form that is measured: `compiled` (by mypyc, where there is a C compiler) or `pure`.
+FORM ?= compiled
+BENCH := PYTHONPATH=$(if $(filter compiled,$(FORM)),build/compiled:). $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-hub docs lock clean
-.PHONY: help env check test run simulate soak bench-core bench-journal bench-frames bench-coordination docs lock clean
-.PHONY: bench-pipeline
+.PHONY: help env check test demo run simulate soak compiled form dashboard docs lock dist release clean
+.PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
+.PHONY: bench-peers bench-capacity
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-env: $(STAMP) ## Make the environment in .venv
+env: $(STAMP) $(VENDOR) ## Make the environment in .venv, and fetch what the dashboard is made of
 
 $(STAMP): pyproject.toml requirements/uv.lock requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tocsin needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Say which: make PYTHON=python3.12 …")'
@@ -27,40 +35,75 @@ $(STAMP): pyproject.toml requirements/uv.lock requirements/dev.lock
 	@$(UV) pip install --quiet --offline --no-deps --no-build-isolation --editable .
 	@touch $@
 
+dashboard: $(VENDOR) ## Fetch the libraries that the dashboard is made of (needs npm)
+
+$(VENDOR): package-lock.json tools/vendor_dashboard.py
+	@echo "fetching the dashboard's libraries …"
+	@$(PYTHON) tools/vendor_dashboard.py
+
 check: $(STAMP) ## Lint and types: the quick part of make test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/python tools/generate_docs.py --check
 
-test: check ## Lint, types and all tests, as CI runs them
-	@$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
+test: check $(VENDOR) ## Lint, types and all tests, as CI runs them
+	@$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
 
-run: $(STAMP) ## Start a hub on loopback, with its data in .tocsin
+demo: $(STAMP) $(VENDOR) ## A team on a hub, for a minute; then its history, and the dashboard until Ctrl-C
+	@$(BIN)/python -m demo $(DEMO_ARGS)
+
+run: $(STAMP) $(VENDOR) ## Start a hub on loopback, with its data in .tocsin
 	@$(BIN)/tocsin serve
 
 simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, STEPS=n sets the length)
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
-soak: $(STAMP) ## The same tests at full length
+soak: $(STAMP) $(VENDOR) ## The same tests at full length
 	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests
 
-bench-core: $(STAMP) ## What one decision costs: rates, percentiles, memory, garbage collector
-	@$(BIN)/python -m bench.core
+compiled: $(STAMP) ## The compiled form, in build/compiled: put it first in PYTHONPATH to use it
+	@$(BIN)/python tools/compile.py
 
-bench-journal: $(STAMP) ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
-	@$(BIN)/python -m bench.journal
+form: $(STAMP)
+	@test "$(FORM)" = pure || $(BIN)/python tools/compile.py --if-possible
+
+bench-core: form ## What one decision costs: rates, percentiles, memory, garbage collector
+	@$(BENCH) -m bench.core
+
+bench-journal: form ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
+	@$(BENCH) -m bench.journal
 
 bench-frames: $(STAMP) ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
 	@$(BIN)/python -m bench.frames
 
-bench-hub: $(STAMP) ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Critical message under load
-	@$(BIN)/python -m bench.hub
-bench-coordination: $(STAMP) ## What a lease decision, a deadlock check and a look for conflicting globs cost
-	@$(BIN)/python -m bench.coordination
+bench-hub: form ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Critical message under load
+	@$(BENCH) -m bench.hub
+
+bench-coordination: form ## What a lease decision, a deadlock check and a look for conflicting globs cost
+	@$(BENCH) -m bench.coordination
 
 bench-pipeline: $(STAMP) ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
 	@$(BIN)/python -m bench.pipeline $(if $(EVENTS),--events $(EVENTS))
+
+bench-dashboard: $(STAMP) ## What a dashboard costs its page and the hub (MINUTES=n sets how long memory is looked at; 10)
+	@$(BIN)/python -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES))
+PEERS := build/peers/venv
+$(PEERS)/.ready: $(STAMP) requirements/peers.lock
+	@echo "making $(PEERS) …"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv --without-pip $(PEERS)
+	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(PEERS) $(BIN)/uv pip sync --quiet --require-hashes requirements/peers.lock
+	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(PEERS) $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench-peers: $(PEERS)/.ready ## The same work for Tocsin and for what one would pick instead (SECONDS=n, ROUNDS=n, ONLY="a b")
+	@$(PEERS)/bin/python -m bench.peers $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(BACKLOG),--backlog $(BACKLOG)) $(if $(ONLY),--only $(ONLY))
+
+bench-lab: form ## What replays cost, bare and on Spark, and how many agents a scenario takes (EVENTS=n)
+	@$(BENCH) -m bench.lab $(if $(EVENTS),--events $(EVENTS))
+bench-capacity: $(STAMP) ## What agents and open sockets cost, up to a hundred thousand agents
+	@$(BIN)/python -m bench.capacity
 
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py
@@ -68,5 +111,14 @@ docs: $(STAMP) ## Write the generated parts of docs/ anew
 lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
+# The dashboard's libraries, once they are fetched, are a prerequisite: a package without its page is not built.
+dist: $(STAMP) $(VENDOR) ## Build wheel and sdist into dist/
+	@rm -rf dist
+	@$(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	@ls -1 dist/tocsin-*
+
+release: ## Make what is unreleased a version (VERSION=1.2.3): see packaging/RELEASING.md
+	@$(PYTHON) tools/release.py $(VERSION)
+
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) node_modules $(dir $(VENDOR)) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -61,8 +61,8 @@ class RunningHub:
         return json.loads(done.stdout)
 
 
-def run(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, cwd: Path, timeout_s: float = 30) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     return subprocess.run(  # noqa: S603
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=30, cwd=cwd, env=environment
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=timeout_s, cwd=cwd, env=environment
     )

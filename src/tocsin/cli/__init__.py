@@ -2,6 +2,8 @@
 
 import sys
 
+from tocsin import __version__
+
 __all__ = ["main"]
 
 
@@ -18,5 +20,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tocsin"):
             raise
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"tocsin {__version__}\n")
+            return
         sys.exit(f"the command line needs {error.name}: pip install 'tocsin[server]'")
     app()

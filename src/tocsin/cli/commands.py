@@ -11,10 +11,12 @@ import yaml
 from rich.live import Live
 from rich.table import Table
 
+from tocsin import __version__
 from tocsin.cli.coordination import alerts, approvals, escalations
 from tocsin.cli.explain import explained
 from tocsin.cli.githook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
+from tocsin.cli.lab import lab
 from tocsin.cli.leases import leases
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
 from tocsin.cli.pipeline import pipeline
@@ -38,6 +40,7 @@ app.add_typer(approvals, name="approvals")
 app.add_typer(escalations, name="escalations")
 app.command("alerts")(alerts)
 app.add_typer(pipeline, name="pipeline")
+app.add_typer(lab, name="lab")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]
@@ -67,6 +70,12 @@ class _Asking:
 _asking = _Asking()
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        console.print(f"tocsin {__version__}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     url: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="Where the hub is.")] = _Asking.url,
@@ -75,6 +84,9 @@ def _options(
         str | None,
         typer.Option("--as", help="Act as an agent whose token is in the data.", autocompletion=agents_with_tokens),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_tell_version, is_eager=True)
+    ] = False,
 ) -> None:
     _asking.url, _asking.data, _asking.agent = url, data, agent
 

@@ -75,10 +75,12 @@ def _common(
 def run(as_json: Json = False) -> None:
     """Take new segments through all tables, once. Doing it again changes nothing."""
     with _troubles_told(), _session() as (spark, warehouse):
+        from tocsin.pipeline.extracting import Extractor
         from tocsin.pipeline.jobs import run as run_once
 
         with _progress(quiet=as_json) as told:
             outcome = run_once(spark, warehouse, _options.landing, told)
+        Extractor(spark, warehouse).write()
         rate = round(outcome.events / outcome.seconds) if outcome.seconds else 0
         answer = {
             "version": outcome.version,
@@ -106,6 +108,7 @@ def stream(
 ) -> None:
     """Follow the landing zone until told to stop (Ctrl-C): all tables stay up to date."""
     with _troubles_told(), _session() as (spark, warehouse):
+        from tocsin.pipeline.extracting import Extractor
         from tocsin.pipeline.refresh import refresh
         from tocsin.pipeline.stream import start_stream
 
@@ -116,12 +119,29 @@ def stream(
         query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, told=told)
         if not as_json:
             console.print(f"following {_options.landing}", soft_wrap=True)
+        extractor = Extractor(spark, warehouse)
         while query.isActive and not stopping.is_set():
             query.awaitTermination(1)
+            extractor.keep_up()
         query.stop()
+        extractor.write()
         error = query.exception()
         if error is not None:
             raise fail(f"the stream stopped: {error}", Exit.FAILED)
+
+
+@pipeline.command()
+def extract(as_json: Json = False) -> None:
+    """Write the tables and the advice as plain files for the dashboard; run and stream do it by themselves."""
+    with _troubles_told(), _session() as (spark, warehouse):
+        from tocsin.pipeline.extracting import Extractor
+
+        index = Extractor(spark, warehouse).write()
+    rows = {name: sum(part.kept for part in known.parts) for name, known in index.tables.items()}
+    if as_json:
+        show_json({"version": index.version, "rows": rows})
+    else:
+        console.print(f"version {index.version}: {sum(rows.values()):,} rows of {len(rows)} tables")
 
 
 @pipeline.command()
