@@ -31,6 +31,7 @@ CARRYING = [
     "tocsin/hub/host.py",
     "tocsin/hub/speech.py",
     "tocsin/gateways/websocket/turnstile.py",
+    "tocsin/lab/closed_loop.py",
 ]
 
 _SETUP = """

@@ -26,6 +26,7 @@ from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
 from tocsin.core.mailbox import Mailbox
 from tocsin.core.policy import document_of, policy_from
 from tocsin.core.state import ProjectState
+from tocsin.core.timers import earliest
 from tocsin.core.turn import Turn, bounded_text
 
 __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
@@ -67,12 +68,8 @@ def next_due(state: ProjectState) -> int | None:
     """Return when anything is due."""
     if not state.has_policy:
         return None
-    dues = [
-        due
-        for due in (state.timers.next_due(), queue_manager.idle_due(state), retention.retention_due(state))
-        if due is not None
-    ]
-    return min(dues) if dues else None
+    soonest = earliest(state.timers.next_due(), queue_manager.idle_due(state))
+    return earliest(soonest, retention.retention_due(state))
 
 
 def decide_tick(turn: Turn, command: Tick) -> Ticked:

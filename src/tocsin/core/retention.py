@@ -5,12 +5,12 @@ threads wait to go on. Forgetting is an event of its own, at the end of a decisi
 that a decision can rely on what it has looked up.
 """
 
-from collections.abc import Iterator
-from itertools import islice, takewhile
+from collections.abc import Iterable
 
 from tocsin.core import events as ev
 from tocsin.core.message import State
 from tocsin.core.state import ProjectState
+from tocsin.core.timers import earliest
 from tocsin.core.turn import Turn
 
 __all__ = ["apply_forgotten", "fire_retention", "retention_due", "trim"]
@@ -32,29 +32,39 @@ def trim(turn: Turn) -> None:
 def retention_due(state: ProjectState) -> int | None:
     """Return when the sweeper finds something to forget."""
     retention, interval = state.policy.retention, state.policy.sweeper.interval_us
-    ends: list[int] = []
+    over: int | None = None
     if state.settled:
-        ends.append(state.settled[0][0] + retention.settled_us)
+        over = state.settled[0][0] + retention.settled_us
     if state.acknowledged:
-        ends.append(state.acknowledged[0][0] + retention.acknowledged_us)
+        over = earliest(over, state.acknowledged[0][0] + retention.acknowledged_us)
     if state.threads:
-        ends.append(next(iter(state.threads.values())).last_at + retention.thread_idle_us)
-    return (min(ends) // interval + 1) * interval if ends else None
+        over = earliest(over, next(iter(state.threads.values())).last_at + retention.thread_idle_us)
+    return None if over is None else (over // interval + 1) * interval
 
 
 def fire_retention(turn: Turn) -> int:
     """Forget what has been remembered for long enough, up to a batch of each; say how much that was."""
     state, retention, batch = turn.state, turn.policy.retention, turn.policy.retention.batch
-    settled = _count((at for at, _ in state.settled), turn.now - retention.settled_us, batch)
-    acknowledged = _count((at for at, _ in state.acknowledged), turn.now - retention.acknowledged_us, batch)
-    threads = _count((thread.last_at for thread in state.threads.values()), turn.now - retention.thread_idle_us, batch)
+    settled = _older(state.settled, turn.now - retention.settled_us, batch)
+    acknowledged = _older(state.acknowledged, turn.now - retention.acknowledged_us, batch)
+    threads = 0
+    for thread in state.threads.values():
+        if threads >= batch or thread.last_at > turn.now - retention.thread_idle_us:
+            break
+        threads += 1
     if settled or acknowledged or threads:
         turn.emit(ev.MessagesForgotten(turn.now, settled, acknowledged, threads))
     return settled + acknowledged + threads
 
 
-def _count(moments: Iterator[int], until: int, most: int) -> int:
-    return sum(1 for _ in takewhile(lambda at: at <= until, islice(moments, most)))
+def _older(line: Iterable[tuple[int, int]], until: int, most: int) -> int:
+    """Count what stands at the head of a line since then or longer. Not by a generator: compiled, it reads the line."""
+    count = 0
+    for at, _ in line:
+        if count >= most or at > until:
+            break
+        count += 1
+    return count
 
 
 def apply_forgotten(state: ProjectState, event: ev.MessagesForgotten) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from tocsin.core.policy import Policy
 
-__all__ = ["Timers", "Wheel"]
+__all__ = ["Timers", "Wheel", "earliest"]
 
 Key = TypeVar("Key", int, str)
 
@@ -72,6 +72,7 @@ class Timers:
     """The wheels of one project, one per reason to come back."""
 
     __slots__ = (
+        "_all",
         "acks",
         "aging",
         "backoff",
@@ -113,16 +114,23 @@ class Timers:
         #: Dead letters that nobody redrove in time.
         self.dead: Wheel[int] = Wheel(policy.sweeper.interval_us)
 
-    @property
-    def _numbered(self) -> tuple[Wheel[int], ...]:
-        near = (self.receipts, self.acks, self.backoff, self.aging, self.escalation)
-        return (*near, self.expiry, self.decay, self.dead)
+        self._all: tuple[Wheel[int] | Wheel[str], ...] = (
+            *(self.receipts, self.acks, self.backoff, self.aging, self.escalation, self.sessions, self.leases),
+            *(self.lease_waits, self.deadlines, self.expiry, self.decay, self.dead),
+        )
 
     def next_due(self) -> int | None:
         """Return the earliest moment at which anything is due."""
-        dues = [due for wheel in self._numbered if (due := wheel.next_due()) is not None]
-        for names in (self.sessions, self.leases, self.lease_waits, self.deadlines):
-            due = names.next_due()
-            if due is not None:
-                dues.append(due)
-        return min(dues) if dues else None
+        soonest: int | None = None
+        for wheel in self._all:
+            due = wheel.next_due()
+            if due is not None and (soonest is None or due < soonest):
+                soonest = due
+        return soonest
+
+
+def earliest(one: int | None, other: int | None) -> int | None:
+    """Return the earlier of two moments, either of which may never come."""
+    if one is None or (other is not None and other < one):
+        return other
+    return one
