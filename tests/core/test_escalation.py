@@ -364,6 +364,8 @@ def test_history_is_bounded(new_team: NewTeam) -> None:
     assert len(opened(team)) <= 3
     assert team.happened(ev.EscalationsForgotten)
     assert set(team.exchange.state.causes.values()) == set(team.exchange.state.escalations)
+    kept = [known for known in team.exchange.state.escalations.values() if known.closed_at != NEVER]
+    assert [known.cause for known in kept] == [event.cause for event in team.happened(ev.EscalationOpened)[-2:]]
 
 
 def test_the_buss_own_notices_are_not_escalated(calm: Team) -> None:

@@ -255,6 +255,7 @@ class Accounts:
         for name, escalation in state.escalations.items():
             is_open = escalation.state != "normal"
             must(is_open is (name in state.open_escalations), f"{name} is {escalation.state} and counted wrongly")
+            must(is_open is (name not in state.closed_escalations), f"{name} is {escalation.state} and kept as closed")
             must(not is_open or bool(escalation.due_at), f"{name} is open and nobody will look at it")
         must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
 

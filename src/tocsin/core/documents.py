@@ -247,3 +247,4 @@ def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes
         rows = [msgspec.json.decode(data, type=kind.row) for _, data in sorted(by_kind[kind.name])]
         for row in sorted(rows, key=lambda row: getattr(row, "seq", 0)):
             kind.restore(state, row)
+    state.order_closed_escalations()

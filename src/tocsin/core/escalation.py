@@ -319,14 +319,23 @@ def is_open(opened: Escalation) -> bool:
 
 def _close(turn: Turn, opened: Escalation) -> None:
     _move(turn, opened, "returned", detail="")
-    state, most = turn.state, turn.policy.escalation.history_max
-    surplus = len(state.escalations) - len(state.open_escalations) - most
+    surplus = len(turn.state.closed_escalations) - turn.policy.escalation.history_max
     if surplus > 0:
-        closed = [known for known in state.escalations.values() if _may_be_forgotten(state, known)]
-        oldest = nsmallest(surplus, closed, key=lambda known: (known.closed_at, known.escalation))
-        names = tuple(known.escalation for known in oldest)
+        names = tuple([known.escalation for known in _oldest_closed(turn.state, surplus)])
         if names:
             turn.emit(ev.EscalationsForgotten(turn.now, names))
+
+
+def _oldest_closed(state: ProjectState, count: int) -> list[Escalation]:
+    """Return those that were closed first and may be forgotten; of those of one moment, by name."""
+    found: list[Escalation] = []
+    for name in state.closed_escalations:
+        known = state.escalations[name]
+        if len(found) >= count and known.closed_at != found[-1].closed_at:
+            break
+        if _may_be_forgotten(state, known):
+            found.append(known)
+    return nsmallest(count, found, key=lambda known: (known.closed_at, known.escalation))
 
 
 def _may_be_forgotten(state: ProjectState, known: Escalation) -> bool:
@@ -388,7 +397,7 @@ def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:
         opened.resolution, opened.resolved_by = event.detail, event.by
     if event.new_state == CLOSED:
         opened.closed_at = event.at
-        state.open_escalations.pop(event.escalation, None)
+        state.close_escalation(event.escalation)
     elif event.due_at != NEVER:
         state.timers.deadlines.schedule(f"{_KIND} {event.escalation}", event.due_at)
 

@@ -160,6 +160,8 @@ class ProjectState:
         self.escalations: dict[str, Escalation] = {}
         #: Those that have not returned to normal.
         self.open_escalations: dict[str, None] = {}
+        #: Those that have, in the order in which they did.
+        self.closed_escalations: dict[str, None] = {}
         #: Escalation by cause, and those about a message.
         self.causes: dict[str, str] = {}
         self.escalated: dict[int, dict[str, None]] = {}
@@ -245,12 +247,23 @@ class ProjectState:
         self.causes[escalation.cause] = name
         if escalation.about:
             self.escalated.setdefault(escalation.about, {})[name] = None
-        if not escalation.closed_at:
-            self.open_escalations[name] = None
+        (self.closed_escalations if escalation.closed_at else self.open_escalations)[name] = None
+
+    def order_closed_escalations(self) -> None:
+        """Bring those that were entered in another order into the one in which they were closed."""
+        known = self.escalations
+        names = sorted(self.closed_escalations, key=lambda name: (known[name].closed_at, name))
+        self.closed_escalations = dict.fromkeys(names)
+
+    def close_escalation(self, name: str) -> None:
+        """Enter an escalation among those that have returned to normal."""
+        self.open_escalations.pop(name, None)
+        self.closed_escalations[name] = None
 
     def forget_escalation(self, name: str) -> None:
         """Strike an escalation out."""
         escalation = self.escalations.pop(name)
+        self.closed_escalations.pop(name, None)
         del self.causes[escalation.cause]
         if escalation.about:
             del self.escalated[escalation.about][name]
