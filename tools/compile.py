@@ -29,7 +29,11 @@ CARRYING = [
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
     "tocsin/hub/host.py",
+    "tocsin/hub/inprocess.py",
+    "tocsin/hub/receipts.py",
     "tocsin/hub/speech.py",
+    "tocsin/client/calls.py",
+    "tocsin/client/inbox.py",
     "tocsin/gateways/websocket/turnstile.py",
     "tocsin/lab/closed_loop.py",
 ]

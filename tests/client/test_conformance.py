@@ -541,8 +541,8 @@ def test_many_tasks_send_at_once_and_share_frames(kind: str, tmp_path: Path) -> 
     async def test() -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
             frames: list[int] = []
-            link = ada._connection
-            original = link._next_batch
+            calls = ada._connection._calls
+            original = calls.next_batch
 
             def counted() -> list[object]:
                 batch = original()
@@ -550,7 +550,7 @@ def test_many_tasks_send_at_once_and_share_frames(kind: str, tmp_path: Path) -> 
                     frames.append(len(batch))
                 return list(batch)
 
-            link._next_batch = counted  # type: ignore[assignment,method-assign]
+            calls.next_batch = counted  # type: ignore[assignment,method-assign]
             async with asyncio.TaskGroup() as tasks:
                 sent = [tasks.create_task(ada.send(to="bob", type=NOTE, payload={"n": n})) for n in range(640)]
             assert len({task.result().message_id for task in sent}) == 640
@@ -570,7 +570,7 @@ def test_a_cancelled_send_leaves_nothing_behind(kind: str, tmp_path: Path) -> No
             with pytest.raises(asyncio.CancelledError):
                 await sending
             assert (await ada.send(to="bob", type=NOTE)).queued
-            assert not ada._connection._unanswered
+            assert not ada._connection._calls.await_an_answer
 
     run(test())
 
