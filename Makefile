@@ -83,11 +83,12 @@ bench-hub: form ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Cri
 bench-coordination: form ## What a lease decision, a deadlock check and a look for conflicting globs cost
 	@$(BENCH) -m bench.coordination
 
-bench-pipeline: $(STAMP) ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
-	@$(BIN)/python -m bench.pipeline $(if $(EVENTS),--events $(EVENTS))
+bench-pipeline: form ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
+	@$(BENCH) -m bench.pipeline $(if $(EVENTS),--events $(EVENTS))
 
-bench-dashboard: $(STAMP) ## What a dashboard costs its page and the hub (MINUTES=n sets how long memory is looked at; 10)
-	@$(BIN)/python -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES))
+bench-dashboard: form ## What a dashboard costs its page and the hub (MINUTES=n sets how long memory is looked at; 10)
+	@$(BENCH) -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES))
+
 PEERS := build/peers/venv
 $(PEERS)/.ready: $(STAMP) requirements/peers.lock
 	@echo "making $(PEERS) …"
@@ -96,12 +97,13 @@ $(PEERS)/.ready: $(STAMP) requirements/peers.lock
 	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(PEERS) $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --editable .
 	@touch $@
 
-bench-peers: $(PEERS)/.ready ## The same work for Tocsin and for what one would pick instead (SECONDS=n, ROUNDS=n, ONLY="a b")
-	@$(PEERS)/bin/python -m bench.peers $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-	  $(if $(BACKLOG),--backlog $(BACKLOG)) $(if $(ONLY),--only $(ONLY))
+bench-peers: $(PEERS)/.ready form ## The same work for Tocsin and for what one would pick instead (SECONDS=n, ROUNDS=n, ONLY="a b")
+	@$(BENCH:$(BIN)/python=$(PEERS)/bin/python) -m bench.peers \
+	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(BACKLOG),--backlog $(BACKLOG)) $(if $(ONLY),--only $(ONLY))
 
 bench-lab: form ## What replays cost, bare and on Spark, and how many agents a scenario takes (EVENTS=n)
 	@$(BENCH) -m bench.lab $(if $(EVENTS),--events $(EVENTS))
+
 bench-capacity: $(STAMP) ## What agents and open sockets cost, up to a hundred thousand agents
 	@$(BIN)/python -m bench.capacity
 
