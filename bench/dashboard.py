@@ -114,7 +114,8 @@ class Watched:
         found = self._cdp.send("Performance.getMetrics")["metrics"]
         known = {metric["name"]: metric["value"] for metric in found}
         found = self._wall.send("Performance.getMetrics")["metrics"]
-        return known | {"ScriptWall": metric["value"] for metric in found if metric["name"] == "ScriptDuration"}
+        known["ScriptWall"] = next(metric["value"] for metric in found if metric["name"] == "ScriptDuration")
+        return known
 
     def heap_mib(self) -> float:
         """Return what the page's heap holds after a collection."""

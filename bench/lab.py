@@ -10,9 +10,12 @@ import argparse
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
@@ -21,7 +24,7 @@ from bench.report import rss_bytes, table
 from bench.traffic import landing_of
 from tocsin.lab.experiment import Candidate, Experiment
 from tocsin.lab.replaying import lenient, ready_trace
-from tocsin.lab.runners import LocalRunner, Runner, SparkRunner, timed
+from tocsin.lab.runners import LocalRunner, SparkRunner, timed
 from tocsin.lab.scenario import parse_scenario
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.lab.staging import stage
@@ -50,14 +53,23 @@ class Timing(msgspec.Struct):
     events: int
 
 
-def replays(experiment: Experiment, runner: Runner, rounds: int) -> Timing:
+Replays = Callable[[Sequence[Replaying]], tuple[float, list[float]]]
+
+
+def bare(tasks: Sequence[Replaying]) -> tuple[float, list[float]]:
+    """Do replays one after another in a process of their own, as fresh as a worker of Spark's."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        return fresh.submit(timed, LocalRunner(), tasks).result()
+
+
+def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
     """Replay everything under the policies in force; the best of some rounds."""
     best: Timing | None = None
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
             tasks = tasks_of(experiment, Path(folder))
             ready_trace.cache_clear()
-            wall, cpu = timed(runner, tasks)
+            wall, cpu = run(tasks)
             done = [msgspec.json.decode(Path(task.out).read_bytes(), type=Result) for task in tasks]
             found = Timing(wall, sum(cpu), sum(result.events for result in done))
         best = found if best is None or found.wall_s < best.wall_s else best
@@ -91,7 +103,7 @@ def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
         for trace in stage(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
             warm.add(trace)
         warm.replays([Candidate("warm", lenient(default_policy()))])
-        return replays(experiment, runner, rounds)
+        return replays(experiment, lambda tasks: timed(runner, tasks), rounds)
 
 
 def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
@@ -111,25 +123,29 @@ def report(events: int, rounds: int, sizes: Sequence[int]) -> None:
     folder = CACHE / f"lab-{landing.name}"
     shutil.rmtree(folder, ignore_errors=True)
     experiment = Experiment(folder, LocalRunner(), settings)
+    print("recording …", file=sys.stderr)
     begin = time.process_time()
     experiment.record(landing)
     recording_s = time.process_time() - begin
-    bare = replays(experiment, LocalRunner(), rounds)
+    print("replaying in a bare loop …", file=sys.stderr)
+    alone = replays(experiment, bare, rounds)
+    print("replaying on Spark …", file=sys.stderr)
     one, two = on_spark(experiment, 1, rounds), on_spark(experiment, 2, rounds)
+    print("playing scenarios …", file=sys.stderr)
     crowds = [(agents, *crowd(agents, settings)) for agents in sizes]
     found = {
         "events": count,
         "windows": len(experiment.windows),
-        "replay_events_per_s_per_core": round(bare.events / bare.cpu_s),
+        "replay_events_per_s_per_core": round(alone.events / alone.cpu_s),
         "record_events_per_s_per_core": round(count / recording_s),
         "speedup_2_cores": round(one.wall_s / two.wall_s, 2),
-        "spark_overhead_pct": round(100 * (one.wall_s / bare.wall_s - 1), 1),
+        "spark_overhead_pct": round(100 * (one.wall_s / alone.wall_s - 1), 1),
         "scenario_agents_max": max(agents for agents, _, _, _ in crowds),
     }
     print(f"{count:,} events in {len(experiment.windows)} windows, best of {rounds} rounds\n")
     rows = [
         [name, f"{timing.wall_s:.1f}", f"{timing.cpu_s:.1f}", f"{timing.events / timing.wall_s:,.0f}"]
-        for name, timing in (("bare loop", bare), ("Spark, one core", one), ("Spark, two cores", two))
+        for name, timing in (("bare loop", alone), ("Spark, one core", one), ("Spark, two cores", two))
     ]
     print(table(["replay", "seconds", "processor", "events/s"], rows), "\n")
     rows = [[f"{agents:,}", f"{cpu:.1f}", f"{total:,}", f"{memory:,}"] for agents, cpu, total, memory in crowds]
