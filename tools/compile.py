@@ -38,6 +38,9 @@ CARRYING = [
     "tocsin/lab/closed_loop.py",
 ]
 
+#: What mypyc says of a generator that it evaluates at once, to its end.
+_EAGER = "Treating generator comprehension as list"
+
 _SETUP = """
 import sys
 from mypyc.build import mypycify
@@ -95,6 +98,8 @@ def main() -> None:
     )
     if done.returncode:
         sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be made")
+    if eager := [line for line in (done.stdout or "").splitlines() if _EAGER in line]:
+        sys.exit("\n".join(eager) + "\nwrite a list or a loop: compiled, these read all that the interpreter would not")
     shutil.rmtree(TARGET / "build", ignore_errors=True)
     stamp.write_text(wanted, encoding="ascii")
 

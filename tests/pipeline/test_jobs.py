@@ -16,14 +16,17 @@ from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
 from tocsin.core import events as ev
 from tocsin.core.events import Event
+from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.compaction import Housekeeping, compact, retire, vacuum
 from tocsin.pipeline.errors import WarehouseBusy
+from tocsin.pipeline.gold.traffic import TRAFFIC
 from tocsin.pipeline.io import COLUMNS, Warehouse
 from tocsin.pipeline.jobs import run
 from tocsin.pipeline.manifest import DataFile
 from tocsin.pipeline.settings import Settings
 from tocsin.pipeline.status import status
 from tocsin.pipeline.stream import start_stream
+from tocsin.pipeline.tables import Table
 from tocsin.pipeline.verify import Check, verify
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
@@ -126,7 +129,8 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
     seqs = sorted(row.seq for row in warehouse.table(spark, "event").collect())
     assert seqs == [1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 23, 24, 25]
     bad = {
-        (check.name, check.what): (check.expected, check.found) for check in wrong(verify(spark, warehouse, landing))
+        (check.name, check.what): (check.expected, check.found)
+        for check in wrong(verify(spark, warehouse, landing, ()))
     }
     assert bad == {
         ("sequence", "events of p from 1 to its last"): (25, 13),
@@ -152,12 +156,12 @@ def test_books_that_were_cooked(spark: SparkSession, warehouse: Warehouse, landi
     good = warehouse.current()
     bronze, life = good.files("event"), good.files("message_life")
 
-    def with_tables(**tables: Any) -> list[Check]:
+    def with_tables(*derived: Table, **tables: Any) -> list[Check]:
         changed = msgspec.structs.replace(
             good, version=warehouse.current().version + 1, tables={**good.tables, **tables}
         )
         warehouse.manifests.commit(changed, [])
-        return wrong(verify(spark, warehouse, landing))
+        return wrong(verify(spark, warehouse, landing, derived))
 
     def twice(file: DataFile) -> DataFile:
         path = file.path.replace(".parquet", "-again.parquet")
@@ -168,7 +172,9 @@ def test_books_that_were_cooked(spark: SparkSession, warehouse: Warehouse, landi
     assert {check.name for check in with_tables(event=[*bronze, twice(bronze[0])])} >= {"bronze"}
     assert {check.name for check in with_tables(message_life=life[1:])} >= {"lives"}
     assert {check.name for check in with_tables(message_life=[*life, twice(life[0])])} >= {"lives"}
-    assert with_tables() == []
+    cooked = with_tables(TRAFFIC, traffic=good.files("traffic")[1:])
+    assert {check.name for check in cooked} == {"traffic"}
+    assert with_tables(*DERIVED) == []
     (warehouse.root / life[0].path).unlink()
     assert {check.name for check in wrong(verify(spark, warehouse, landing))} == {"files"}
 

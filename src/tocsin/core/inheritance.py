@@ -120,8 +120,8 @@ def _raised(turn: Turn, agent: str) -> tuple[int, ...]:
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
     if known is not None:
-        chosen |= dict.fromkeys(m.seq for m in islice(known.mailbox, most) if _answers(state, m))
-    return tuple(sorted({*chosen, *(seq for seq in state.lent.get(agent, ()) if seq in state.messages)}))
+        chosen |= dict.fromkeys([m.seq for m in islice(known.mailbox, most) if _answers(state, m)])
+    return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 
 def _answers(state: ProjectState, message: Message) -> bool:

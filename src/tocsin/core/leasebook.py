@@ -25,7 +25,7 @@ __all__ = ["LeaseBook", "claims_of", "conflict"]
 
 def claims_of(exclusive: Iterable[str], shared: Iterable[str]) -> tuple[Claim, ...]:
     """Put claims together."""
-    return (*(Claim(resource, False) for resource in exclusive), *(Claim(resource, True) for resource in shared))
+    return (*[Claim(resource, False) for resource in exclusive], *[Claim(resource, True) for resource in shared])
 
 
 def conflict(one: Claim, other: Claim) -> bool:
@@ -255,7 +255,7 @@ class LeaseBook:
     def _places(self, overtakes_max: int) -> dict[str, set[str]]:
         """Find who stands before each of the unsettled, going through each line once."""
         behind: dict[str, set[str]] = {name: set() for name in self.unsettled}
-        lines = dict.fromkeys(claim.resource for name in self.unsettled for claim in self.line[name].claims)
+        lines = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.line[name].claims])
         orders: dict[str, tuple[int, int]] = {}
         for resource in lines:
             entries = list(self._line_index.conflicting(parse_pattern(resource)))

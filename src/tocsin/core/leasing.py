@@ -204,8 +204,8 @@ def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
     for claim in request.claims:
         waiting = book.waiting_for(claim.resource)
         if len(waiting) == turn.policy.leases.contention_depth:
-            waiters = tuple(dict.fromkeys(other.agent for other in waiting))
-            holders = tuple(dict.fromkeys(lease.holder for lease in book.holding(claim.resource)))
+            waiters = tuple(dict.fromkeys([other.agent for other in waiting]))
+            holders = tuple(dict.fromkeys([lease.holder for lease in book.holding(claim.resource)]))
             turn.emit(ev.LeaseContended(turn.now, claim.resource, len(waiting), waiters, holders))
 
 

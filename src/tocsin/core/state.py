@@ -272,11 +272,11 @@ class ProjectState:
 
     def was_escalated(self, message: Message) -> bool:
         """Tell whether a message's present waiting has been escalated."""
-        known = (self.escalations[name] for name in self.escalated.get(message.seq, ()))
-        return any(
-            escalation.trigger == "time_in_queue" and escalation.waiting_since == message.enqueued_at
-            for escalation in known
-        )
+        for name in self.escalated.get(message.seq, ()):
+            known = self.escalations[name]
+            if known.trigger == "time_in_queue" and known.waiting_since == message.enqueued_at:
+                return True
+        return False
 
     def note_latency(self, at: int, latency_us: int) -> None:
         """Remember one processing latency, and forget those out of the window."""

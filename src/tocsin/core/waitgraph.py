@@ -179,8 +179,10 @@ class WaitGraph:
         if len(suspects) == 1 and not self.alternatives:
             return self._way_back(suspects[0], places=places)
         stuck = self._stuck(suspects, places=places)
-        paths = (self._way_back(agent, places=places) for agent in suspects if agent in stuck)
-        path = next((path for path in paths if path), [])
+        path: list[Wait] = []
+        for agent in suspects:
+            if agent in stuck and (path := self._way_back(agent, places=places)):
+                break
         return list(stuck.values()) if path and self.alternatives else path
 
     def _way_back(self, start: str, *, places: bool) -> list[Wait]:
