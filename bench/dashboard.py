@@ -9,9 +9,10 @@ Memory is the heap of the page after a forced collection, at the beginning and a
 printed beside it.
 
 The hub. Rounds with none and with ten dashboards open alternate, each against a fresh hub that is sent to as fast as it
-takes it; the figure is the median of the one over the median of the other. These dashboards are clients that do what
-the page does (sign in, listen, ask again as often as the overview does) but draw nothing: ten browsers on the same
-processors would measure the browsers. The last line is one JSON object.
+takes it; the figure is the one over the other, as the median over the rounds, because the machine's pace changes
+between them. These dashboards are clients that do what the page does (sign in, listen, ask again as often as the
+overview does) but draw nothing: ten browsers on the same processors would measure the browsers. The last line is one
+JSON object.
 """
 
 import argparse
@@ -231,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-dashboard", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="over which the page's memory is measured")
     parser.add_argument("--seconds", type=float, default=30.0, help="over which script and frames are counted")
-    parser.add_argument("--rounds", type=int, default=5, help="of throughput, each with and without dashboards")
+    parser.add_argument("--rounds", type=int, default=9, help="of throughput, each with and without dashboards")
     parser.add_argument("--load-seconds", type=float, default=5.0, help="of each of them")
     parser.add_argument("--only", choices=["page", "hub"], help="one half of it")
     chosen = parser.parse_args()
@@ -287,8 +288,9 @@ def _median(rates: Rates, dashboards: int, name: str) -> float:
 def _hub_figures(rates: Rates) -> dict[str, float]:
     if not rates[0]:
         return {}
-    ratio = _median(rates, DASHBOARDS, "per_s") / _median(rates, 0, "per_s")
-    cpu = _median(rates, 0, "hub_cpu_us") / _median(rates, DASHBOARDS, "hub_cpu_us")
+    pairs = list(zip(rates[0], rates[DASHBOARDS], strict=True))
+    ratio = statistics.median(some["per_s"] / none["per_s"] for none, some in pairs)
+    cpu = statistics.median(none["hub_cpu_us"] / some["hub_cpu_us"] for none, some in pairs)
     return {"throughput_ratio_10_dashboards": ratio, "hub_cpu_ratio_10_dashboards": cpu}
 
 

@@ -14,7 +14,7 @@ from tests.cli.processes import RunningHub
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
 #: Everything that moves by itself moves quickly here.
 POLICY = "storage: {projection_interval_s: 0.02}\n"
-SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, sample_s: 0.2}\n"
+SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, shared_s: 0, sample_s: 0.2}\n"
 
 
 class Stage:

@@ -20,7 +20,7 @@ health: {sustained_s: 0.2, limits: {critical_queue_depth: 1}}
 """
 SERVER = """
 health_interval_s: 0.1
-dashboard: {tick_s: 0.1, listen_s: 0.02, sample_s: 0.2, pending_hot: 4, undeliverable_hot: 2}
+dashboard: {tick_s: 0.1, listen_s: 0.02, shared_s: 0, sample_s: 0.2, pending_hot: 4, undeliverable_hot: 2}
 """
 
 

@@ -105,6 +105,8 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tick_s: Annotated[float, Meta(ge=0.05, le=60)]
     #: How often what happened is taken off the feed, seconds.
     listen_s: Annotated[float, Meta(ge=0.01, le=60)]
+    #: Lists that all who look at them share are at most so old, seconds.
+    shared_s: Annotated[float, Meta(ge=0, le=60)]
     #: Share of the time that looking at the state may take; with very many agents it is looked at less often.
     survey_share: Annotated[float, Meta(gt=0, le=1)]
     #: Between two points of the time series, seconds.

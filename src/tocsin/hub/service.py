@@ -21,6 +21,7 @@ from tocsin.hub.health import HealthWatch
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
+from tocsin.hub.shared import Shared
 from tocsin.hub.telemetry import Telemetry, configured
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
@@ -47,6 +48,8 @@ class Hub:
         self.host = host
         self.authority = authority
         self.reader = reader
+        #: What many ask at a time.
+        self.shared = Shared()
         self.metrics = Metrics(config.label_values_max)
         feed, frames = config.feed, frames_policy(host.exchange.state.policy)
         self.feed = Feed(host, frames, watchers_max=feed.watchers_max, frames_max=feed.frames_max)

@@ -243,11 +243,15 @@ async def overview(call: Call) -> OverviewView:
 async def pending(call: Call) -> PendingView:
     """List what has not been delivered, the soonest to expire first: for directors and humans."""
     _must_see_everything(call)
-    limit = call.hub.config.dashboard.pending_max
-    # What is over its time waits for the sweeper, and is still to be seen until then.
-    after_at = call.hub.now() - 2 * call.hub.host.exchange.state.policy.sweeper.interval_us
-    found = await call.hub.reader.ask(lambda tables: tables.expiring(after_at, limit), fresh=False)
-    return PendingView([brief_view(brief) for brief in found], limit)
+    hub, config = call.hub, call.hub.config.dashboard
+
+    async def find() -> PendingView:
+        # What is over its time waits for the sweeper, and is still to be seen until then.
+        after_at = hub.now() - 2 * hub.host.exchange.state.policy.sweeper.interval_us
+        found = await hub.reader.ask(lambda tables: tables.expiring(after_at, config.pending_max), fresh=False)
+        return PendingView([brief_view(brief) for brief in found], config.pending_max)
+
+    return await hub.shared.ask("pending", config.shared_s, find)
 
 
 async def roster(call: Call) -> RosterPage:
@@ -310,11 +314,15 @@ def _budget_view(call: Call, agent: Agent, now: int) -> BudgetView | None:
 async def conversations(call: Call) -> ConversationsView:
     """Count who said how much to whom among the latest messages, most first: for directors and humans."""
     _must_see_everything(call)
-    config = call.hub.config.dashboard
+    hub, config = call.hub, call.hub.config.dashboard
     latest, limit = config.conversations_window, config.conversations_max
-    found = await call.hub.reader.ask(lambda tables: tables.conversations(latest, limit), fresh=False)
-    items = [ConversationView(one.sender, one.recipient, one.messages, moment(one.last_at)) for one in found]
-    return ConversationsView(latest, items)
+
+    async def find() -> ConversationsView:
+        found = await hub.reader.ask(lambda tables: tables.conversations(latest, limit), fresh=False)
+        items = [ConversationView(one.sender, one.recipient, one.messages, moment(one.last_at)) for one in found]
+        return ConversationsView(latest, items)
+
+    return await hub.shared.ask("conversations", config.shared_s, find)
 
 
 OPERATIONS = (
