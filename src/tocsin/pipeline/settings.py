@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     few_rows_max: Annotated[int, Meta(ge=0, le=10**12)]
     #: Bytes of files that one task reads; a little file counts as 4 MiB.
     scan_bytes_per_task: Count
+    #: Bytes of a shuffle up to which its rows are handed to every task instead of being laid beside the other side's.
+    broadcast_bytes_max: Count
     #: Files that are listed here; more are listed by a Spark job.
     listing_threshold: Count
     #: Whether to make a class-data archive once, so that Spark starts faster.

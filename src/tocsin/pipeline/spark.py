@@ -133,6 +133,10 @@ def _query_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.files.maxPartitionBytes": str(settings.scan_bytes_per_task),
         "spark.sql.adaptive.enabled": "true",
+        # How large a table is that comes out of compressed columns, only its shuffle tells: files of a few megabytes
+        # have been seen to fill the driver's memory. What is known to be small says so itself.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": str(settings.broadcast_bytes_max),
         "spark.sql.ansi.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": str(settings.listing_threshold),
