@@ -97,8 +97,11 @@ _LATE_COLUMNS = columns(
 def late_pickup(pickup: DataFrame) -> DataFrame:
     """Measure how long after a message's expiry its recipient next took something, to the minute."""
     minute_us = F.unix_micros("minute")
-    from_here = Window.partitionBy("project", "recipient").orderBy(minute_us).rangeBetween(0, Window.unboundedFollowing)
-    next_us = F.first(F.when(F.col("offered") > 0, minute_us), ignorenulls=True).over(from_here)
+    # Backwards: a window that is open towards the end is made anew for every row, one that grows is not.
+    from_here = (
+        Window.partitionBy("project", "recipient").orderBy(-minute_us).rangeBetween(Window.unboundedPreceding, 0)
+    )
+    next_us = F.min(F.when(F.col("offered") > 0, minute_us)).over(from_here)
     late = pickup.withColumn("late_us", next_us - minute_us).where(F.col("expired") > 0)
     measured = distribution(
         late, ("project", "message_type", "ttl_us"), F.col("late_us"), F.col("expired"), expired=F.sum("expired")
