@@ -570,7 +570,7 @@ def test_a_cancelled_send_leaves_nothing_behind(kind: str, tmp_path: Path) -> No
             with pytest.raises(asyncio.CancelledError):
                 await sending
             assert (await ada.send(to="bob", type=NOTE)).queued
-            assert not ada._connection._calls.await_an_answer
+            assert not ada._connection._calls.has_unanswered
 
     run(test())
 

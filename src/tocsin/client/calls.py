@@ -68,7 +68,7 @@ class Calls:
         return len(self._backlog) + len(self._unanswered)
 
     @property
-    def await_an_answer(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Tell whether anything that was written is not answered."""
         return bool(self._unanswered)
 

@@ -264,7 +264,7 @@ class Connection:
         while True:
             batch = self._calls.next_batch()
             if batch:
-                if self._asked_at is None and self._calls.await_an_answer:
+                if self._asked_at is None and self._calls.has_unanswered:
                     self._asked_at = self._loop.time()
                 await link.send(batch)
             else:
