@@ -223,45 +223,74 @@ async def ring(task: dict[str, Any]) -> dict[str, float]:
     return figures.told()
 
 
+class Caller:
+    """A kept-alive HTTP connection of one agent: a bare socket, so that no client is measured."""
+
+    def __init__(self, host: str, token: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._head = f"HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, task: dict[str, Any], number: int) -> "Caller":
+        host, _, port = task["url"].removeprefix("http://").partition(":")
+        return cls(host, task["tokens"][number], *await asyncio.open_connection(host, int(port)))
+
+    async def post(self, path: str, content: str) -> bytes:
+        """Post something, and wait for the answer."""
+        body = content.encode()
+        self._writer.write(f"POST {path} {self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        told = await self._reader.readexactly(length)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            sys.exit(f"refused: {told.decode()}")
+        return told
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 async def over_http(task: dict[str, Any]) -> dict[str, float]:
-    """Send over kept-alive connections, each waiting for its answer: bare sockets, so that no client is measured."""
+    """Send, each connection waiting for its answer; with `deliver`, its recipient asks for it as soon as that came."""
     figures = Figures(task["seconds"])
-    figures.start()
-    host, _, port = task["url"].removeprefix("http://").partition(":")
-    envelope = template()
+    envelope, agents = template(), len(task["tokens"])
 
     async def send(number: int) -> None:
-        reader, writer = await asyncio.open_connection(host, int(port))
-        head = f"POST /v1/messages HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {task['tokens'][number]}\r\n"
-        receiver = (number + 1) % len(task["tokens"])
+        sender, receiver = await Caller.open(task, number), (number + 1) % agents
+        recipient = await Caller.open(task, receiver) if task.get("deliver") else None
         for count in itertools.count(1):
             started = clock()
             if started >= figures.end:
                 break
-            body = (envelope % (number, count, number, receiver)).encode()
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-            content = await reader.readexactly(length)
-            if not answer.startswith(b"HTTP/1.1 200"):
-                sys.exit(f"refused: {content.decode()}")
+            await sender.post("/v1/messages", envelope % (number, count, number, receiver))
             figures.sent(1, started)
-        writer.close()
+            if recipient is not None:
+                found = await recipient.post("/v1/inbox/drain", "{}")
+                if f"msg_{RUN}_{number}_{count}".encode() not in found:
+                    sys.exit(f"message {count} did not come")
+                figures.arrived(started)
+        sender.close()
 
+    figures.start()
     await asyncio.gather(*[send(number) for number in range(task["connections"])])
     return figures.told()
 
 
 async def over_mcp(task: dict[str, Any]) -> dict[str, float]:
-    """Send with the official client, one call after another."""
-    from bench.mcp_load import sender  # the slowest import of all
+    """Send with the official client, one call after another; with `deliver`, the recipient's client fetches each."""
+    from bench.mcp_load import visitor  # the slowest import of all
 
     figures = Figures(task["seconds"])
-    async with sender(task["url"], task["tokens"][0]) as send:
+    async with visitor(task["url"], task["tokens"][0]) as sender, visitor(task["url"], task["tokens"][1]) as recipient:
         figures.start()
         while (started := clock()) < figures.end:
-            await send("agent1", {"text": "lorem ipsum " * 30})
+            sent = await sender.send("agent1", {"text": "lorem ipsum " * 30})
             figures.sent(1, started)
+            if task.get("deliver"):
+                if sent not in await recipient.fetch():
+                    sys.exit(f"{sent} did not come")
+                figures.arrived(started)
     return figures.told()
 
 

@@ -1,6 +1,6 @@
-"""Sending with the official MCP client, for `bench.load`."""
+"""An agent that uses the official MCP client, for `bench.load`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -8,24 +8,37 @@ import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-__all__ = ["sender"]
+__all__ = ["Visitor", "visitor"]
 
-Send = Callable[[str, dict[str, Any]], Awaitable[None]]
+
+class Visitor:
+    """One agent, connected."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def send(self, recipient: str, payload: dict[str, Any]) -> str:
+        """Send a message, and return its id."""
+        arguments = {"to": recipient, "message_type": "TaskAssigned", "payload": payload}
+        return str((await self._call("send_message", arguments))["message_id"])
+
+    async def fetch(self) -> list[str]:
+        """Take what waits, and return its ids."""
+        return [message["message_id"] for message in (await self._call("fetch_inbox", {}))["messages"]]
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await self._client.call_tool(tool, arguments)
+        if result.is_error or result.structured_content is None:
+            raise SystemExit(f"refused: {result.content}")
+        return dict(result.structured_content)
 
 
 @asynccontextmanager
-async def sender(url: str, token: str) -> AsyncIterator[Send]:
-    """Connect, register, and return how to send a message to an agent."""
+async def visitor(url: str, token: str) -> AsyncIterator[Visitor]:
+    """Connect an agent."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
     ):
-
-        async def send(recipient: str, payload: dict[str, Any]) -> None:
-            arguments = {"to": recipient, "message_type": "TaskAssigned", "payload": payload}
-            result = await client.call_tool("send_message", arguments)
-            if result.is_error:
-                raise SystemExit(f"refused: {result.content}")
-
-        yield send
+        yield Visitor(client)

@@ -1,0 +1,31 @@
+"""The bench of the hub's doors runs, and its last line has what it is asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.hub import ROWS
+
+ROOT = Path(__file__).parent.parent.parent
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+#: Every kind of load once; all rows in `make soak`.
+SOME = ["ws_single", "ws_batched", "http_send", "mcp_send", "critical_saturated"]
+WANTED = ["ws_batched_per_s", "ws_single_p50_ms", "http_send_p50_ms", "mcp_send_p50_ms", "critical_p99_ms_saturated"]
+
+
+def test_what_is_asked_for_is_measured() -> None:
+    rows = [*ROWS] if SOAK else SOME
+    command = [sys.executable, "-m", "bench.hub", "--rounds", "1", "--seconds", "0.3", "--connections", "4"]
+    command += ["--only", *rows]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    *table, last = done.stdout.splitlines()
+    assert [name for name in WANTED if name not in json.loads(last)] == []
+    assert len(table) == 2 + len(rows)
+
+
+def test_every_door_is_measured_to_its_recipient_too() -> None:
+    ends = {name for name, row in ROWS.items() if row.get("deliver") or row["kind"] == "critical"}
+    assert {ROWS[name]["kind"] for name in ends} == {row["kind"] for row in ROWS.values()}
