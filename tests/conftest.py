@@ -5,6 +5,13 @@ import pytest
 from tests.postgres import Server
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests that share a Spark to one worker, as the first thing that it does: starting another costs more."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A PostgreSQL server that tests share; each makes a database of its own."""
