@@ -79,6 +79,8 @@ class Figures:
         self.messages = 0
         self.sends: list[float] = []
         self.ends: list[float] = []
+        #: How late this process was woken, milliseconds: what of its figures is the machine's.
+        self.late: list[float] = []
 
     def start(self) -> None:
         """Begin with the warm-up: everything is connected."""
@@ -99,7 +101,7 @@ class Figures:
 
     def told(self) -> dict[str, float]:
         found = {"per_s": self.confirmed / (self.end - self.begin), "messages": float(self.messages)}
-        for name, values in (("send", self.sends), ("end", self.ends)):
+        for name, values in (("send", self.sends), ("end", self.ends), ("late", self.late)):
             found[f"{name}_p50_ms"] = percentile(values, 50) if values else 0.0
             found[f"{name}_p99_ms"] = percentile(values, 99) if values else 0.0
         return found
@@ -217,7 +219,9 @@ async def ring(task: dict[str, Any]) -> dict[str, float]:
     critical = template(priority="Critical")
     while clock() < figures.end:
         await sender.send(critical, receiver.number, 1)
+        asleep = clock()
         await asyncio.sleep(CRITICAL_EVERY_S)
+        figures.late.append((clock() - asleep - CRITICAL_EVERY_S) * 1e3)
     for socket in (sender, receiver):
         await socket.close()
     return figures.told()
