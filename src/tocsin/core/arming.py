@@ -4,6 +4,8 @@ Every applier that moves a message disarms it, changes it and arms it again, so 
 from the messages, and a restored state arms itself the same way.
 """
 
+from typing import Any
+
 from tocsin.core.commands.base import SYSTEM
 from tocsin.core.decay import stale_at
 from tocsin.core.errors import InvariantViolation
@@ -37,7 +39,9 @@ _BUS = SYSTEM.agent
 
 def arm(state: ProjectState, message: Message) -> None:
     """Give a message its place and timers."""
-    timers, seq = state.timers, message.seq
+    timers = state.timers
+    # The message's own number, and not another one that the compiled form would make.
+    seq: Any = message.seq
     if message.state is State.QUEUED:
         if message.backing_off:
             timers.backoff.schedule(seq, message.ready_at)

@@ -5,6 +5,7 @@ priority, is there room. A refusal of a well-formed message is an event; nothing
 """
 
 from sys import intern
+from typing import Any
 
 import msgspec
 
@@ -397,9 +398,10 @@ def apply_broadcast(state: ProjectState, event: ev.BroadcastAccepted) -> None:
 
 
 def message_of(
-    seq: int, event: ev.MessageAccepted, sender: str, recipient: str, content: tuple[bytes, bytes]
+    seq: Any, event: ev.MessageAccepted, sender: str, recipient: str, content: tuple[bytes, bytes]
 ) -> Message:
     """Return the message that an acceptance begins; its content is payload and metadata, a broadcast's for a copy."""
+    at: Any = event.at
     return Message(
         seq=seq,
         message_id=event.message_id,
@@ -415,8 +417,8 @@ def message_of(
         delivery_class=event.delivery_class,
         ack_required=event.ack_required,
         state=State.HELD if event.held else State.QUEUED,
-        created_at=event.at,
-        enqueued_at=event.at,
+        created_at=at,
+        enqueued_at=at,
         expires_at=event.expires_at,
         sent_at=event.sent_at,
         payload=content[0],
@@ -431,7 +433,8 @@ def message_of(
 
 def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
     """Queue it."""
-    seq = state.seq
+    # One number for all who keep it: as an int, the compiled form would make another for each.
+    seq: Any = state.seq
     payload, metadata = event.payload, event.metadata
     if event.broadcast is None:
         state.ids[event.message_id] = seq
