@@ -3,18 +3,7 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from tests.gateways.hubs import QUICK, envelope, team_at
-from tocsin.hub.health import percentile
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([], 0.0), ([3.0], 3.0), ([float(n) for n in range(1, 101)], 100.0), ([1.0] * 99 + [9.0], 9.0)],
-)
-def test_percentiles(values: list[float], expected: float) -> None:
-    assert percentile(values, 0.99) == expected
 
 
 def test_a_hub_that_is_too_slow_alerts_its_directors(tmp_path: Path) -> None:

@@ -284,8 +284,6 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     health_interval_s: Seconds
     #: How far back its percentiles look, seconds.
     health_window_s: Seconds
-    #: Durations of one metric that are kept; with more than these the window is shorter.
-    health_samples_max: Count
     #: Whom the hub tells of what happens.
     webhooks: WebhookConfig
 

@@ -1,7 +1,6 @@
 """How the hub is doing: durations taken while it serves, reported to the exchange as percentiles over a while."""
 
 import asyncio
-from collections import deque
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, ReportHealth
@@ -9,29 +8,23 @@ from tocsin.core.events import Event
 from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.hub.clock import Clock
+from tocsin.hub.durations import Durations
 from tocsin.hub.host import Condition, Host
 
-__all__ = ["HealthWatch", "percentile"]
+__all__ = ["HealthWatch"]
 
 _DELIVERIES = {int(Priority.CRITICAL): "critical_delivery_s", int(Priority.BLOCKING): "blocking_delivery_s"}
-
-
-def percentile(values: list[float], share: float) -> float:
-    """Return the value that a share of all values do not exceed; nothing measured is nothing wrong."""
-    if not values:
-        return 0.0
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 class HealthWatch:
     """Takes durations, and reports them."""
 
-    def __init__(self, host: Host, interval_s: float, window_s: float, samples_max: int) -> None:
+    def __init__(self, host: Host, interval_s: float, window_s: float) -> None:
         self._host, self._interval_s = host, interval_s
-        self._window_us, self._samples_max = microseconds(window_s), samples_max
+        self._window_us = microseconds(window_s)
         self._clock = Clock()
-        self._samples: dict[str, deque[tuple[int, float]]] = {}
+        self._routings = Durations(self._window_us)
+        self._durations: dict[str, Durations] = {"message_routing_p99_s": self._routings}
         self._handle: asyncio.TimerHandle | None = None
         #: What was reported last, by metric.
         self.latest: dict[str, float] = {}
@@ -64,19 +57,17 @@ class HealthWatch:
 
     def values(self) -> dict[str, float]:
         """Return the 99th percentile of each metric over the window."""
-        since = self._clock.now() - self._window_us
-        for samples in self._samples.values():
-            while samples and samples[0][0] < since:
-                samples.popleft()
-        return {
-            metric: percentile([duration for _, duration in samples], 0.99) for metric, samples in self._samples.items()
-        }
+        now = self._clock.now()
+        return {metric: durations.percentile(0.99, now) for metric, durations in self._durations.items()}
 
     def _routed(self, duration_s: float) -> None:
-        self._take("message_routing_p99_s", duration_s, self._clock.now())
+        self._routings.take(duration_s, self._clock.now())
 
     def _take(self, metric: str, duration_s: float, now: int) -> None:
-        self._samples.setdefault(metric, deque(maxlen=self._samples_max)).append((now, duration_s))
+        durations = self._durations.get(metric)
+        if durations is None:
+            durations = self._durations[metric] = Durations(self._window_us)
+        durations.take(duration_s, now)
 
     def _report(self) -> None:
         host = self._host

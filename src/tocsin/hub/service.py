@@ -68,7 +68,7 @@ class Hub:
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
-        self.health = HealthWatch(host, config.health_interval_s, config.health_window_s, config.health_samples_max)
+        self.health = HealthWatch(host, config.health_interval_s, config.health_window_s)
 
     @classmethod
     async def open(
