@@ -41,7 +41,6 @@ NESTING_MAX = 128
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_OBJECT = ord("{")
 _EMPTY = b"{}"
 _NOTHING = Raw(_EMPTY)
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
@@ -120,7 +119,6 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
         if data.count(b"{") + data.count(b"[") > NESTING_MAX:
             _check_nesting(data)
         envelope = _decoded(data)
-        _check(envelope)
     except UnicodeDecodeError as error:
         raise _malformed(f"not UTF-8 at byte {error.start}", "valid UTF-8") from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -129,13 +127,14 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
 
 
 def _decoded(data: bytes) -> Envelope:
-    """Decode an envelope, its payload and metadata included: what is accepted can be read by its recipient."""
+    """Decode and check an envelope, with its payload and metadata: what is accepted can be read by its recipient."""
     try:
         envelope = _ENVELOPE.decode(data)
     except msgspec.ValidationError:
         raise error_for(_explain(data)) from None
-    msgspec.json.decode(envelope.payload)
+    payload = msgspec.json.decode(envelope.payload)
     metadata_of(envelope)
+    _check(envelope, payload)
     return envelope
 
 
@@ -181,7 +180,7 @@ def priority_of(envelope: Envelope, default: Priority) -> Priority:
     return VOCABULARY[envelope.priority]
 
 
-def _check(envelope: Envelope) -> None:
+def _check(envelope: Envelope, payload: object) -> None:
     if envelope.version not in VERSIONS:
         raise refusal(
             "E_PROTOCOL_001",
@@ -190,9 +189,9 @@ def _check(envelope: Envelope) -> None:
             found=diagnosis.quote(envelope.version),
             expected="one of " + ", ".join(VERSIONS),
         )
-    if bytes(envelope.payload)[0] != _OBJECT:
-        raise error_for(diagnosis.explain(dict[str, Any], msgspec.json.decode(envelope.payload), "$.payload"))
-    if envelope.timestamp.utcoffset():
+    if not isinstance(payload, dict):
+        raise error_for(diagnosis.explain(dict[str, Any], payload, "$.payload"))
+    if envelope.timestamp.tzinfo is not UTC and envelope.timestamp.utcoffset():
         raise _field("E_VALIDATION_004", "$.timestamp", envelope.timestamp.isoformat(), "a timestamp in UTC")
     if envelope.sender.agent_id == ANYONE or envelope.sender.type == ANYONE:
         raise _field("E_VALIDATION_004", "$.sender", ANYONE, "one agent: only a receiver may be a wildcard")
