@@ -1,5 +1,6 @@
 """`tocsin serve` as a process: starting, being in the way of another, and stopping in order."""
 
+import errno
 import json
 import re
 import shutil
@@ -11,8 +12,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.processes import RunningHub, run
 from tests.postgres import Server
+from tocsin.gateways.http.server import CannotListen, listen
+from tocsin.hub.service import UnknownStore, check_store
 
 
 def test_the_first_start_leaves_an_admin_token_that_only_its_owner_reads(tmp_path: Path) -> None:
@@ -72,6 +77,46 @@ def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
     assert done.returncode == 8
     assert f"port {port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_address_that_this_machine_does_not_have_is_no_taken_port(tmp_path: Path) -> None:
+    # Of TEST-NET-1, which nobody has.
+    done = run("serve", "--data", str(tmp_path / "data"), "--address", "192.0.2.1", "--port", "0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "192.0.2.1 port 0: this machine has no such address" in done.stderr
+    assert "Another hub" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_one_may_not_have_is_no_taken_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    class Forbidden(socket.socket):
+        bind = forbidden
+
+    monkeypatch.setattr("socket.socket", Forbidden)
+    with pytest.raises(CannotListen, match=r"127\.0\.0\.1 port 80: not permitted .*--port"):
+        listen("127.0.0.1", 80)
+
+
+def test_a_store_of_no_known_kind_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for command in (("init",), ("serve", "--port", "0")):
+        done = run(*command, "--data", str(data), "--store", "postgress://ada:swordfish@one/team", cwd=tmp_path)
+        assert (done.returncode, data.exists()) == (2, False)
+        assert "--store: the store is postgress://…" in done.stderr
+        assert "postgresql://" in done.stderr
+        assert "swordfish" not in done.stderr
+
+
+@pytest.mark.parametrize("store", ["host=one password=swordfish", "team.db", "sqlite://team", " postgres://one/team"])
+def test_nothing_but_an_address_of_postgresql_is_a_store(store: str) -> None:
+    with pytest.raises(UnknownStore) as refused:
+        check_store(store)
+    assert "swordfish" not in str(refused.value)
+    for known in ("", "postgresql://one/team", "postgres://one/team"):
+        check_store(known)
 
 
 def test_an_owned_project_is_said_so(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.files.gateway import FileGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.operation import Gateway
-from tocsin.gateways.http.server import PortTaken, listen, serve
+from tocsin.gateways.http.server import CannotListen, PortTaken, listen, serve
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.logs import log_to_stderr
-from tocsin.hub.service import Hub, is_postgres
+from tocsin.hub.service import Hub, UnknownStore, check_store, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import default_policy, load_policy
 
@@ -55,6 +55,8 @@ async def _open(data: Path, config: ServerConfig, project: str, store: str, *, s
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
     """Make a project's directory with its files; return where the admin token is, if it was made now."""
+    with _troubles_told():
+        check_store(store)
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, text in (("tocsin.yaml", _POLICY), ("server.yaml", _SERVER)):
         if not (data / name).exists():
@@ -73,6 +75,8 @@ def run_hub(
     data: Path, project: str, store: str, *, trusting: bool, log_level: str, standby: bool = False, **changes: Any
 ) -> None:
     """Serve a project until told to stop."""
+    with _troubles_told():
+        check_store(store)
     if standby and not is_postgres(store):
         raise fail("--standby needs --store postgresql://…: a SQLite project belongs to one machine", Exit.USAGE)
     log_to_stderr(log_level)
@@ -183,6 +187,10 @@ class _troubles_told:  # noqa: N801
         """Say what was in the way."""
         if isinstance(error, PortTaken):
             raise fail(f"{error}. Another hub? Choose one with --port.", Exit.PORT_TAKEN) from None
+        if isinstance(error, CannotListen):
+            raise fail(f"{error}.", Exit.USAGE) from None
+        if isinstance(error, UnknownStore):
+            raise fail(f"--store: {error}.", Exit.USAGE) from None
         if isinstance(error, ProjectBusy):
             raise fail(f"{error}. Stop it, or serve another project or --data.", Exit.PROJECT_OWNED) from None
         if isinstance(error, JournalError | TocsinError):

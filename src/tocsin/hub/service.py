@@ -28,7 +28,7 @@ from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import frames_policy
 
-__all__ = ["ADMIN_TOKEN_FILE", "Hub", "is_postgres", "keep_secret"]
+__all__ = ["ADMIN_TOKEN_FILE", "Hub", "UnknownStore", "check_store", "is_postgres", "keep_secret"]
 
 ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -39,6 +39,18 @@ def is_postgres(store: str) -> bool:
 
 
 class Hub:
+def check_store(store: str) -> None:
+    """Refuse a store that is none; it may hold a password, so no more than its scheme is repeated."""
+    if store and not is_postgres(store):
+        scheme, separator, _ = store.partition("://")
+        found = f"{scheme[:32]}://…" if separator else "something that is no address"
+        raise UnknownStore(f"the store is {found}; it can be postgresql://… or postgres://…, or nothing for SQLite")
+
+
+class UnknownStore(Exception):
+    """The store is of no kind that a hub knows."""
+
+
     """A project, with everything that its gateways need."""
 
     def __init__(self, config: ServerConfig, data: Path, host: Host, authority: Authority, reader: Reader) -> None:
@@ -88,6 +100,7 @@ class Hub:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         if standby:
             journal = await _awaited(policy, config, project, store)
+        check_store(store)
         else:
             journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")

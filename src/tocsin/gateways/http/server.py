@@ -6,6 +6,7 @@ way finish; then drains the commits and lets go of the project.
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import signal
@@ -19,7 +20,7 @@ from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
 
-__all__ = ["PortTaken", "QuietServer", "allow_connections", "listen", "serve"]
+__all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve"]
 
 _log = logging.getLogger("tocsin.hub")
 #: What a hub keeps open beside its connections: databases, segments, logs.
@@ -30,8 +31,12 @@ class PortTaken(Exception):
     """Somebody else listens there."""
 
 
+class CannotListen(Exception):
+    """Nobody can listen there, or this user may not."""
+
+
 def listen(address: str, port: int) -> socket.socket:
-    """Take a port, or say that it is taken."""
+    """Take a port, or say that it is taken, or why nobody can have it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,8 +45,19 @@ def listen(address: str, port: int) -> socket.socket:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise PortTaken(f"cannot listen on {address} port {port}: {error.strerror}") from None
+        where = f"cannot listen on {address} port {port}"
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(f"{where}: {error.strerror}") from None
+        raise CannotListen(f"{where}: {_why_not(error)}") from None
     return listener
+
+
+def _why_not(error: OSError) -> str:
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"this machine has no such address ({error.strerror}); --address names one that it has"
+    if isinstance(error, PermissionError):
+        return f"not permitted ({error.strerror}); ports below 1024 are often the system's, --port chooses another"
+    return error.strerror or str(error)
 
 
 def allow_connections(wanted: int) -> int:
