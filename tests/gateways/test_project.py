@@ -1,8 +1,13 @@
 """Agents, tokens, history, policy, dead letters and metrics over HTTP, in process."""
 
+import asyncio
+import threading
 from pathlib import Path
 
+import pytest
+
 from tests.gateways.hubs import Team, envelope, with_team
+from tocsin.journal.errors import JournalUnavailable
 
 
 def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
@@ -22,6 +27,62 @@ def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
         await team.post("root", "/v1/admin/tokens/eve/revoke")
         assert (await team.get("eve", "/v1/me")).json()["error_code"] == "token_revoked"
         assert (await team.post("root", "/v1/admin/tokens/nobody/revoke")).status_code == 404
+
+    with_team(tmp_path, test)
+
+
+def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for _ in range(3):
+            refused = await team.post("root", "/v1/admin/tokens", {"agent": "eve", "type": "no such type"})
+            assert (refused.status_code, refused.json()["code"]) == (422, "E_VALIDATION_004")
+        listed = (await team.get("root", "/v1/admin/tokens")).json()
+        assert not [grant for grant in listed if grant["agent"] == "eve"]
+        for body in ({"agent": "eve!"}, {"agent": "ada", "role": "director"}):
+            assert (await team.post("root", "/v1/admin/tokens", body)).status_code in (409, 422)
+        known = {agent["agent"]: agent["role"] for agent in (await team.get("root", "/v1/agents")).json()}
+        assert known == {"ada": "primary", "bob": "primary", "boss": "director"}
+
+    with_team(tmp_path, test)
+
+
+def test_a_store_that_does_not_answer_holds_up_tokens_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(team: Team) -> None:
+        gate, store = threading.Event(), team.hub.authority._store
+        write = store.write
+        monkeypatch.setattr(store, "write", lambda grants: (gate.wait(5), write(grants)))
+        issuing = asyncio.create_task(team.post("root", "/v1/admin/tokens", {"agent": "eve"}))
+        rotating = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/rotate", {"overlap_s": 60}))
+        assert (await team.get("ada", "/v1/me")).status_code == 200
+        revoking = asyncio.create_task(team.post("root", "/v1/admin/tokens/ada/revoke"))
+        while (me := await team.get("ada", "/v1/me")).status_code == 200:
+            pass
+        assert me.json()["code"] == "E_AUTH_005", "it is refused before that is durable"
+        assert [task.done() for task in (issuing, rotating, revoking)] == [False] * 3
+        gate.set()
+        assert (await issuing).json()["grant"]["live"]
+        team.tokens["ada"] = (await rotating).json()["token"]
+        assert len((await revoking).json()) == 2, "changes happen in the order in which they were asked for"
+        assert (await team.get("ada", "/v1/me")).json()["code"] == "E_AUTH_005"
+
+    with_team(tmp_path, test)
+
+
+def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(team: Team) -> None:
+        def away(*_: object) -> None:
+            raise JournalUnavailable("connection_lost", "the server is away")
+
+        monkeypatch.setattr(team.hub.authority._store, "write", away)
+        for path, body in (("", {"agent": "eve"}), ("/bob/rotate", {}), ("/ada/revoke", {})):
+            answer = await team.post("root", f"/v1/admin/tokens{path}", body)
+            problem = answer.json()
+            assert (answer.status_code, problem["code"], problem["retryable"]) == (503, "E_HUB_007", True)
+            assert "the server is away" in problem["detail"]
+        assert (await team.get("bob", "/v1/me")).status_code == 200
+        assert (await team.get("ada", "/v1/me")).json()["code"] == "E_AUTH_005"
+        monkeypatch.undo()
+        assert (await team.post("root", "/v1/admin/tokens/ada/revoke")).status_code == 200
 
     with_team(tmp_path, test)
 

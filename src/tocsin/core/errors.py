@@ -15,7 +15,7 @@ The tree splits first by what the caller can do next:
     │   └── TaskFailed           E_TASK_*        spoken between agents; the bus only carries it
     └── TryLater                 the same request may succeed later
         ├── AdmissionRefused     E_ADMISSION_*   rate, quota, depth, presence
-        └── HubUnavailable       E_HUB_*         commit failed, not the owner, shutting down
+        └── HubUnavailable       E_HUB_*         commit failed, store away, not the owner, shutting down
 
     InvariantViolation           a bug in Tocsin; never a caller's fault
 
@@ -137,6 +137,7 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_HUB_004", "hub_unreachable", "No hub answers", "High", True, "start it, or reconnect", True, 503),
     ("E_HUB_005", "no_answer", "No answer in time", "High", True, "ask again under the same ID", True, 504),
     ("E_HUB_006", "history_unavailable", "History cannot be read now", "Medium", True, "run the pipeline", True, 503),
+    ("E_HUB_007", "store_unavailable", "The store cannot be reached now", "High", True, "retry", True, 503),
 
     ("E_LAB_001", "unfaithful_model", "The replay is not like history", "High", True, "see why", False, 409),
     ("E_LAB_002", "nothing_to_replay", "There is no history to replay", "Medium", True, "name others", False, 404),

@@ -13,6 +13,7 @@ from pathlib import Path
 from tocsin.core.policy import Policy
 from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.badges import Badges
+from tocsin.hub.auth.desk import TokenDesk
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
@@ -38,7 +39,6 @@ def is_postgres(store: str) -> bool:
     return store.startswith(("postgresql://", "postgres://"))
 
 
-class Hub:
 def check_store(store: str) -> None:
     """Refuse a store that is none; it may hold a password, so no more than its scheme is repeated."""
     if store and not is_postgres(store):
@@ -51,6 +51,7 @@ class UnknownStore(Exception):
     """The store is of no kind that a hub knows."""
 
 
+class Hub:
     """A project, with everything that its gateways need."""
 
     def __init__(self, config: ServerConfig, data: Path, host: Host, authority: Authority, reader: Reader) -> None:
@@ -59,6 +60,8 @@ class UnknownStore(Exception):
         self.data = data
         self.host = host
         self.authority = authority
+        #: Where tokens are changed while the hub serves.
+        self.desk = TokenDesk(authority)
         self.reader = reader
         #: What many ask at a time.
         self.shared = Shared()
@@ -97,26 +100,26 @@ class UnknownStore(Exception):
 
         A standby waits until nobody else serves the project.
         """
+        check_store(store)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         if standby:
             journal = await _awaited(policy, config, project, store)
-        check_store(store)
         else:
             journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
             grants = await asyncio.to_thread(_grants, data, project, store)
+            most, now = config.tokens_per_agent_max, Clock().now
+            authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
             reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.hurry)
         except BaseException:
             await host.close()
             raise
-        clock = Clock()
-        authority = Authority(grants, project, clock.now, tokens_per_agent_max=config.tokens_per_agent_max)
         hub = cls(config, data, host, authority, reader)
         host.follow(lambda _, events: hub.metrics.fold(events, host.exchange.state))
         hub._observe(configured(project, messages_max=config.telemetry_messages_max))
-        hub._ensure_admin()
         try:
+            await asyncio.to_thread(hub._ensure_admin)
             hub._webhooks = await asyncio.to_thread(Webhooks, journal, config.webhooks, data)
         except BaseException:
             await hub.close()
@@ -146,6 +149,7 @@ class UnknownStore(Exception):
         await self.host.close()
         self.feed.close()
         await self.reader.close()
+        await self.desk.close()
         self.authority.close()
         if self._telemetry is not None:
             await asyncio.to_thread(self._telemetry.close)

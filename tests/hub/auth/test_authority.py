@@ -11,7 +11,8 @@ from tocsin.core.errors import TocsinError
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.signatures import check_signature, sign
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
-from tocsin.hub.auth.tokens import fresh_secret, parse_token
+from tocsin.hub.auth.tokens import Grant, fresh_secret, parse_token
+from tocsin.journal.errors import JournalError, JournalUnavailable
 
 HOUR_S = 3600.0
 
@@ -151,12 +152,83 @@ def test_grants_outlive_the_hub(opening: Opening, time: Time) -> None:
     second.close()
 
 
-def test_a_change_that_could_not_be_stored_is_not_in_force(authority: Authority, tmp_path: Path) -> None:
+def test_a_token_that_could_not_be_stored_is_not_in_force(authority: Authority) -> None:
     token = authority.issue("ada", "primary").secret.spell()
     authority.close()
-    with pytest.raises(Exception, match=r"tokens\.db"):
+    with pytest.raises(JournalError, match=r"tokens\.db"):
+        authority.issue("bob", "primary")
+    with pytest.raises(JournalError, match=r"tokens\.db"):
+        authority.rotate("ada")
+    assert [grant.agent for grant in authority.grants()] == ["ada"]
+    assert authority.authenticate(token).agent == "ada", "it keeps what it has"
+
+
+def stored(opening: Opening) -> list[Grant]:
+    store = opening()
+    try:
+        return store.load()
+    finally:
+        store.close()
+
+
+class Unsteady:
+    """A store that can be away."""
+
+    def __init__(self, store: GrantStore) -> None:
+        self._store = store
+        self.away = False
+
+    def load(self) -> list[Grant]:
+        return self._store.load()
+
+    def write(self, grants: list[Grant]) -> None:
+        if self.away:
+            raise JournalUnavailable("connection_lost", "away")
+        self._store.write(grants)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def test_a_revocation_is_in_force_at_once_and_can_be_stored_later(opening: Opening, time: Time) -> None:
+    store = Unsteady(opening())
+    authority = Authority(store, "team", time, tokens_per_agent_max=3)
+    token = authority.issue("ada", "primary").secret.spell()
+    asked_at, store.away = time.now, True
+    with pytest.raises(JournalUnavailable):
         authority.revoke("ada")
-    assert authority.authenticate(token).agent == "ada"
+    assert refused(authority, token) == "E_AUTH_005"
+    assert [grant.revoked_at for grant in authority.grants()] == [asked_at], "what is listed is what is checked"
+    assert stored(opening)[0].revoked_at is None
+    time.pass_s(60)
+    store.away = False
+    authority.revoke("ada")
+    assert stored(opening)[0].revoked_at == asked_at
+    with pytest.raises(TocsinError, match="E_ROUTING_001"):
+        authority.revoke("ada")
+    authority.close()
+
+
+def test_who_is_stopped_counts_no_longer_as_an_administrator(opening: Opening, time: Time) -> None:
+    store = Unsteady(opening())
+    authority = Authority(store, "team", time, tokens_per_agent_max=3)
+    for name in ("admin", "deputy"):
+        authority.issue(name, "human", admin=True)
+    store.away = True
+    with pytest.raises(JournalUnavailable):
+        authority.revoke("deputy")
+    with pytest.raises(TocsinError, match="E_STATE_002"):
+        authority.stop("admin")
+    authority.close()
+
+
+def test_what_is_stopped_stays_so_through_a_rotation(authority: Authority) -> None:
+    old = authority.issue("ada", "primary").secret.spell()
+    authority.stop("ada")
+    new = authority.rotate("ada", overlap_s=60).secret.spell()
+    assert refused(authority, old) == "E_AUTH_005"
+    assert authority.authenticate(new).agent == "ada"
+    assert [grant.revoked_at is None for grant in authority.grants()] == [False, True]
 
 
 def test_only_hashes_are_stored_and_only_the_owner_reads_them(authority: Authority, tmp_path: Path) -> None:

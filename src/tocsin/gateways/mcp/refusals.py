@@ -48,6 +48,8 @@ _REPAIR = {
     "E_HUB_001": _AGAIN,
     "E_HUB_002": _AGAIN,
     "E_HUB_003": _AGAIN,
+    "E_HUB_006": _AGAIN,
+    "E_HUB_007": _AGAIN,
 }
 
 

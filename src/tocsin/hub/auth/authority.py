@@ -1,7 +1,12 @@
 """The one who says what a token is worth, and who makes, replaces and takes away tokens.
 
 Checking is a lookup in memory and one comparison in constant time; a token that is not there costs the same as one
-that is. Changes are durable before they are spoken or in force.
+that is. A new token is durable before it is spoken or in force. Taking tokens away is the other way round: they are
+refused from the moment at which that is asked for, whether the store answers or not, and it is spoken once it is
+durable. Where the store fails they stay refused here, and asking again stores it.
+
+Changes are made by one thread at a time, checks and stops by any: the grants are replaced as a whole, never altered in
+place, and what is stopped is only ever added to.
 """
 
 import hmac
@@ -34,6 +39,8 @@ class Authority:
         self._clock = clock
         self._tokens_per_agent_max = tokens_per_agent_max
         self._grants = {grant.token_id: grant for grant in store.load()}
+        #: When tokens were stopped, whether or not that is durable, by id.
+        self._stopped: dict[str, int] = {}
         self.project = project
 
     def authenticate(self, token: str) -> Grant:
@@ -51,7 +58,7 @@ class Authority:
     def check(self, grant: Grant) -> None:
         """Refuse what was granted before and has ended since."""
         known = self._grants.get(grant.token_id)
-        if known is None or known.revoked_at is not None:
+        if known is None or known.revoked_at is not None or grant.token_id in self._stopped:
             raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
         if not known.is_live(self._clock()):
             raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
@@ -61,16 +68,16 @@ class Authority:
         return self._grants.get(token_id)
 
     def grants(self) -> list[Grant]:
-        """List all tokens, oldest first."""
-        return list(self._grants.values())
+        """List all tokens, oldest first; one that is refused is listed as revoked."""
+        return [self._as_checked(grant) for grant in self._grants.values()]
 
     def has_admin(self) -> bool:
         """Tell whether anyone can administer tokens."""
         now = self._clock()
-        return any(grant.admin and grant.is_live(now) for grant in self._grants.values())
+        return any(grant.admin and grant.is_live(now) for grant in self.grants())
 
-    def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
-        """Make a token for an agent, which has one role at a time."""
+    def must_allow(self, agent: str, role: str) -> None:
+        """Refuse what could not be given a token: a name or a role that is none, another role, one token too many."""
         if not _AGENT_ID.fullmatch(agent) or agent == SYSTEM.agent:
             raise refusal(
                 "E_VALIDATION_004",
@@ -87,30 +94,46 @@ class Authority:
             raise refusal("E_STATE_002", f"{agent} has a token as {live[0].role}: revoke it first", field="$.role")
         if len(live) >= self._tokens_per_agent_max:
             raise refusal("E_ADMISSION_008", f"{agent} has its {self._tokens_per_agent_max} tokens: revoke one first")
+
+    def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
+        """Make a token for an agent, which has one role at a time."""
+        self.must_allow(agent, role)
         issued = self._make(agent, role, admin, lifetime_s)
         self._keep([issued.grant])
         return issued
 
     def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | None = None) -> Issued:
         """Give an agent a new token in place of all it has; the old ones stay good for `overlap_s`."""
-        old, now = self._must_have(agent), self._clock()
+        old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
         issued = self._make(agent, old[0].role, any(grant.admin for grant in old), lifetime_s)
         self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
         return issued
 
-    def revoke(self, agent: str) -> list[Grant]:
-        """Take all tokens of an agent away, at once."""
+    def stop(self, agent: str) -> list[Grant]:
+        """Refuse all tokens of an agent from now on, and return them; `revoke` makes that last."""
         now, old = self._clock(), self._must_have(agent)
-        others = [grant for grant in self._grants.values() if grant.agent != agent and grant.is_live(now)]
+        others = [grant for grant in self.grants() if grant.agent != agent and grant.is_live(now)]
         if any(grant.admin for grant in old) and not any(grant.admin for grant in others):
             raise refusal("E_STATE_002", f"{agent} is the only one who can administer tokens: rotate it instead")
-        revoked = [_ended(grant, now, 0) for grant in old]
+        for grant in old:
+            self._stopped.setdefault(grant.token_id, now)
+        return [self._as_checked(grant) for grant in old]
+
+    def revoke(self, agent: str) -> list[Grant]:
+        """Take all tokens of an agent away, at once."""
+        revoked = self.stop(agent)
         self._keep(revoked)
         return revoked
 
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
+
+    def _as_checked(self, grant: Grant) -> Grant:
+        """Return a grant as `check` takes it."""
+        if grant.revoked_at is not None or grant.token_id not in self._stopped:
+            return grant
+        return msgspec.structs.replace(grant, revoked_at=self._stopped[grant.token_id])
 
     def _live(self, agent: str) -> list[Grant]:
         now = self._clock()
@@ -130,7 +153,7 @@ class Authority:
 
     def _keep(self, grants: list[Grant]) -> None:
         self._store.write(grants)
-        self._grants |= {grant.token_id: grant for grant in grants}
+        self._grants = self._grants | {grant.token_id: grant for grant in grants}
 
 
 def _ended(grant: Grant, now: int, overlap_us: int) -> Grant:
