@@ -1,17 +1,26 @@
 """Servers that go away under PostgreSQL journals: nothing confirmed is lost."""
 
 import asyncio
+import json
 import secrets
 import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from tests.acceptance.witness import Witness
+from tests.cli.processes import RunningHub
+from tests.gateways.hubs import envelope
 from tests.hub.test_host import ADA, QUICK, message, run
 from tests.postgres import Server
 from tests.workload import SeededIds
+from tocsin.cli.remote import Refused, Remote
 from tocsin.core.commands import Caller, Receipt, RegisterAgent
 from tocsin.core.events import MessageAccepted, decode_events
 from tocsin.core.exchange import Exchange
@@ -104,6 +113,66 @@ def test_a_restarted_server_is_survived() -> None:
         run(test())
     finally:
         server.remove()
+
+
+def test_tokens_history_and_readiness_follow_the_server_down_and_up_again(tmp_path: Path) -> None:
+    """Nothing is sent meanwhile: the hub finds out by itself, both times."""
+    server, data = Server(), tmp_path / "data"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text("storage: {recovery_attempts_max: 100000, recovery_backoff_s: 0.05}")
+    try:
+        server.create()
+        with RunningHub(data, "--store", f"postgresql://tocsin@/postgres?host={server.folder}") as hub:
+            admin = Remote(hub.url, (data / "admin.token").read_text().strip())
+            tokens = [admin.post("v1", "admin", "tokens", body={"agent": name}) for name in ("ada", "bob")]
+            ada, bob = (Remote(hub.url, token["token"]) for token in tokens)
+            ada.post("v1", "messages", body=envelope(1, payload={"text": "swordfish"}))
+            assert ada.get("v1", "messages", "msg_1_x")
+
+            server.stop()
+            status, ready = ready_at(hub.url, 503)
+            assert (status, ready["condition"]) == (503, "recovering")
+            assert "connection_lost" in ready["reason"]
+            questions: list[Callable[[], Any]] = [
+                lambda: admin.post("v1", "admin", "tokens", body={"agent": "eve", "type": None}),
+                lambda: admin.post("v1", "admin", "tokens", "bob", "revoke"),
+                lambda: ada.get("v1", "search", q="swordfish", fresh="false"),
+                lambda: ada.get("v1", "messages", "msg_1_x", "life"),
+            ]
+            for ask in questions:
+                with pytest.raises(Refused) as refused:
+                    ask()
+                problem = refused.value.problem
+                assert (refused.value.status, problem["code"], problem["retryable"]) == (503, "E_HUB_007", True)
+            with pytest.raises(Refused, match="revoked"):
+                bob.get("v1", "me")
+
+            server.start()
+            assert ready_at(hub.url, 200)[1]["condition"] == "serving"
+            assert len(admin.post("v1", "admin", "tokens", "bob", "revoke")) == 1
+            while not (found := ada.get("v1", "search", q="swordfish")["items"]):
+                pass  # the index follows
+            assert [item["message_id"] for item in found] == ["msg_1_x"]
+            assert ada.get("v1", "messages", "msg_1_x", "life")
+            rows = server.execute("SELECT agent FROM tocsin.grants WHERE revoked_at IS NOT NULL")
+            assert rows == [("bob",)]
+    finally:
+        server.remove()
+
+
+def ready_at(url: str, wanted: int) -> tuple[int, Any]:
+    """Wait until `/ready` answers with a status."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(f"{url}/ready", timeout=10) as reply:  # noqa: S310
+                status, body = reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                status, body = error.code, json.loads(error.read())
+        if status == wanted:
+            return status, body
+    raise AssertionError(f"still {status}: {body}")
 
 
 def test_a_promoted_standby_has_everything_that_was_confirmed(replicated: tuple[Server, Server]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateways.hubs import Team, envelope, with_team
 from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.tables import Tables
 
 
 def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
@@ -83,6 +84,29 @@ def test_a_store_that_fails_is_no_bug_of_the_hub(tmp_path: Path, monkeypatch: py
         assert (await team.get("ada", "/v1/me")).json()["code"] == "E_AUTH_005"
         monkeypatch.undo()
         assert (await team.post("root", "/v1/admin/tokens/ada/revoke")).status_code == 200
+
+    with_team(tmp_path, test)
+
+
+def test_history_that_cannot_be_read_is_read_again_on_new_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1))
+        for _ in range(2):
+            team.hub.reader._tables.close()
+            assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
+
+        def away() -> Tables:
+            raise JournalUnavailable("connection_lost", "the server is away")
+
+        team.hub.reader._tables.close()
+        monkeypatch.setattr(team.hub.host.journal, "tables", away)
+        for path in ("/v1/search?q=number", "/v1/messages/msg_1_x/life?fresh=false"):
+            answer = await team.get("ada", path)
+            assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_007")
+        monkeypatch.undo()
+        assert (await team.get("ada", "/v1/messages/msg_1_x")).status_code == 200
 
     with_team(tmp_path, test)
 

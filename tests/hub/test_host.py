@@ -503,6 +503,35 @@ def test_tables_that_cannot_follow_stop_the_host_in_the_end(tmp_path: Path, monk
     run(test())
 
 
+def test_a_host_with_nothing_to_do_notices_that_its_journal_is_gone_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, journal):
+            asked, recover = asyncio.Event(), journal.recover
+            conditions: list[Condition] = []
+
+            def recovered() -> None:
+                conditions.append(host.condition)
+                recover()
+                loop.call_soon_threadsafe(asked.set)
+
+            def away(limit: int) -> int:
+                raise JournalUnavailable("connection_lost", "the server is away")
+
+            loop = asyncio.get_running_loop()
+            monkeypatch.setattr(journal, "recover", recovered)
+            journal.probe_errors.append(CommitFailed("connection_lost", "the server is away"))
+            monkeypatch.setattr(host._keeper._tables, "index", away)
+            await asked.wait()
+            assert conditions == [Condition.RECOVERING]
+            while host.condition is Condition.RECOVERING:
+                await asyncio.sleep(0)
+            assert isinstance(await host.submit(message(1), ADA), Receipt)
+
+    run(test())
+
+
 def test_a_host_does_not_go_back_before_what_has_happened(tmp_path: Path) -> None:
     async def test() -> None:
         journal = MeddledJournal(tmp_path / "project")

@@ -90,7 +90,7 @@ class Host:
         self._journal = journal
         self._writer = Worker(f"writer {journal.project}", self._loop)
         self._first_policy = policy
-        self._keeper = Keeper(journal, segments, self._keeper_gave_up)
+        self._keeper = Keeper(journal, segments, self._keeper_gave_up, self._keeper_stumbled)
         self._ids = RandomIds()
         self._clock = Clock()
         self._speech = Speech(self._loop, lambda: self.storage.turn_words_max)
@@ -109,6 +109,7 @@ class Host:
         self._projection: asyncio.TimerHandle | None = None
         self._projection_due = False
         self._recovery: asyncio.Task[None] | None = None
+        self._probing = False
         self._stopped = asyncio.Event()
         self._stop_code = "E_HUB_003"
         #: How it is.
@@ -431,6 +432,21 @@ class Host:
     def _keeper_gave_up(self, error: JournalError) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_serving, error)
+
+    def _keeper_stumbled(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._doubt)
+
+    def _doubt(self) -> None:
+        """Find out whether commits still work, where none is under way that would tell: the tables did not."""
+        if self.condition is Condition.SERVING and self._committing is None and not self._probing:
+            self._probing = True
+            self._writer.start(self._journal.probe, self._probed)
+
+    def _probed(self, commit: Commit | None, error: Exception | None) -> None:
+        self._probing = False
+        if error is not None and self.condition is Condition.SERVING:
+            self._fail(error)
 
     def _fail(self, error: Exception | None) -> None:
         """Tell everyone who waits to try again, and rebuild; or stop, where there is nothing to go on with."""

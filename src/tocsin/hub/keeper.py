@@ -34,12 +34,19 @@ def _breathe() -> None:
 class Keeper:
     """Writes captures to the tables, and does the housekeeping in between."""
 
-    def __init__(self, journal: Journal, segments: Path | None, gave_up: Callable[[JournalError], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        segments: Path | None,
+        gave_up: Callable[[JournalError], None],
+        stumbled: Callable[[], None] = lambda: None,
+    ) -> None:
         self._journal = journal
         self._segments = segments
         self._tables = tables = journal.tables()
         self._exporter = None if segments is None else Exporter(journal, tables, segments)
         self._gave_up = gave_up
+        self._stumbled = stumbled
         self._capture: Capture | None = None
         self._storage: Storage | None = None
         self._wake = threading.Condition()
@@ -140,6 +147,8 @@ class Keeper:
             self._journal.announce(self._announced)
         if storage.search:
             self._index(storage)
+        else:
+            self._tables.standing()  # A hub that has nothing to do notices when its store goes away.
         if self._exporter is not None:
             while self._exporter.step(storage) and self._capture is None and not self._closing:
                 pass
@@ -174,3 +183,5 @@ class Keeper:
             self._wake.notify_all()
         if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
             self._gave_up(error)
+        else:
+            self._stumbled()

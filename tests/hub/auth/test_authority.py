@@ -231,6 +231,19 @@ def test_what_is_stopped_stays_so_through_a_rotation(authority: Authority) -> No
     assert [grant.revoked_at is None for grant in authority.grants()] == [False, True]
 
 
+def test_grants_are_found_again_after_the_connection_is_lost(postgres: Server) -> None:
+    dsn = postgres.database("grants_cut")
+    store = PostgresGrants(dsn, "team")
+    made = Authority(store, "team", Time(), tokens_per_agent_max=3)
+    made.issue("ada", "primary")
+    for change in (lambda: made.issue("bob", "primary"), lambda: made.revoke("ada")):
+        postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grants_cut'")
+        change()
+    postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grants_cut'")
+    assert sorted((grant.agent, grant.revoked_at is None) for grant in store.load()) == [("ada", False), ("bob", True)]
+    made.close()
+
+
 def test_only_hashes_are_stored_and_only_the_owner_reads_them(authority: Authority, tmp_path: Path) -> None:
     issued = authority.issue("ada", "primary")
     files = list(tmp_path.glob("tokens.db*"))

@@ -1,12 +1,14 @@
 """Where grants are kept: a SQLite file beside the journal, or a table in the journal's PostgreSQL.
 
 Grants are few and change rarely, so they are read once, at the start, and written through. The hub that owns the
-project is the only one who writes.
+project is the only one who writes. A store that cannot raises `JournalError`; to write the same grants again is safe.
 """
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +17,8 @@ from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.sqlite import connection as sqlite
 
 __all__ = ["GrantStore", "PostgresGrants", "SqliteGrants"]
+
+Result = TypeVar("Result")
 
 _COLUMNS = "token_id, project, agent, role, admin, digest, created_at, expires_at, revoked_at"
 _FILE = "tokens.db"
@@ -85,7 +89,8 @@ class PostgresGrants:
 
         self._project = project
         self._translated = postgres.translated
-        self._connection = postgres.connect(dsn, "tokens")
+        self._connect = partial(postgres.connect, dsn, "tokens")
+        self._connection = self._connect()
         try:
             postgres.migrate(self._connection)
             with self._translated(JournalUnavailable):
@@ -96,9 +101,8 @@ class PostgresGrants:
 
     def load(self) -> list[Grant]:
         """Return all grants, oldest first."""
-        statement = f"SELECT {_COLUMNS} FROM tocsin.grants WHERE project = %s ORDER BY created_at, token_id"
-        with self._translated(JournalUnavailable):
-            rows = self._connection.execute(statement.encode(), (self._project,)).fetchall()
+        statement = f"SELECT {_COLUMNS} FROM tocsin.grants WHERE project = %s ORDER BY created_at, token_id".encode()
+        rows = self._done(lambda: self._connection.execute(statement, (self._project,)).fetchall())
         return [_grant(row) for row in rows]
 
     def write(self, grants: list[Grant]) -> None:
@@ -106,14 +110,29 @@ class PostgresGrants:
         statement = (
             f"INSERT INTO tocsin.grants ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) {_UPSERT}".encode()
         )
-        with self._translated(JournalUnavailable), self._connection.transaction():
-            for grant in grants:
-                self._connection.execute(statement, msgspec.structs.astuple(grant))
+
+        def write() -> None:
+            with self._connection.transaction():
+                for grant in grants:
+                    self._connection.execute(statement, msgspec.structs.astuple(grant))
+
+        self._done(write)
 
     def close(self) -> None:
         """Let go of the connection."""
         with contextlib.suppress(Exception):
             self._connection.close()
+
+    def _done(self, work: Callable[[], Result]) -> Result:
+        """Do something on the connection that there is, or else on a new one: the server may have been restarted."""
+        try:
+            with self._translated(JournalUnavailable):
+                return work()
+        except JournalUnavailable:
+            self.close()
+            self._connection = self._connect()
+        with self._translated(JournalUnavailable):
+            return work()
 
 
 def _grant(row: Any) -> Grant:
