@@ -59,6 +59,15 @@ def test_agents_are_listed_rotated_and_revoked(hub: RunningHub) -> None:
     assert hub.run("inbox", agent="eve").returncode == 5
 
 
+def test_a_rotated_token_keeps_its_lifetime_unless_told_otherwise(hub: RunningHub) -> None:
+    def ends(*arguments: str) -> bool:
+        return hub.json("agents", *arguments)["grant"]["expires_at"] is not None
+
+    assert ends("add", "kay", "--lifetime-s", "3600")
+    assert ends("rotate", "kay")
+    assert not ends("rotate", "kay", "--lifetime-s", "0")
+
+
 def test_dead_letters_are_listed_and_redriven(hub: RunningHub) -> None:
     assert hub.json("dlq", "list")["items"] == []
     assert hub.run("dlq", "redrive", "msg_1_none").returncode == 3

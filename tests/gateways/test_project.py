@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,24 @@ def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
             assert (await team.post("root", "/v1/admin/tokens", body)).status_code in (409, 422)
         known = {agent["agent"]: agent["role"] for agent in (await team.get("root", "/v1/agents")).json()}
         assert known == {"ada": "primary", "bob": "primary", "boss": "director"}
+
+    with_team(tmp_path, test)
+
+
+def test_a_rotated_token_inherits_its_lifetime_unless_told_otherwise(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        async def lifetime_s(path: str, body: dict[str, Any]) -> float | None:
+            grant = (await team.post("root", f"/v1/admin/tokens{path}", body)).json()["grant"]
+            if grant["expires_at"] is None:
+                return None
+            created_at, expires_at = (datetime.fromisoformat(grant[name]) for name in ("created_at", "expires_at"))
+            return (expires_at - created_at).total_seconds()
+
+        assert await lifetime_s("", {"agent": "eve", "lifetime_s": 3600}) == 3600
+        assert await lifetime_s("/eve/rotate", {}) == 3600
+        assert await lifetime_s("/eve/rotate", {"lifetime_s": 60}) == 60
+        assert await lifetime_s("/eve/rotate", {"overlap_s": 5}) == 60
+        assert await lifetime_s("/eve/rotate", {"lifetime_s": None}) is None
 
     with_team(tmp_path, test)
 

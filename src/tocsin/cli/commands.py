@@ -174,12 +174,16 @@ def agents_list(as_json: Json = False) -> None:
 def agents_rotate(
     agent: str,
     overlap_s: Annotated[float, typer.Option(help="Seconds for which the old token stays good.")] = 0.0,
+    lifetime_s: Annotated[
+        float | None, typer.Option(min=0, help="Seconds until the token ends, 0: never; else as long as the last one.")
+    ] = None,
     save: Annotated[bool, typer.Option(help="Keep the token in the data directory, for --as.")] = False,
     as_json: Json = False,
 ) -> None:
     """Give an agent a new token in place of all it has."""
+    body = {"overlap_s": overlap_s} | ({} if lifetime_s is None else {"lifetime_s": lifetime_s or None})
     with refusals_told(as_json):
-        answer = _asking.remote().post("v1", "admin", "tokens", agent, "rotate", body={"overlap_s": overlap_s})
+        answer = _asking.remote().post("v1", "admin", "tokens", agent, "rotate", body=body)
     _show_token(agent, answer, save, as_json)
 
 

@@ -244,6 +244,17 @@ def test_grants_are_found_again_after_the_connection_is_lost(postgres: Server) -
     made.close()
 
 
+def test_a_rotated_token_lives_as_long_as_the_last_one_was_to(authority: Authority, time: Time) -> None:
+    authority.issue("ada", "primary", lifetime_s=HOUR_S)
+    time.pass_s(60)
+    for overlap_s in (0.0, 5.0, 5.0):
+        rotated = authority.rotate("ada", overlap_s=overlap_s).grant
+        assert rotated.expires_at == time.now + int(HOUR_S * 1_000_000), "and an overlap is no lifetime"
+    assert authority.rotate("ada", lifetime_s=60).grant.expires_at == time.now + 60_000_000
+    assert authority.rotate("ada", lifetime_s=None).grant.expires_at is None
+    assert authority.rotate("ada").grant.expires_at is None
+
+
 def test_only_hashes_are_stored_and_only_the_owner_reads_them(authority: Authority, tmp_path: Path) -> None:
     issued = authority.issue("ada", "primary")
     files = list(tmp_path.glob("tokens.db*"))

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tocsin.core import commands as cmd
 from tocsin.core.envelope import VERSIONS
@@ -84,8 +84,8 @@ class RotateBody(msgspec.Struct, frozen=True):
 
     #: Seconds for which the old ones stay good.
     overlap_s: Annotated[float, Meta(ge=0, le=3.2e9)] = 0.0
-    #: Seconds until the new one ends by itself; null is never.
-    lifetime_s: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
+    #: Seconds until the new one ends by itself; null is never. Left out, it lasts as long as the last one was to.
+    lifetime_s: Annotated[float, Meta(gt=0, le=3.2e9)] | UnsetType | None = UNSET
 
 
 class TokenView(msgspec.Struct, frozen=True):

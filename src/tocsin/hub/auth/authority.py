@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
@@ -98,14 +99,19 @@ class Authority:
     def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
         """Make a token for an agent, which has one role at a time."""
         self.must_allow(agent, role)
-        issued = self._make(agent, role, admin, lifetime_s)
+        issued = self._make(agent, role, admin, _lifetime(lifetime_s))
         self._keep([issued.grant])
         return issued
 
-    def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | None = None) -> Issued:
-        """Give an agent a new token in place of all it has; the old ones stay good for `overlap_s`."""
+    def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET) -> Issued:
+        """Give an agent a new token in place of all it has; the old ones stay good for `overlap_s`.
+
+        It lives as long as the newest of them was to live when it was made, unless told otherwise; null is for ever.
+        """
         old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
-        issued = self._make(agent, old[0].role, any(grant.admin for grant in old), lifetime_s)
+        newest = old[-1]
+        lifetime_us = newest.lifetime_us if isinstance(lifetime_s, UnsetType) else _lifetime(lifetime_s)
+        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us)
         self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
         return issued
 
@@ -145,15 +151,19 @@ class Authority:
             raise refusal("E_ROUTING_001", f"{agent[:64]} has no token", found=agent[:64])
         return live
 
-    def _make(self, agent: str, role: str, admin: bool, lifetime_s: float | None) -> Issued:
+    def _make(self, agent: str, role: str, admin: bool, lifetime_us: int | None) -> Issued:
         secret, now = fresh_secret(), self._clock()
-        expires_at = None if lifetime_s is None else now + microseconds(lifetime_s)
+        expires_at = None if lifetime_us is None else now + lifetime_us
         grant = Grant(secret.token_id, self.project, agent, role, admin, hash_of(secret.secret), now, expires_at)
         return Issued(grant, secret)
 
     def _keep(self, grants: list[Grant]) -> None:
         self._store.write(grants)
         self._grants = self._grants | {grant.token_id: grant for grant in grants}
+
+
+def _lifetime(lifetime_s: float | None) -> int | None:
+    return None if lifetime_s is None else microseconds(lifetime_s)
 
 
 def _ended(grant: Grant, now: int, overlap_us: int) -> Grant:

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant, Issued
@@ -31,7 +33,9 @@ class TokenDesk:
         """Make a token for an agent."""
         return await self._done(lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s))
 
-    async def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | None = None) -> Issued:
+    async def rotate(
+        self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET
+    ) -> Issued:
         """Give an agent a new token in place of all it has."""
         return await self._done(lambda: self._authority.rotate(agent, overlap_s=overlap_s, lifetime_s=lifetime_s))
 

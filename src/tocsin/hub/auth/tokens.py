@@ -48,6 +48,11 @@ class Grant(msgspec.Struct, frozen=True):
     #: When it was taken away; null where it was not.
     revoked_at: int | None = None
 
+    @property
+    def lifetime_us(self) -> int | None:
+        """Return how long it lasts from its making to its end; none where it has no end."""
+        return None if self.expires_at is None else self.expires_at - self.created_at
+
     def is_live(self, now: int) -> bool:
         """Tell whether it is good at a time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
