@@ -111,16 +111,19 @@ class Agent(Coordination):
         the agent by its token (else `TOCSIN_TOKEN`, else the file that `TOCSIN_TOKEN_FILE` names); a bus, and a hub
         that trusts this machine, by `agent` and `role`. `agent_type` registers the agent, or registers it anew.
         """
-        return Connecting(
-            lambda: cls(
-                transport_to(target, token, agent, role, config or client_config()),
-                writer=EnvelopeWriter(signer_of(token) if sign else None),
+
+        def make() -> Agent:
+            signer = signer_of(token) if sign else None
+            return cls(
+                transport_to(target, token, agent, role, config or client_config(), signer),
+                writer=EnvelopeWriter(signer),
                 agent_type=agent_type,
                 capabilities=capabilities,
                 retry=retry,
                 config=config or client_config(),
             )
-        )
+
+        return Connecting(make)
 
     async def __aenter__(self) -> "Agent":
         return self

@@ -96,6 +96,10 @@ class Signer:
     """Signs what an agent sends, with a key that follows from its token (`docs/concepts/security.md`)."""
 
     def __init__(self, token: str) -> None:
+        self.renew(token)
+
+    def renew(self, token: str) -> None:
+        """Sign with another token from now on."""
         parts = token.split("_", _TOKEN_PARTS - 1)
         if len(parts) != _TOKEN_PARTS:
             raise refusal("E_AUTH_001", "signing needs a token", expected="tcs_<id>_<secret>")

@@ -4,7 +4,7 @@
 needed, so that the rest of the client works without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -22,10 +22,11 @@ _PATH = "/v1/socket"
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-#: Why the hub closed, where trying again changes nothing: by close code.
+_TOKEN_ENDED = 4401
+#: Why the hub closed, where trying again changes nothing: by close code. Its goodbye may say more.
 _FINAL = {
     4400: Problem("E_PROTOCOL_002", "the hub does not understand this client"),
-    4401: Problem("E_AUTH_005", "the token has ended"),
+    _TOKEN_ENDED: Problem("E_AUTH_005", "the token has ended"),
 }
 #: The close code of a session that another link has taken over.
 _REPLACED = 4409
@@ -41,6 +42,7 @@ class _Pushed(msgspec.Struct, frozen=True, gc=False):
 class _Bye(msgspec.Struct, frozen=True):
     reason: str = ""
     resume: bool = False
+    code: str | None = None
 
 
 class _Item(msgspec.Struct, frozen=True):
@@ -58,16 +60,29 @@ _PROBLEM = msgspec.json.Decoder(Problem)
 
 
 class WebSocketTransport:
-    """The way to a hub."""
+    """The way to a hub.
+
+    `reread` looks where the token came from, which may have another one by now: it is asked before each socket but the
+    first, so a token that was rotated there is found, and a socket that the old one ended is not the end.
+    """
 
     def __init__(
-        self, url: str, config: ClientConfig, *, token: str | None, agent: str | None = None, role: str | None = None
+        self,
+        url: str,
+        config: ClientConfig,
+        *,
+        token: str | None,
+        agent: str | None = None,
+        role: str | None = None,
+        reread: Callable[[], str] | None = None,
     ) -> None:
         _library()
         self._config = config
         self._url, self._is_local = _socket_url(url)
+        self._reread = reread
+        self._has_dialled = False
         if token is not None:
-            self._headers = {"Authorization": f"Bearer {token}"}
+            self._headers = _bearing(token)
         elif agent is not None:
             self._headers = {"Tocsin-Agent": agent} | ({} if role is None else {"Tocsin-Role": role})
         else:
@@ -80,6 +95,9 @@ class WebSocketTransport:
     async def dial(self) -> "_SocketLink":
         """Open a socket, or raise why not."""
         client, exceptions = _library()
+        if self._reread is not None and self._has_dialled:
+            self._headers = _bearing(self._reread())
+        self._has_dialled = True
         try:
             socket = await client.connect(
                 self._url,
@@ -96,15 +114,17 @@ class WebSocketTransport:
             raise LinkLost(str(error), refused=_refusal_of(error.response)) from None
         except (OSError, exceptions.WebSocketException) as error:
             raise LinkLost(f"{self._url}: {error}") from None
-        return _SocketLink(socket, exceptions.ConnectionClosed)
+        return _SocketLink(socket, exceptions.ConnectionClosed, may_find_another_token=self._reread is not None)
 
 
 class _SocketLink:
     """One socket."""
 
-    def __init__(self, socket: Any, closed: type[Exception]) -> None:
+    def __init__(self, socket: Any, closed: type[Exception], *, may_find_another_token: bool) -> None:
         self._socket = socket
         self._closed = closed
+        self._may_find_another_token = may_find_another_token
+        self._bye: _Bye | None = None
         self._encoder = msgspec.json.Encoder()
 
     async def send(self, operations: Sequence[Operation]) -> None:
@@ -121,17 +141,29 @@ class _SocketLink:
         except self._closed as error:
             raise self._lost(error) from None
         try:
-            return [_item(item) for item in _ITEMS.decode(frame)]
+            items = _ITEMS.decode(frame)
         except msgspec.DecodeError as error:
             raise LinkLost(f"the hub sent what cannot be read: {error}") from None
+        if items and items[-1].bye is not None:
+            self._bye = items[-1].bye
+        return [_item(item) for item in items]
 
     async def close(self) -> None:
         """Close the socket, without waiting longer than the configured time."""
         await self._socket.close()
 
     def _lost(self, error: Exception) -> LinkLost:
-        code = self._socket.close_code
-        return LinkLost(str(error), refused=_FINAL.get(code), resumable=code != _REPLACED)
+        code, bye = self._socket.close_code, self._bye
+        if code == _TOKEN_ENDED and self._may_find_another_token:
+            return LinkLost(str(error), resumable=False)
+        refused = _FINAL.get(code)
+        if refused is not None and bye is not None and bye.code in CATALOGUE:
+            refused = Problem(bye.code, bye.reason)
+        return LinkLost(str(error), refused=refused, resumable=code != _REPLACED)
+
+
+def _bearing(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _item(item: _Item) -> Item:

@@ -75,6 +75,7 @@ class Connection:
         self._faults = 0
         self._greeted = False
         self._ending: tuple[int, str, bool] | None = None
+        self._refusal: str | None = None
         self._aborted = False
         self._beat_at = self._loop.time()
         config = self._config
@@ -145,6 +146,7 @@ class Connection:
             if session is not None:
                 self._sessions.forget(session, self)
                 self._sessions.close(session)
+            self._refusal = error.code
             self.end(4401, error.problem.detail, resume=False)
             return False
         return True
@@ -346,7 +348,7 @@ class Connection:
         """Close once everything that was taken in has been answered."""
         if self._ending is not None and not self._unanswered and not self.outbox.closed:
             code, reason, resume = self._ending
-            goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume))
+            goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume, self._refusal))
             self.outbox.close(goodbye, code, reason[:100])
 
     def _gone(self) -> None:

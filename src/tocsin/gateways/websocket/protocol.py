@@ -237,13 +237,15 @@ class Push(msgspec.Struct, frozen=True, gc=False):
     deliver: Deliver
 
 
-class Leave(msgspec.Struct, frozen=True):
+class Leave(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the hub closes."""
 
     #: In a sentence.
     reason: str
     #: Whether to come back for the session.
     resume: bool
+    #: Code of the catalogue, where the token has ended: `E_AUTH_004` or `E_AUTH_005`.
+    code: str | None = None
 
 
 class Goodbye(msgspec.Struct, frozen=True):
