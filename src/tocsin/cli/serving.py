@@ -162,7 +162,7 @@ async def _opened(
     def started() -> None:
         console.print(f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True)
 
-    return await stand_by(opening, listener, whereabouts, started)
+    return await stand_by(opening, listener, config, whereabouts, started)
 
 
 async def _mcp(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:

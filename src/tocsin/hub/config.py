@@ -230,15 +230,23 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str
     #: TCP port; 0 takes any free one.
     port: Annotated[int, Meta(ge=0, le=65535)]
+    #: HTTP connections, of all callers; one more takes the place of the one that has been idle longest.
+    connections_max: Count
+    #: Requests of one connection without an answer; it is closed after the answers to these.
+    pipelined_max: Count
+    #: Largest head of a request, bytes: its line and its headers, for each of which 32 more are counted.
+    head_bytes_max: Annotated[int, Meta(ge=1024, le=10**9)]
+    #: Time for a caller to send a head, from its first byte or from connecting, seconds.
+    head_timeout_s: Seconds
     #: Largest body of a batch, bytes; any other body may be as large as a message.
     batch_bytes_max: Count
     #: Requests under way at a time, of all agents.
     requests_max: Count
     #: Requests under way at a time, of one agent.
     requests_per_agent_max: Count
-    #: Time for a caller to send its body, seconds.
+    #: Time for a caller to send its body, also one that nobody waits for any more, seconds.
     body_timeout_s: Seconds
-    #: Time for a caller to take its answer, seconds.
+    #: Time for a caller to take what was written to it, seconds; then it is dropped.
     write_timeout_s: Seconds
     #: Time that an idle connection is kept, seconds.
     keep_alive_s: Seconds

@@ -14,9 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.gateways.hubs import QUICK, Team, envelope
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.server import listen
+from tocsin.gateways.http.server import listen, server_settings
 from tocsin.gateways.websocket.gateway import SocketGateway
-from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.config import load_config
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
@@ -180,19 +179,7 @@ async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIte
     gateway = SocketGateway(hub)
     app = build_app(hub, beside=gateway.routes())
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            lifespan="off",
-            ws=socket_protocol(settings.socket.close_timeout_s),
-            ws_max_size=settings.socket.frame_bytes_max,
-            ws_ping_interval=settings.socket.ping_interval_s,
-            ws_ping_timeout=settings.socket.ping_timeout_s,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=10,
-        )
-    )
+    server = uvicorn.Server(server_settings(app, settings))
     serving = asyncio.create_task(server._serve([listener]))
     port = listener.getsockname()[1]
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:

@@ -6,7 +6,6 @@ from importlib.metadata import version
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -25,7 +24,6 @@ from tocsin.gateways.http import (
     patterns,
     project,
 )
-from tocsin.gateways.http.limits import SlowReaderGuard
 from tocsin.gateways.http.operation import Call, Gateway, Operation
 from tocsin.gateways.http.problems import unhandled
 from tocsin.hub.service import Hub
@@ -65,7 +63,6 @@ def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | 
     ]
     return Starlette(
         routes=[*routes, *beside],
-        middleware=[Middleware(SlowReaderGuard, timeout_s=hub.config.write_timeout_s)],
         exception_handlers={HTTPException: _http_problem},
     )
 

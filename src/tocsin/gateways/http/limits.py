@@ -5,16 +5,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect, Request
 
 from tocsin.core.errors import refusal
 
-__all__ = ["BodyTimeout", "RequestsUnderWay", "SlowReaderGuard", "read_body"]
+__all__ = ["BodyTimeout", "RequestsUnderWay", "read_body"]
 
 
 class BodyTimeout(Exception):
-    """The body did not come in time."""
+    """The body did not come in time, or its caller has gone."""
 
 
 async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
@@ -31,7 +30,7 @@ async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes
                 if size > bytes_max:
                     raise _too_large(f"more than {bytes_max}", bytes_max)
                 chunks.append(chunk)
-    except TimeoutError:
+    except (TimeoutError, ClientDisconnect):
         raise BodyTimeout from None
     return b"".join(chunks)
 
@@ -68,23 +67,3 @@ class RequestsUnderWay:
             self._by_agent[agent] -= 1
             if not self._by_agent[agent]:
                 del self._by_agent[agent]
-
-
-class SlowReaderGuard:
-    """Ends the connection of a caller that does not take its answer."""
-
-    def __init__(self, app: ASGIApp, timeout_s: float) -> None:
-        self._app = app
-        self._timeout_s = timeout_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on, with a limit on each piece of the answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def guarded(message: Message) -> None:
-            async with asyncio.timeout(self._timeout_s):
-                await send(message)
-
-        await self._app(scope, receive, guarded)

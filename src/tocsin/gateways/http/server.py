@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from tocsin.gateways.http.transport import http_protocol
 from tocsin.gateways.websocket.transport import socket_protocol
+from tocsin.hub.config import ServerConfig
 from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
 
-__all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve"]
+__all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve", "server_settings"]
 
 _log = logging.getLogger("tocsin.hub")
 #: What a hub keeps open beside its connections: databases, segments, logs.
@@ -79,29 +81,33 @@ class QuietServer(uvicorn.Server):
         yield
 
 
+def server_settings(app: ASGIApp, config: ServerConfig) -> uvicorn.Config:
+    """Say how an application is served: with a limit on everything that a caller may do."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        http=http_protocol(config),
+        ws=socket_protocol(config.socket.close_timeout_s),
+        ws_max_size=config.socket.frame_bytes_max,
+        ws_ping_interval=config.socket.ping_interval_s,
+        ws_ping_timeout=config.socket.ping_timeout_s,
+        ws_per_message_deflate=False,
+        timeout_keep_alive=int(config.keep_alive_s) or 1,
+        timeout_graceful_shutdown=int(config.shutdown_timeout_s) or 1,
+    )
+
+
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
     """Serve until told to stop, and return why it ended where nobody told it to."""
     config = hub.config
-    wanted = config.socket.connections_max + config.requests_max + _OWN_FILES
+    wanted = config.socket.connections_max + config.connections_max + _OWN_FILES
     if (allowed := allow_connections(wanted)) < wanted:
         _log.warning("fewer open files than connections", extra={"fields": {"wanted": wanted, "allowed": allowed}})
-    server = QuietServer(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,
-            ws=socket_protocol(config.socket.close_timeout_s),
-            ws_max_size=config.socket.frame_bytes_max,
-            ws_ping_interval=config.socket.ping_interval_s,
-            ws_ping_timeout=config.socket.ping_timeout_s,
-            ws_per_message_deflate=False,
-            timeout_keep_alive=int(config.keep_alive_s) or 1,
-            timeout_graceful_shutdown=int(config.shutdown_timeout_s) or 1,
-        )
-    )
+    server = QuietServer(server_settings(app, config))
 
     def stop() -> None:
         hub.closing.set()

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,7 +17,8 @@ from starlette.routing import Route
 
 from tocsin.core.errors import Problem
 from tocsin.gateways.http.problems import problem_response
-from tocsin.gateways.http.server import QuietServer
+from tocsin.gateways.http.server import QuietServer, server_settings
+from tocsin.hub.config import ServerConfig
 from tocsin.hub.service import Hub
 
 __all__ = ["stand_by"]
@@ -30,11 +30,12 @@ Whereabouts = Callable[[], tuple[str, str]]
 async def stand_by(
     opening: Coroutine[Any, Any, Hub],
     listener: socket.socket,
+    config: ServerConfig,
     whereabouts: Whereabouts,
     started: Callable[[], None],
 ) -> Hub | None:
     """Answer for a project that another hub serves, until this one has it; nothing where it was told to stop."""
-    server = QuietServer(uvicorn.Config(_app(whereabouts), log_config=None, access_log=False, lifespan="off"))
+    server = QuietServer(server_settings(_app(whereabouts), config))
     waiting = asyncio.ensure_future(opening)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

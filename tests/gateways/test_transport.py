@@ -1,0 +1,348 @@
+"""What a connection may do before and between requests, over real sockets: every limit, and who feels it."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+class Line:
+    """A connection, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def answer(self) -> tuple[int, dict[str, str], Any]:
+        """Read one answer: status, headers, document."""
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        body = await self._reader.readexactly(int(headers.get("content-length", "0")))
+        return int(head[0].split()[1]), headers, json.loads(body)
+
+    async def problem(self) -> tuple[int, str]:
+        """Read the last answer, which is a problem, and see the connection closed."""
+        status, headers, document = await self.answer()
+        assert headers["content-type"] == "application/problem+json"
+        assert headers["connection"] == "close"
+        assert document["status"] == status
+        await self.closed()
+        return status, document["error_code"]
+
+    async def closed(self) -> None:
+        assert await self._reader.read() == b""
+
+
+@asynccontextmanager
+async def line(team: SocketTeam, *said: bytes, deaf: bool = False) -> AsyncIterator[Line]:
+    end = socket.socket()
+    if deaf:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    end.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(end, ("127.0.0.1", team.port))
+    reader, writer = await asyncio.open_connection(sock=end, limit=1 << 20)
+    if deaf:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+    try:
+        for data in said:
+            writer.write(data)
+        yield Line(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+def asking(team: SocketTeam, agent: str, path: str, method: str = "GET") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {team.tokens[agent]}\r\n"
+    return f"{head}Content-Length: 0\r\n\r\n".encode()
+
+
+async def alone(team: SocketTeam, *, besides: int = 0) -> None:
+    """Wait until the hub holds no connection but those."""
+    await team.client.aclose()
+    while len(team.server.server_state.connections) > besides:
+        await asyncio.sleep(0.005)
+
+
+def test_a_connection_that_says_nothing_is_closed(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team) as silent, line(team, b"\r\n\r\n") as blank:
+            await silent.closed()
+            await blank.closed()
+
+    with_sockets(tmp_path, test, head_timeout_s=0.1)
+
+
+def test_half_a_head_is_given_up(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, HEALTH[:-2]) as first, line(team, HEALTH) as second:
+            assert await first.problem() == (408, "head_timeout")
+            assert (await second.answer())[0] == 200
+            second.say(HEALTH[:20])
+            assert await second.problem() == (408, "head_timeout")
+
+    with_sockets(tmp_path, test, head_timeout_s=0.1)
+
+
+def test_an_idle_connection_is_closed_whatever_blank_it_sends(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, HEALTH) as idle:
+            assert (await idle.answer())[0] == 200
+            idle.say(b"\r\n")
+            await idle.closed()
+
+    with_sockets(tmp_path, test, keep_alive_s=0.2)
+
+
+def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+        async with line(team, head) as endless, line(team, head) as honest:
+            for one in (endless, honest):
+                assert (await one.answer())[0] == 401
+            honest.say(b" " * 9 + HEALTH)
+            assert (await honest.answer())[0] == 200
+            endless.say(b" ")
+            await endless.closed()
+            honest.say(LAST)
+            assert (await honest.answer())[0] == 200
+
+    with_sockets(tmp_path, test, body_timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nX: " + b"x" * 3000 + b"\r\n\r\n",
+        b"GET /health?" + b"x" * 3000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n" + b"a:\r\n" * 80 + b"\r\n",
+        b"POST /health HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"x" * 3000 + b"\r\n\r\n",
+    ],
+    ids=["header", "path", "many", "trailer"],
+)
+def test_a_head_has_its_size(tmp_path: Path, head: bytes) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, head) as large:
+            assert await large.problem() == (431, "head_too_large")
+        async with line(team, HEALTH) as small:
+            assert (await small.answer())[0] == 200
+
+    with_sockets(tmp_path, test, head_bytes_max=2048)
+
+
+def test_a_head_without_an_end_is_not_kept(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, b"GET /health HTTP/1.1\r\nX: " + b"x" * 60_000) as endless:
+            assert await endless.problem() == (431, "head_too_large")
+
+    with_sockets(tmp_path, test, head_bytes_max=40_000, head_timeout_s=3600)
+
+
+def test_a_body_is_no_head(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        letter = json.dumps(envelope(1, payload={"text": "x" * 10_000})).encode()
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: %d" % len(letter))
+        async with line(team, head) as busy:
+            for start in range(0, len(letter), 500):
+                busy.say(letter[start : start + 500])
+                await asyncio.sleep(0)
+            assert (await busy.answer())[0] == 200
+
+    with_sockets(tmp_path, test, head_bytes_max=2048)
+
+
+def test_a_connection_too_many_takes_the_place_of_the_idlest(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        async with line(team) as silent, line(team, HEALTH) as idle:
+            assert (await idle.answer())[0] == 200
+            async with line(team, HEALTH) as newcomer:
+                assert (await newcomer.answer())[0] == 200
+                await silent.closed()
+                idle.say(LAST)
+                assert (await idle.answer())[0] == 200
+
+    with_sockets(tmp_path, test, connections_max=2)
+
+
+def test_where_all_connections_are_busy_another_is_refused(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        half = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: 2")
+        async with line(team, half) as busy:
+            while not team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+            async with line(team) as refused:
+                assert await refused.problem() == (503, "too_many_connections")
+            busy.say(b"{}")
+            assert (await busy.answer())[0] == 422
+        await alone(team)
+        async with line(team, HEALTH) as after:
+            assert (await after.answer())[0] == 200
+
+    with_sockets(tmp_path, test, connections_max=1)
+
+
+def test_sockets_are_not_counted_as_connections(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        sockets = [await team.attach(agent) for agent in ("ada", "bob", "ada")]
+        async with line(team, HEALTH) as other:
+            assert (await other.answer())[0] == 200
+            for one in sockets:
+                await one.ok("ping")
+
+    with_sockets(tmp_path, test, connections_max=1)
+
+
+def test_a_reader_that_takes_nothing_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        async with line(team, asking(team, "ada", "/openapi.json") * 200, deaf=True):
+            while not team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+            await alone(team)
+            while team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+        assert "a reader was dropped" in caplog.messages
+
+    caplog.set_level(logging.INFO)
+    with_sockets(tmp_path, test, write_timeout_s=0.2)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("last", [b"Connection: close\r\n", b""], ids=["closing", "idle"])
+def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, last: bytes) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        for listener in team.server.servers[0].sockets:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        ask = asking(team, "ada", "/metrics")
+        answered = team.server.server_state.total_requests
+        async with line(team, ask * 3 + ask.replace(b"Host", last + b"Host"), deaf=True):
+            while team.server.server_state.total_requests < answered + 4:
+                await asyncio.sleep(0.001)
+            (held,) = team.server.server_state.connections
+            assert 0 < held.transport.get_write_buffer_size() < 65_536, "less than makes the hub stop writing"
+            await alone(team)
+
+    with_sockets(tmp_path, test, write_timeout_s=0.2, keep_alive_s=0.1)
+
+
+def test_what_a_dropped_reader_was_handed_goes_back_at_once(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        await team.post("ada", "/v1/messages/batch", [envelope(number) for number in range(60)])
+        one = asking(team, "bob", "/v1/inbox/drain", "POST").replace(b"Length: 0", b"Length: 11")
+        # A large answer fills the way, so that the small one after it is what gets stuck.
+        asked = (asking(team, "bob", "/openapi.json") + one.replace(b"\r\n\r\n", b'\r\n\r\n{"limit":1}')) * 60
+        messages = team.hub.host.exchange.state.messages.values()
+
+        def states() -> list[str]:
+            return sorted({message.state for message in messages})
+
+        await alone(team)
+        async with line(team, asked, deaf=True):
+            while not team.server.server_state.connections:
+                await asyncio.sleep(0.001)
+            await alone(team)
+            while team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+        await team.hub.host.durable()
+        assert states() in (["delivered", "queued"], ["queued"]), "nothing is left as handed out"
+
+    with_sockets(tmp_path, test, write_timeout_s=0.3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x00\xa5\x01",
+        b"nonsense\r\n\r\n",
+        b"GET /health HTTP/9.9\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+    ids=["tls", "words", "version", "header", "path", "lengths", "smuggled"],
+)
+def test_what_is_not_http_is_answered_from_the_catalogue(tmp_path: Path, data: bytes) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, data) as wrong:
+            assert await wrong.problem() == (400, "malformed_request")
+
+    with_sockets(tmp_path, test)
+
+
+def test_a_body_that_is_not_http_is_answered_instead_of_its_request(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        head = asking(team, "ada", "/v1/messages", "POST").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        async with line(team, head) as wrong:
+            while not team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+            wrong.say(b"not a size\r\n")
+            assert await wrong.problem() == (400, "malformed_request")
+
+    with_sockets(tmp_path, test)
+
+
+def test_requests_before_the_one_that_is_wrong_are_answered(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, HEALTH * 3 + b"nonsense\r\n\r\n") as mixed:
+            answers = [await mixed.answer() for _ in range(3)]
+            assert [status for status, _, _ in answers] == [200] * 3
+            assert answers[-1][1]["connection"] == "close"
+            await mixed.closed()
+
+    with_sockets(tmp_path, test)
+
+
+def test_requests_that_wait_for_their_answers_have_a_number(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, HEALTH * 100) as hasty:
+            answers = [await hasty.answer() for _ in range(4)]
+            assert [status for status, _, _ in answers] == [200] * 4
+            assert answers[-1][1]["connection"] == "close"
+            await hasty.closed()
+
+    with_sockets(tmp_path, test, pipelined_max=4)
+
+
+def test_no_socket_is_opened_behind_other_requests(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        upgrade = b"GET /v1/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        async with line(team, HEALTH + upgrade) as sly:
+            status, headers, _ = await sly.answer()
+            assert (status, headers["connection"]) == (200, "close")
+            await sly.closed()
+
+    with_sockets(tmp_path, test)
+
+
+def test_a_caller_that_goes_in_the_middle_of_a_body_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(team: SocketTeam) -> None:
+        await alone(team)
+        half = asking(team, "ada", "/v1/messages", "POST").replace(b"Length: 0", b"Length: 2")
+        async with line(team, half + b"{"):
+            while not team.server.server_state.tasks:
+                await asyncio.sleep(0.001)
+        while team.server.server_state.tasks:
+            await asyncio.sleep(0.001)
+
+    with_sockets(tmp_path, test)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
