@@ -8,7 +8,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from tocsin.gateways.dashboard import history as past
 from tocsin.gateways.dashboard import letters, waits
@@ -62,8 +63,8 @@ def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | 
         for operation in OPERATIONS
     ]
     return Starlette(
-        routes=[*routes, *beside],
-        exception_handlers={HTTPException: _http_problem},
+        routes=[*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket)],
+        exception_handlers={HTTPException: _http_problem, Exception: _bug},
     )
 
 
@@ -80,3 +81,12 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
+
+
+async def _no_such_socket(socket: WebSocket) -> None:
+    await socket.send_denial_response(unhandled(404, "there is no socket at this path"))
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    """Answer for a door of another gateway that failed; whoever runs the application logs why."""
+    return unhandled(500, "the hub failed to answer; its log says why")

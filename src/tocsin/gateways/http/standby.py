@@ -13,7 +13,8 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from tocsin.core.errors import Problem
 from tocsin.gateways.http.problems import problem_response
@@ -57,13 +58,23 @@ def _app(whereabouts: Whereabouts) -> Starlette:
     async def health(request: Request) -> Response:
         return JSONResponse({"condition": "standing_by", "reason": ""})
 
-    async def elsewhere(request: Request) -> Response:
+    async def refusal() -> Response:
         owner, address = await asyncio.to_thread(whereabouts)
         detail = "this hub stands by" + (f": {owner} serves the project at {address}" if owner else "")
         facts = {"owner": owner, "address": address}
         return problem_response(Problem("E_HUB_002", detail, retryable=True, retry_after_s=1.0, facts=facts))
 
+    async def elsewhere(request: Request) -> Response:
+        return await refusal()
+
+    async def socket_elsewhere(socket: WebSocket) -> None:
+        await socket.send_denial_response(await refusal())
+
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH"]
     return Starlette(
-        routes=[Route("/health", health, methods=["GET"]), Route("/{path:path}", elsewhere, methods=methods)]
+        routes=[
+            Route("/health", health, methods=["GET"]),
+            Route("/{path:path}", elsewhere, methods=methods),
+            WebSocketRoute("/{path:path}", socket_elsewhere),
+        ]
     )

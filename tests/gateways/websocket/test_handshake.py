@@ -1,0 +1,64 @@
+"""A handshake that leads nowhere is answered from the catalogue, whoever finds that out, and is closed."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gateways.test_transport import line
+from tests.gateways.websocket.sockets import SocketTeam, with_sockets
+from tocsin.gateways.http.server import QuietServer, listen, server_settings
+from tocsin.gateways.http.standby import _app
+from tocsin.hub.config import load_config
+
+KEY = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+VERSION = "Sec-WebSocket-Version: 13\r\n"
+
+
+def handshake(path: str = "/v1/socket", *more: str, method: str = "GET") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    return (head + "".join(more) + "\r\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (handshake("/nowhere", KEY, VERSION), (404, "no_such_operation")),
+        (handshake("/v1/me", KEY, VERSION), (404, "no_such_operation")),
+        (handshake("/v1/socket", VERSION), (400, "malformed_request")),
+        (handshake("/v1/socket", KEY), (400, "malformed_request")),
+        (handshake("/v1/socket", KEY, VERSION, method="POST"), (405, "method_not_allowed")),
+        (handshake("/v1/socket", KEY, VERSION, f"X: {'x' * 9000}\r\n"), (431, "head_too_large")),
+        (handshake("/v1/socket", KEY, VERSION, "X: y\r\n" * 200), (431, "head_too_large")),
+        (handshake(f"/v1/socket?{'x' * 9000}", KEY, VERSION), (414, "malformed_request")),
+        (handshake("/v1/socket", KEY, VERSION, "Content-Length: 1\r\n"), (400, "malformed_request")),
+        (handshake("/v1/socket", KEY, VERSION), (401, "unauthenticated")),
+    ],
+    ids=["path", "operation", "key", "version", "method", "header", "headers", "long", "body", "token"],
+)
+def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
+    tmp_path: Path, asked: bytes, refused: tuple[int, str]
+) -> None:
+    async def test(team: SocketTeam) -> None:
+        async with line(team, asked) as knocking:
+            assert await knocking.problem() == refused
+
+    with_sockets(tmp_path, test)
+
+
+def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
+    async def test() -> None:
+        listener = listen("127.0.0.1", 0)
+        server = QuietServer(server_settings(_app(lambda: ("other", "http://other:7077")), load_config()))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(handshake("/v1/socket", KEY, VERSION))
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        server.should_exit = True
+        await serving
+        assert b" 503 " in head.splitlines()[0]
+        assert json.loads(body)["facts"] == {"owner": "other", "address": "http://other:7077"}
+
+    asyncio.run(asyncio.wait_for(test(), 60))
