@@ -4,10 +4,12 @@ import asyncio
 import json
 import logging
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields as fields_of
 from starlette.routing import Route
 
 from tests.gateways.hubs import Team, envelope, with_team
@@ -83,6 +85,37 @@ def test_a_body_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
         headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
         streamed = await team.client.post("/v1/messages", content=chunks(), headers=headers)
         assert (streamed.status_code, len(taken)) == (413, 11)
+
+    with_team(tmp_path, test)
+
+
+def nested(levels: int, *, inside: str | None = None) -> bytes:
+    """Return JSON of so many levels: arrays, or objects in a field of the body."""
+    if inside is None:
+        return b"[" * levels + b"]" * levels
+    return f'{{"{inside}":{"{"}"a":'.encode() + b'{"a":' * (levels - 2) + b"1" + b"}" * levels
+
+
+def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
+    """Every operation that takes a body, each of its fields, at every depth where some reader on the way gives up."""
+
+    async def test(team: Team) -> None:
+        for operation in OPERATIONS:
+            if operation.body is None:
+                continue
+            known = () if isinstance(operation.body, str) else fields_of(operation.body)
+            fields = [field.encode_name for field in known] or ["payload", "metadata"]
+            for levels, field in product((128, 450, 5000, 100_000), (None, "unknown", *fields)):
+                case = (operation.name, levels, field)
+                body = nested(levels, inside=field)
+                path = address(operation.path) + ("?topic=x" if operation.name == "publish" else "")
+                answer = await team.call(operation.method, "root", path, body)
+                document = answer.json()
+                if operation.name == "send_batch" and answer.status_code == 200:
+                    (document,) = (item["problem"] for item in document)
+                assert answer.status_code < 500, case
+                if levels > 128:
+                    assert (document["status"], document["error_code"]) == (400, "malformed_json"), case
 
     with_team(tmp_path, test)
 

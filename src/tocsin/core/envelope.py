@@ -25,6 +25,7 @@ __all__ = [
     "Metadata",
     "Qos",
     "body",
+    "check_nesting",
     "instant",
     "iso",
     "metadata_of",
@@ -117,7 +118,7 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
         if not data.isascii():
             data.decode("utf-8")
         if data.count(b"{") + data.count(b"[") > NESTING_MAX:
-            _check_nesting(data)
+            check_nesting(msgspec.json.decode(data))
         envelope = _decoded(data)
     except UnicodeDecodeError as error:
         raise _malformed(f"not UTF-8 at byte {error.start}", "valid UTF-8") from None
@@ -138,9 +139,9 @@ def _decoded(data: bytes) -> Envelope:
     return envelope
 
 
-def _check_nesting(data: bytes) -> None:
+def check_nesting(document: Any) -> None:
     """Refuse what is nested too deeply; only what has enough brackets for it needs to be looked at."""
-    level: list[Any] = [msgspec.json.decode(data)]
+    level: list[Any] = [document]
     for _ in range(NESTING_MAX):
         level = [
             part

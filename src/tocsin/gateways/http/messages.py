@@ -84,7 +84,7 @@ async def send_batch(call: Call) -> list[SendView]:
     limits = call.hub.host.exchange.state.policy.limits
     try:
         items = msgspec.json.decode(call.raw, type=list[msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise refusal("E_PROTOCOL_002", f"a batch is a JSON array of envelopes: {error}") from None
     if len(items) > limits.batch_max:
         raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} envelopes at a time", retryable=False)

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.diagnosis import explain
+from tocsin.core.envelope import check_nesting
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.gateways.http.identity import identify
 from tocsin.gateways.http.limits import BodyTimeout, RequestsUnderWay, read_body
@@ -270,6 +271,7 @@ def decoded(shape: Any, raw: bytes) -> Any:
 
 
 def _converted(shape: Any, value: Any, *, strict: bool) -> Any:
+    check_nesting(value)
     try:
         return msgspec.convert(value, shape, strict=strict)
     except msgspec.ValidationError as error:
