@@ -4,18 +4,24 @@ import asyncio
 import json
 import logging
 import re
+from contextlib import AsyncExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import fields as fields_of
-from starlette.routing import Route
+from starlette.routing import WebSocketRoute
 
 from tests.gateways.hubs import Team, envelope, with_team
-from tocsin.gateways.http.app import OPERATIONS, build_app
-from tocsin.gateways.http.operation import Access
+from tocsin.cli.serving import neighbours
+from tocsin.gateways.http.app import OPERATIONS, build_app, describe, doors_of
+from tocsin.gateways.http.doors import DOORS
+from tocsin.gateways.http.operation import Access, Call, Gateway
 from tocsin.hub.logs import JsonFormatter
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 def address(path: str) -> str:
@@ -45,16 +51,49 @@ def test_administration_needs_an_admin_token(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
+def described(document: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+
+
 def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        described = (await team.get("ada", "/openapi.json")).json()
-        there = {(path, method.upper()) for path, methods in described["paths"].items() for method in methods}
-        routes = [route for route in build_app(team.hub).routes if isinstance(route, Route)]
-        served = {(route.path, method) for route in routes for method in (route.methods or set()) - {"HEAD"}}
-        assert there == served
-        text = json.dumps(described)
-        for name in re.findall(r"#/components/schemas/(\w+)", text):
-            assert name in described["components"]["schemas"]
+        alone = (await team.get("ada", "/openapi.json")).json()
+        assert described(alone) == doors_of(build_app(team.hub).routes)
+        gateway = Gateway(team.hub)
+        async with AsyncExitStack() as gateways:
+            app = build_app(team.hub, beside=await neighbours(gateway, gateways), gateway=gateway)
+        whole = msgspec.json.decode(await describe(Call(gateway, {}, None)))
+        assert described(whole) == doors_of(app.routes)
+        assert len(described(whole)) == len(OPERATIONS) + len(DOORS)
+        for document in (alone, whole):
+            for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(document)):
+                assert name in document["components"]["schemas"]
+        pages = "".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
+        for route in app.routes:
+            if isinstance(route, WebSocketRoute) and route.name != "no_such_socket":
+                assert route.path in pages, "a socket is described in its page"
+
+    with_team(tmp_path, test)
+
+
+def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        document = (await team.get("ada", "/openapi.json")).json()
+        known = document["components"]["parameters"]
+
+        def headers(path: str, method: str) -> set[str]:
+            parameters = document["paths"][path][method].get("parameters", [])
+            return {known[one["$ref"].rsplit("/", 1)[1]]["name"] for one in parameters if "$ref" in one}
+
+        sent = {"Tocsin-Receipts", "Tocsin-Signature", "traceparent", "tracestate"}
+        assert headers("/v1/messages", "post") == headers("/v1/messages/batch", "post") == sent
+        assert headers("/v1/me", "get") == {"Tocsin-Receipts"}
+        assert headers("/health", "get") == set()
+        assert document["security"] == [{"token": []}]
+        team.hub.trusting = True
+        document = (await team.get("ada", "/openapi.json")).json()
+        assert document["security"] == [{"token": []}, {"word": []}]
+        assert document["components"]["securitySchemes"]["word"]["name"] == "Tocsin-Agent"
 
     with_team(tmp_path, test)
 

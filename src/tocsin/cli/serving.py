@@ -27,7 +27,7 @@ from tocsin.hub.service import Hub, UnknownStore, check_store, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import default_policy, load_policy
 
-__all__ = ["initialise", "run_hub"]
+__all__ = ["initialise", "neighbours", "run_hub"]
 
 _log = logging.getLogger("tocsin.hub")
 _POLICY = """\
@@ -116,12 +116,7 @@ def run_hub(
         gateway = Gateway(hub)
         async with AsyncExitStack() as gateways:
             try:
-                beside = [
-                    *SocketGateway(hub, gateway).routes(),
-                    *FeedGateway(hub).routes(),
-                    *DashboardGateway(hub).routes(),
-                    *await _mcp(gateway, gateways),
-                ]
+                beside = await neighbours(gateway, gateways)
             except BaseException:
                 listener.close()
                 await hub.close()
@@ -163,6 +158,17 @@ async def _opened(
         console.print(f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True)
 
     return await stand_by(opening, listener, config, whereabouts, started)
+
+
+async def neighbours(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:
+    """Open the gateways beside HTTP, for as long as the context lasts, and return what they serve."""
+    hub = gateway.hub
+    return [
+        *SocketGateway(hub, gateway).routes(),
+        *FeedGateway(hub).routes(),
+        *DashboardGateway(hub).routes(),
+        *await _mcp(gateway, gateways),
+    ]
 
 
 async def _mcp(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:

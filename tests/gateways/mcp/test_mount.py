@@ -60,6 +60,17 @@ async def called(team: Team, agent: str, tool: str, /, **arguments: Any) -> dict
     return content
 
 
+def test_another_content_type_is_refused_from_the_catalogue(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        for kind in ("text/plain", "application/jsonp", ""):
+            answer = await post(team, "ada", asked("whois"), **{"Content-Type": kind})
+            assert (answer.status_code, answer.json()["error_code"]) == (415, "malformed_request")
+        answer = await post(team, "ada", asked("whois"), **{"Content-Type": "application/json; charset=utf-8"})
+        assert answer.status_code == 200
+
+    with_mcp(tmp_path, test)
+
+
 def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         team.tokens["nobody"] = "tcs_0123456789abcdef_" + "x" * 43

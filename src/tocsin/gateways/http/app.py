@@ -1,6 +1,8 @@
 """The ASGI application: the table of operations, wired. Other gateways add their routes beside these."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from importlib.metadata import version
 
 import msgspec
@@ -25,16 +27,20 @@ from tocsin.gateways.http import (
     patterns,
     project,
 )
+from tocsin.gateways.http.doors import DOORS
 from tocsin.gateways.http.operation import Call, Gateway, Operation
 from tocsin.gateways.http.problems import unhandled
 from tocsin.hub.service import Hub
 
-__all__ = ["OPERATIONS", "build_app"]
+__all__ = ["OPERATIONS", "build_app", "doors_of"]
+
+#: What Starlette adds to the name of a parameter.
+_CONVERTER = re.compile(r":\w+\}")
 
 
 async def describe(call: Call) -> bytes:
     """Show this document."""
-    return _DOCUMENT
+    return _document(call.gateway.beside, call.hub.trusting)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -52,18 +58,34 @@ OPERATIONS: tuple[Operation, ...] = (
     *past.OPERATIONS,
     Operation("GET", "/openapi.json", describe, dict, tag="hub"),
 )
-_DOCUMENT = msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin")))
+
+
+@lru_cache(maxsize=8)
+def _document(beside: frozenset[tuple[str, str]], trusting: bool) -> bytes:
+    doors = tuple(door for door in DOORS if (door.method, door.path) in beside)
+    return msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin"), doors, trusting=trusting))
+
+
+def doors_of(routes: Sequence[BaseRoute]) -> frozenset[tuple[str, str]]:
+    """Return method and path, as OpenAPI writes it, of all that is served by HTTP."""
+    return frozenset(
+        (method, _CONVERTER.sub("}", route.path))
+        for route in routes
+        if isinstance(route, Route)
+        for method in (route.methods or {"POST"}) - {"HEAD"}
+    )
 
 
 def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | None = None) -> Starlette:
     """Make the application of a hub; `beside` are the routes of other gateways on the same port, sharing `gateway`."""
     gateway = Gateway(hub) if gateway is None else gateway
+    gateway.beside = doors_of(beside)
     routes: list[BaseRoute] = [
         Route(operation.path, _endpoint(operation, gateway), methods=[operation.method], name=operation.name)
         for operation in OPERATIONS
     ]
     return Starlette(
-        routes=[*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket)],
+        routes=[*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")],
         exception_handlers={HTTPException: _http_problem, Exception: _bug},
     )
 

@@ -147,9 +147,26 @@ async def recall(call: Call) -> cmd.Reply:
 _ONE = "/v1/messages/{message_id}"
 
 OPERATIONS = (
-    Operation("POST", "/v1/messages", send, SendView, body="Envelope", envelope=True, tag="messages", also=(207,)),
     Operation(
-        "POST", "/v1/messages/batch", send_batch, list[SendView], body="Envelopes", envelope=True, tag="messages"
+        "POST",
+        "/v1/messages",
+        send,
+        SendView,
+        body="Envelope",
+        envelope=True,
+        traced=True,
+        tag="messages",
+        also=(207,),
+    ),
+    Operation(
+        "POST",
+        "/v1/messages/batch",
+        send_batch,
+        list[SendView],
+        body="Envelopes",
+        envelope=True,
+        traced=True,
+        tag="messages",
     ),
     Operation("POST", "/v1/inbox/drain", drain, DrainView, body=DrainBody, tag="inbox"),
     Operation("POST", "/v1/inbox/receipts", confirm, cmd.Confirmed, body=ReceiptsBody, tag="inbox"),

@@ -48,6 +48,8 @@ class Gateway:
         self.piggyback = Piggyback(hub.host)
         config = hub.config
         self.under_way = RequestsUnderWay(config.requests_max, config.requests_per_agent_max)
+        #: Method and path of what other gateways serve beside the operations.
+        self.beside: frozenset[tuple[str, str]] = frozenset()
 
 
 class Call:
@@ -123,6 +125,8 @@ class Operation(msgspec.Struct, frozen=True):
     access: Access = Access.AGENT
     #: Whether its body is an envelope, or several: it may be signed, and is parsed by the handler.
     envelope: bool = False
+    #: Whether what it sends carries the trace of its request.
+    traced: bool = False
     media: str = "application/json"
     tag: str = ""
     #: Further statuses that it answers with.

@@ -119,6 +119,10 @@ class _Endpoint:
         exchange.agent = grant.agent
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            response = unhandled(415, "MCP is asked with a body of application/json")
+            await response(scope, exchange.receive, exchange.send)
+            return
         with self._gateway.under_way.one_of(grant.agent):
             exchange.body = await read_body(request, config.mcp_bytes_max, config.body_timeout_s)
             exchange.ask = _understood(exchange.body)
