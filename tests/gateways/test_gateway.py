@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from msgspec.structs import fields as fields_of
@@ -37,6 +38,28 @@ def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
             else:
                 assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001"), operation.name
                 assert answer.headers["www-authenticate"].startswith("Bearer")
+
+    with_team(tmp_path, test)
+
+
+def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        gateway = Gateway(team.hub)
+        async with AsyncExitStack() as gateways:
+            app = build_app(team.hub, beside=await neighbours(gateway, gateways), gateway=gateway)
+            transport = httpx2.ASGITransport(app=app)
+            client = await gateways.enter_async_context(
+                httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+            )
+            opened = set()
+            for door in DOORS:
+                answer = await client.request(door.method, address(door.path))
+                if answer.status_code == 401:
+                    assert answer.json()["error_code"] == "unauthenticated"
+                else:
+                    opened.add((door.method, door.path, answer.status_code))
+        page, file = ("GET", "/sign-in", 200), ("GET", "/ui/{version}/{name}", 404)
+        assert opened == {page, file, ("GET", "/", 303)}, "a page to sign in with, its files, and the way there"
 
     with_team(tmp_path, test)
 
