@@ -21,9 +21,10 @@ def test_status_of_nothing(tmp_path: Path) -> None:
     assert (answer["version"], answer["lag"]["segments"], answer["tables"]) == (0, 0, {})
 
 
-def test_status_says_what_waits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("pipeline", "--data", "{}"), ("--data", "{}", "pipeline")])
+def test_status_says_what_waits(tmp_path: Path, command: tuple[str, ...]) -> None:
     path = write_segment(tmp_path / "segments", "p", 1, STORY)
-    told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), "status"])
+    told = runner.invoke(app, [*(word.format(tmp_path) for word in command), "status"])
     assert told.exit_code == Exit.DONE
     assert f"behind: 1 segments ({path.stat().st_size} bytes)" in told.stdout
 

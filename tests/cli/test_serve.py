@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.cli.processes import RunningHub, run
 from tests.postgres import Server
+from tocsin.cli.commands import app
 from tocsin.gateways.http.server import CannotListen, listen
 from tocsin.hub.service import UnknownStore, check_store
 
@@ -145,6 +147,21 @@ def test_init_makes_what_serve_needs(tmp_path: Path) -> None:
     wrong = run("serve", "--data", "here", cwd=tmp_path)
     assert wrong.returncode == 1
     assert "port" in wrong.stderr
+
+
+def test_the_directory_is_named_before_the_command_or_after_it(tmp_path: Path) -> None:
+    there, here, elsewhere = (str(tmp_path / name) for name in ("there", "here", "elsewhere"))
+
+    def data_of(*arguments: str) -> str:
+        told = CliRunner().invoke(app, [*arguments, "--json"], env={"TOCSIN_DATA": elsewhere})
+        return str(json.loads(told.stdout)["data"])
+
+    assert data_of("--data", there, "init") == there
+    assert data_of("--data", there, "init", "--data", here) == here
+    assert data_of("init") == elsewhere
+    (tmp_path / "there" / "server.yaml").write_text("prot: 1")
+    wrong = run("--data", there, "serve", cwd=tmp_path)
+    assert (wrong.returncode, "prot" in wrong.stderr) == (1, True)
 
 
 def test_a_project_in_postgresql_outlives_its_hub_and_has_one_at_a_time(tmp_path: Path, postgres: Server) -> None:

@@ -102,7 +102,8 @@ def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
 
 def test_history_is_searched(data: Path) -> None:
     wishes = ("--objective", "Info.boosts", "--objective", "Critical.p99_s", "--vary", "aging.threshold_s=10..3000")
-    told = runner.invoke(app, lab(data, "search", "--events", str(data), *wishes, "--evaluations", "3", "--json"))
+    before = ("--data", str(data), "lab", "--here")
+    told = runner.invoke(app, [*before, "search", *wishes, "--evaluations", "3", "--json"])
     assert told.exit_code == Exit.DONE, told.stderr
     report = json.loads(told.stdout)
     assert report["fidelity"]["faithful"]

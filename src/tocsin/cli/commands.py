@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tocsin import __version__
+from tocsin.cli.asking import HERE, DataHere, Json, data_of
 from tocsin.cli.coordination import alerts, approvals, escalations
 from tocsin.cli.explain import explained
 from tocsin.cli.githook import wire
@@ -42,11 +43,8 @@ app.command("alerts")(alerts)
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(lab, name="lab")
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Data = Annotated[Path, typer.Option("--data", envvar="TOCSIN_DATA", help="The project's directory.")]
 Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project.")]
 Store = Annotated[str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.")]
-HERE = Path(".tocsin")
 
 
 def agents_with_tokens(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -64,7 +62,7 @@ class _Asking:
 
     def remote(self) -> Remote:
         """Return the hub."""
-        return Remote(self.url, token_from(self.data, self.agent))
+        return Remote(self.url, token_from(self.data, self.agent), agent=self.agent or "admin")
 
 
 _asking = _Asking()
@@ -79,7 +77,9 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def _options(
     url: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="Where the hub is.")] = _Asking.url,
-    data: Data = HERE,
+    data: Annotated[
+        Path, typer.Option(envvar="TOCSIN_DATA", help="The project's directory: its data, its settings, its tokens.")
+    ] = HERE,
     agent: Annotated[
         str | None,
         typer.Option("--as", help="Act as an agent whose token is in the data.", autocompletion=agents_with_tokens),
@@ -92,10 +92,17 @@ def _options(
 
 
 @app.command()
-def init(data: Data = HERE, project: Project = "default", store: Store = "", as_json: Json = False) -> None:
+def init(
+    context: typer.Context,
+    data: DataHere = None,
+    project: Project = "default",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
     """Make a project's directory, its policy file and its admin token."""
     from tocsin.cli.serving import initialise
 
+    data = data_of(context, data)
     made = initialise(data, project, store)
     if as_json:
         show_json({"data": str(data), "admin_token_file": None if made is None else str(made)})
@@ -107,7 +114,8 @@ def init(data: Data = HERE, project: Project = "default", store: Store = "", as_
 
 @app.command()
 def serve(
-    data: Data = HERE,
+    context: typer.Context,
+    data: DataHere = None,
     project: Project = "default",
     store: Store = "",
     address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
@@ -122,7 +130,15 @@ def serve(
 
     files = None if channels is None else {"directory": str(channels)}
     doors = {"address": address, "port": port, "channels": files}
-    run_hub(data, project, store, trusting=insecure_loopback, log_level=log_level, standby=standby, **doors)
+    run_hub(
+        data_of(context, data),
+        project,
+        store,
+        trusting=insecure_loopback,
+        log_level=log_level,
+        standby=standby,
+        **doors,
+    )
 
 
 @app.command()

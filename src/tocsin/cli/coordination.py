@@ -4,26 +4,20 @@ from typing import Annotated, Any
 
 import typer
 
+from tocsin.cli.asking import Json, remote_of
 from tocsin.cli.output import console, refusals_told, show_json, table
-from tocsin.cli.remote import Remote, token_from
 
 __all__ = ["alerts", "approvals", "escalations"]
 
 approvals = typer.Typer(help="What waits for a director's word.", no_args_is_help=True)
 escalations = typer.Typer(help="What somebody with more power should look at.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Reason = Annotated[str, typer.Option(help="Why.")]
-
-
-def _remote(context: typer.Context) -> Remote:
-    given = context.find_root().params
-    return Remote(given["url"], token_from(given["data"], given["agent"]))
 
 
 def _asked(context: typer.Context, as_json: bool, body: dict[str, Any], *path: str) -> Any:
     with refusals_told(as_json):
-        answer = _remote(context).post("v1", *path, body=body)
+        answer = remote_of(context).post("v1", *path, body=body)
     if as_json:
         show_json(answer)
     return answer
@@ -33,7 +27,7 @@ def _asked(context: typer.Context, as_json: bool, body: dict[str, Any], *path: s
 def approvals_list(context: typer.Context, as_json: Json = False) -> None:
     """List what waits for a director's word."""
     with refusals_told(as_json):
-        rows = _remote(context).get("v1", "approvals")
+        rows = remote_of(context).get("v1", "approvals")
     if as_json:
         show_json(rows)
     else:
@@ -66,7 +60,7 @@ def escalations_list(
 ) -> None:
     """List the escalations."""
     with refusals_told(as_json):
-        rows = _remote(context).get("v1", "escalations", closed=str(closed).lower())
+        rows = remote_of(context).get("v1", "escalations", closed=str(closed).lower())
     if as_json:
         show_json(rows)
     else:
@@ -92,7 +86,7 @@ def escalations_human(context: typer.Context, escalation: str, reason: Reason = 
 def alerts(context: typer.Context, as_json: Json = False) -> None:
     """List what is over its limit, and the alerts."""
     with refusals_told(as_json):
-        rows = _remote(context).get("v1", "alerts")
+        rows = remote_of(context).get("v1", "alerts")
     if as_json:
         show_json(rows)
     else:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.leases import remote_of
+from tocsin.cli.asking import Json, remote_of
 from tocsin.cli.output import console, fail, show_json
 from tocsin.cli.remote import Exit, Refused, Unreachable
 
@@ -25,7 +25,6 @@ _BEFORE = "pre-commit.before-tocsin"
 _BATCH = 500
 _TIMEOUT_S = 10.0
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse the commit too where the hub cannot be asked.")]
 
 

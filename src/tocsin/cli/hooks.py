@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tocsin.cli.asking import Json
 from tocsin.cli.checking import check as run_check
 from tocsin.cli.hookfiles import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
 from tocsin.cli.output import console, fail, show_json, table
@@ -32,7 +33,6 @@ class Scope(StrEnum):
 ScopeOption = Annotated[Scope, typer.Option(help="project: the files in this directory; user: those of your own.")]
 Command = Annotated[str, typer.Option(help="How the coding agent starts tocsin, where that is not on its path.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 
 def _claude(scope: Scope) -> HookFiles:

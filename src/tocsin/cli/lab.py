@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tocsin.cli.leases import remote_of
+from tocsin.cli.asking import HERE, DataHere, data_of, remote_of
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit
 
@@ -27,10 +27,10 @@ __all__ = ["lab"]
 
 lab = typer.Typer(help="Replay history, or a scenario, under other policies.", no_args_is_help=True)
 
-_HERE = Path(".tocsin")
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Events = Annotated[
-    Path, typer.Option(help="A data directory, a warehouse, a landing zone of segments, or a journal.db.")
+    Path | None,
+    typer.Option(help="A data directory, a warehouse, a landing zone of segments, or a journal.db; DATA otherwise."),
 ]
 Policies = Annotated[list[Path] | None, typer.Option("--policy", help="A policy file to try; again for more.")]
 Projects = Annotated[list[str] | None, typer.Option("--project", help="A project; again for more. All unless said.")]
@@ -42,7 +42,8 @@ Page = Annotated[Path | None, typer.Option("--html", help="Also write the page h
 class _Options:
     """What holds for all commands; filled in before one runs."""
 
-    folder = _HERE / "lab"
+    data = HERE
+    folder = HERE / "lab"
     settings: Path | None = None
     seed: int | None = None
     here = False
@@ -56,7 +57,8 @@ _options = _Options()
 
 @lab.callback()
 def _common(
-    data: Annotated[Path, typer.Option(envvar="TOCSIN_DATA", help="The project's directory.")] = _HERE,
+    context: typer.Context,
+    data: DataHere = None,
     folder: Annotated[Path | None, typer.Option(help="Where the lab keeps what it makes; DATA/lab otherwise.")] = None,
     settings: Annotated[Path | None, typer.Option(help="DATA/lab.yaml unless said otherwise.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds all that is drawn; the settings' otherwise.")] = None,
@@ -65,6 +67,8 @@ def _common(
     remote: Annotated[str | None, typer.Option(help="Spark Connect server, sc://host:port.")] = None,
     java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="auto, bundled, or where a Java is.")] = "auto",
 ) -> None:
+    data = data_of(context, data)
+    _options.data = data
     _options.folder = folder or data / "lab"
     _options.settings = settings or data / "lab.yaml"
     _options.seed, _options.here = seed, here
@@ -73,7 +77,7 @@ def _common(
 
 @lab.command()
 def replay(
-    events: Events = _HERE,
+    events: Events = None,
     policy: Policies = None,
     project: Projects = None,
     since: Since = None,
@@ -89,7 +93,7 @@ def replay(
         from tocsin.lab.reporting import compare
 
         with _progress("replaying", quiet=as_json) as told:
-            experiment.record(events, project, told)
+            experiment.record(events or _options.data, project, told)
             experiment.between(since, until)
             report = compare(experiment, _candidates(policy), told)
         _tell(report, html, as_json)
@@ -127,7 +131,7 @@ def scenario(
 def search(
     objective: Annotated[list[str], typer.Option(help="A figure to make low, such as Critical.p99_s; again for more.")],
     vary: Annotated[list[str], typer.Option(help="NAME=LOW..HIGH or NAME=A|B|C, such as ttl.StatusUpdate=60..86400.")],
-    events: Events = _HERE,
+    events: Events = None,
     described: Annotated[Path | None, typer.Option("--scenario", help="Search on a scenario, not on history.")] = None,
     policy: Annotated[Path | None, typer.Option(help="The policy to begin with; the one in force otherwise.")] = None,
     evaluations: Annotated[int | None, typer.Option(help="Policies to try at most.", min=2)] = None,
@@ -156,7 +160,7 @@ def search(
                 _stage(experiment, described)
                 base = default_policy() if policy is None else load_policy(policy)
             else:
-                experiment.record(events, project, told)
+                experiment.record(events or _options.data, project, told)
                 experiment.between(since, until)
                 base = experiment.policy_in_force() if policy is None else load_policy(policy)
             document = document_of(base)

@@ -4,20 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
+from tocsin.cli.asking import Json, remote_of
 from tocsin.cli.output import console, refusals_told, show_json, table
-from tocsin.cli.remote import Remote, token_from
 
-__all__ = ["leases", "remote_of"]
+__all__ = ["leases"]
 
 leases = typer.Typer(help="Leases: who holds what, and who waits for it.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-
-
-def remote_of(context: typer.Context, **more: Any) -> Remote:
-    """Return the hub that the options before the subcommand name."""
-    given = context.find_root().params
-    return Remote(given["url"], token_from(given["data"], given["agent"]), **more)
 
 
 @leases.command("list")

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from tocsin.cli.asking import HERE, DataHere, Json, data_of
 from tocsin.cli.output import console, fail, show_json, table
 from tocsin.cli.remote import Exit
 
@@ -30,15 +31,12 @@ __all__ = ["pipeline"]
 
 pipeline = typer.Typer(help="What happened, as tables: the data pipeline on Spark.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-_HERE = Path(".tocsin")
-
 
 class _Options:
     """What holds for all commands; filled in before one runs."""
 
-    landing = _HERE / "segments"
-    warehouse = _HERE / "warehouse"
+    landing = HERE / "segments"
+    warehouse = HERE / "warehouse"
     settings: Path | None = None
     master = "local[*]"
     remote: str | None = None
@@ -52,7 +50,8 @@ _options = _Options()
 
 @pipeline.callback()
 def _common(
-    data: Annotated[Path, typer.Option(envvar="TOCSIN_DATA", help="The project's directory.")] = _HERE,
+    context: typer.Context,
+    data: DataHere = None,
     segments: Annotated[
         Path | None, typer.Option(help="The landing zone; DATA/segments unless said otherwise.")
     ] = None,
@@ -64,6 +63,7 @@ def _common(
     java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="auto, bundled, or where a Java is.")] = "auto",
     scratch: Annotated[Path | None, typer.Option(help="Where Spark may spill; the system's place otherwise.")] = None,
 ) -> None:
+    data = data_of(context, data)
     _options.landing = segments or data / "segments"
     _options.warehouse = warehouse or data / "warehouse"
     _options.settings = settings or data / "pipeline.yaml"
