@@ -1,5 +1,6 @@
 """The command line against a real hub."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,10 @@ def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> Non
     assert hub.run("agents", "add", "eve", agent="ada").returncode == 5
     assert hub.run("send", "bob", "now", "--type", "Blocker", "--priority", "LOUD", agent="ada").returncode == 3
     assert hub.run("inbox", agent="stranger").returncode == 5
-    assert run("--url", "http://127.0.0.1:1", "agents", "list", cwd=tmp_path).returncode == 7
+    nobody = run("--url", "http://127.0.0.1:1", "agents", "list", "--json", cwd=tmp_path)
+    problem = json.loads(nobody.stdout)
+    assert (nobody.returncode, problem["code"], problem["error_code"]) == (7, "E_HUB_004", "hub_unreachable")
+    assert nobody.stderr == problem["detail"] + "\n"
     assert run("--url", "http://127.0.0.1:1", "doctor", cwd=tmp_path).returncode == 1
     assert run("nonsense", cwd=tmp_path).returncode == 2
 

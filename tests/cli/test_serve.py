@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import re
 import shutil
 import socket
@@ -164,6 +165,42 @@ def test_the_directory_is_named_before_the_command_or_after_it(tmp_path: Path) -
     assert (wrong.returncode, "prot" in wrong.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("serve --log-level nonsense", 2, "'debug', 'info', 'warning', 'error'"),
+        ("serve --store mysql://there", 2, "say postgresql://"),
+        ("serve --port 99999", 2, "65535"),
+        ("--data file init", 1, "the project cannot be made: "),
+        ("--data file/below init", 1, "the project cannot be made: "),
+        ("--data file serve --port 0", 1, "the hub cannot start: "),
+        ("--data strange serve --port 0", 1, "the hub cannot start: "),
+        ("mcp --log-level nonsense", 2, "'debug', 'info', 'warning', 'error'"),
+        ("mcp --token-file .", 2, "the token in . cannot be read"),
+        ("--url localhost:7077 inbox", 2, "say http://host:port"),
+        ("--url http://localhost:port doctor", 2, "http://localhost:port is no address of a hub"),
+        ("--as strange inbox", 2, "strange.token cannot be read"),
+        ("--as broken inbox", 2, "characters that cannot be sent"),
+        ("policy check strange/server.yaml", 3, "codec"),
+    ],
+)
+def test_what_is_in_the_way_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("handlers", []), ("level", logging.getLogger().level)):
+        monkeypatch.setattr(logging.getLogger(), name, value)
+    (tmp_path / "file").touch()
+    for folder, name in (("strange", "server.yaml"), (".tocsin/tokens", "strange.token")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_bytes(b"\xff\xfe")
+    (tmp_path / ".tocsin" / "tokens" / "broken.token").write_text("one secret\ntwo")
+    told = CliRunner().invoke(app, line.split())
+    assert isinstance(told.exception, SystemExit), told.exception
+    assert (told.exit_code, said in " ".join(told.stderr.split())) == (code, True), told.stderr
+    assert "secret" not in told.output
+
+
 def test_a_project_in_postgresql_outlives_its_hub_and_has_one_at_a_time(tmp_path: Path, postgres: Server) -> None:
     postgres.database("served")
     store = f"postgresql://tocsin@/served?host={postgres.folder}"
@@ -200,6 +237,10 @@ def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: P
         assert answer(f"{standby.url}/health") == (200, {"condition": "standing_by", "reason": ""})
         status, problem = answer(f"{standby.url}/ready")
         assert (status, problem["code"], problem["facts"]["address"]) == (503, "E_HUB_002", owner.url)
+        examined = standby.run("doctor", "--json")
+        assert [check["good"] for check in json.loads(examined.stdout)] == [True, False, False], examined.stderr
+        assert examined.returncode == 1
+        assert f"serves the project at {owner.url}" in json.loads(examined.stdout)[1]["detail"]
         owner.process.kill()
         assert standby.process.stdout.readline().startswith("serving")
         assert answer(f"{standby.url}/ready")[0] == 200

@@ -1,5 +1,6 @@
 """Where to ask, and as whom: the options that come before a command, and what the commands make of them."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from tocsin.cli.remote import Remote, token_from
 
-__all__ = ["HERE", "DataHere", "Json", "data_of", "remote_of"]
+__all__ = ["HERE", "DataHere", "Json", "Level", "LogLevel", "data_of", "remote_of"]
 
 #: The project's directory, unless said otherwise.
 HERE = Path(".tocsin")
@@ -15,6 +16,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 #: `--data` once more, after a command that makes or reads the directory: it wins over the one before the command.
 DataHere = Annotated[
     Path | None, typer.Option("--data", help="The project's directory; also before the command, or TOCSIN_DATA.")
+]
+
+
+class Level(StrEnum):
+    """What is worth a line in the log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogLevel = Annotated[
+    Level, typer.Option(help="What is worth a line of the log, on standard error.", case_sensitive=False)
 ]
 
 

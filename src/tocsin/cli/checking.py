@@ -57,11 +57,11 @@ def check(
     """Say what waits, in the way that the event asks for; nothing where nothing does."""
     asked = _input()
     event = event or str(asked.get("hook_event_name") or "UserPromptSubmit")
-    token = agent_token(data, agent, token_file)
-    if token is None and agent is None:
-        return
-    remote = Remote(url, token, agent=agent or "", headers=EXPLICIT, timeout_s=timeout_s)
-    with contextlib.suppress(Refused, Unreachable, OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(Refused, Unreachable, OSError, ValueError, KeyError, TypeError, AttributeError):
+        token = agent_token(data, agent, token_file)
+        if token is None and agent is None:
+            return
+        remote = Remote(url, token, agent=agent or "", headers=EXPLICIT, timeout_s=timeout_s)
         if event == "Stop" and asked.get("stop_hook_active"):
             return
         body = {"limit": _SHOWN_MAX, "at_least": "Blocking", "bytes_max": _SHOWN_BYTES_MAX}

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,16 +13,16 @@ from rich.live import Live
 from rich.table import Table
 
 from tocsin import __version__
-from tocsin.cli.asking import HERE, DataHere, Json, data_of
+from tocsin.cli.asking import HERE, DataHere, Json, Level, LogLevel, data_of
 from tocsin.cli.coordination import alerts, approvals, escalations
 from tocsin.cli.explain import explained
 from tocsin.cli.githook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
 from tocsin.cli.lab import lab
 from tocsin.cli.leases import leases
-from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.output import UNREADABLE, console, fail, refusals_told, show_json, table
 from tocsin.cli.pipeline import pipeline
-from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, token_from
+from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, Unusable, token_from
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 
@@ -43,8 +44,17 @@ app.command("alerts")(alerts)
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(lab, name="lab")
 
+
+def _postgres(store: str) -> str:
+    if store and not store.startswith(("postgresql://", "postgres://")):
+        raise typer.BadParameter("say postgresql://…; without it, it is SQLite in the project's directory")
+    return store
+
+
 Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project.")]
-Store = Annotated[str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.")]
+Store = Annotated[
+    str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.", callback=_postgres)
+]
 
 
 def agents_with_tokens(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -119,11 +129,11 @@ def serve(
     project: Project = "default",
     store: Store = "",
     address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
-    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.", min=0, max=65_535)] = None,
     channels: Annotated[Path | None, typer.Option(help="Directory of NDJSON channel files; none without.")] = None,
     insecure_loopback: Annotated[bool, typer.Option(help="Believe any caller on this machine.")] = False,
     standby: Annotated[bool, typer.Option(help="Wait until no other hub serves the project (PostgreSQL).")] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: LogLevel = Level.INFO,
 ) -> None:
     """Serve a project until told to stop."""
     from tocsin.cli.serving import run_hub
@@ -144,7 +154,7 @@ def serve(
 @app.command()
 def mcp(
     token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token.")] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error, on standard error.")] = "warning",
+    log_level: LogLevel = Level.WARNING,
 ) -> None:
     """Speak MCP over standard input and output, for a coding agent that starts it."""
     try:
@@ -155,7 +165,9 @@ def mcp(
         raise fail(f"MCP needs {error.name}: pip install 'tocsin[mcp]'", Exit.FAILED) from None
     try:
         serve_stdio(_asking.url, _asking.data, _asking.agent, token_file, log_level)
-    except TocsinError as error:
+    except Unusable as error:
+        raise fail(str(error), Exit.USAGE) from None
+    except (TocsinError, OSError) as error:
         raise fail(f"the server cannot start: {error}", Exit.FAILED) from None
 
 
@@ -179,11 +191,11 @@ def agents_list(as_json: Json = False) -> None:
     """List the agents and whether they are there."""
     with refusals_told(as_json):
         found = _asking.remote().get("v1", "agents")
-    if as_json:
-        show_json(found)
-    else:
-        rows = [row | {"waiting": sum(row["waiting"].values())} for row in found]
-        table(rows, "agent", "role", "type", "presence", "waiting", "version")
+        if as_json:
+            show_json(found)
+        else:
+            rows = [row | {"waiting": sum(row["waiting"].values())} for row in found]
+            table(rows, "agent", "role", "type", "presence", "waiting", "version")
 
 
 @agents.command("rotate")
@@ -208,24 +220,34 @@ def agents_revoke(agent: str, as_json: Json = False) -> None:
     """Take all tokens of an agent away."""
     with refusals_told(as_json):
         gone = _asking.remote().post("v1", "admin", "tokens", agent, "revoke")
-    if as_json:
-        show_json(gone)
-    else:
-        console.print(f"{len(gone)} tokens of {agent} revoked")
+        if as_json:
+            show_json(gone)
+        else:
+            console.print(f"{len(gone)} tokens of {agent} revoked")
 
 
 def _show_token(agent: str, answer: dict[str, Any], save: bool, as_json: bool) -> None:
-    if save:
-        from tocsin.hub.service import keep_secret
+    with refusals_told(as_json):
+        token = answer["token"]
+        if save:
+            del answer["token"]
+            answer["token_file"] = str(_kept(agent, token))
+        if as_json:
+            show_json(answer)
+        elif save:
+            console.print(f"token of {agent}: {answer['token_file']}", soft_wrap=True)
+        else:
+            console.print(token, soft_wrap=True)
 
-        path = keep_secret(_asking.data / "tokens" / f"{agent}.token", answer.pop("token"))
-        answer["token_file"] = str(path)
-    if as_json:
-        show_json(answer)
-    elif save:
-        console.print(f"token of {agent}: {answer['token_file']}", soft_wrap=True)
-    else:
-        console.print(answer["token"], soft_wrap=True)
+
+def _kept(agent: str, token: str) -> Path:
+    from tocsin.hub.service import keep_secret
+
+    try:
+        return keep_secret(_asking.data / "tokens" / f"{agent}.token", token)
+    except OSError as error:
+        again = f"it is good all the same; `tocsin agents rotate {agent}` makes another"
+        raise fail(f"the token of {agent} cannot be kept: {error}; {again}", Exit.FAILED) from None
 
 
 @app.command()
@@ -257,11 +279,11 @@ def send(
         envelope |= {} if priority is None else {"priority": priority}
         envelope |= {} if ttl_s is None else {"metadata": {"ttl": ttl_s}}
         answer = remote.post("v1", "messages", body=envelope)
-    if as_json:
-        show_json(answer)
-    else:
-        rows = answer.get("receipts") or [answer["receipt"]]
-        table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
+        if as_json:
+            show_json(answer)
+        else:
+            rows = answer.get("receipts") or [answer["receipt"]]
+            table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
 
 
 @app.command()
@@ -276,17 +298,18 @@ def inbox(
             answer = _asking.remote().post("v1", "inbox", "drain", body={"limit": limit})
         else:
             answer = _asking.remote().get("v1", "inbox", limit=limit)
-    if as_json:
-        show_json(answer)
-    elif take:
-        rows = [
-            {"signal_id": item["signal_id"], "from": item["envelope"]["sender"]["agentId"]}
-            | {"type": item["envelope"]["messageType"], "payload": item["envelope"]["payload"]}
-            for item in answer["deliveries"]
-        ]
-        table(rows, "signal_id", "from", "type", "payload")
-    else:
-        table(answer["items"], "signal_id", "sender", "message_type", "level", "state", "expires_at", "publish_path")
+        if as_json:
+            show_json(answer)
+        elif take:
+            rows = [
+                {"signal_id": item["signal_id"], "from": item["envelope"]["sender"]["agentId"]}
+                | {"type": item["envelope"]["messageType"], "payload": item["envelope"]["payload"]}
+                for item in answer["deliveries"]
+            ]
+            table(rows, "signal_id", "from", "type", "payload")
+        else:
+            columns = ("signal_id", "sender", "message_type", "level", "state", "expires_at", "publish_path")
+            table(answer["items"], *columns)
 
 
 @app.command()
@@ -294,12 +317,13 @@ def recall(message_id: str, as_json: Json = False) -> None:
     """Take a message back that nobody has been offered yet."""
     with refusals_told(as_json):
         answer = _asking.remote().post("v1", "messages", message_id, "recall")
-    if as_json:
-        show_json(answer)
-    else:
-        console.print(answer["outcome"])
-    if answer["outcome"] != "recalled":
-        raise typer.Exit(Exit.NOT_FOUND if answer["outcome"] == "not_found" else Exit.REFUSED)
+        outcome = answer["outcome"]
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(outcome)
+        if outcome != "recalled":
+            raise typer.Exit(Exit.NOT_FOUND if outcome == "not_found" else Exit.REFUSED)
 
 
 @app.command()
@@ -307,12 +331,11 @@ def trace(message_id: str, as_json: Json = False) -> None:
     """Tell a message's whole life, and why each thing happened."""
     with refusals_told(as_json):
         copies = _asking.remote().get("v1", "messages", message_id, "life")
-    if as_json:
-        show_json(copies)
-        return
-    for copy in copies:
-        for line in explained(copy):
-            console.print(line, soft_wrap=True, markup=False)
+        lines = [line for copy in copies for line in explained(copy)]
+        if as_json:
+            show_json(copies)
+        else:
+            console.print("\n".join(lines), soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -352,11 +375,12 @@ def dlq_list(limit: int = 50, as_json: Json = False) -> None:
     """List the dead letters."""
     with refusals_told(as_json):
         answer = _asking.remote().get("v1", "dead-letters", limit=limit)
-    if as_json:
-        show_json(answer)
-    else:
         rows = [item["message"] | item for item in answer["items"]]
-        table(rows, "signal_id", "sender", "recipient", "message_type", "reason", "code", "failures", "last_failed_at")
+        columns = ("signal_id", "sender", "recipient", "message_type", "reason", "code", "failures", "last_failed_at")
+        if as_json:
+            show_json(answer)
+        else:
+            table(rows, *columns)
 
 
 @dlq.command("show")
@@ -370,15 +394,16 @@ def dlq_redrive(signal_ids: list[str], as_json: Json = False) -> None:
     """Queue dead letters again."""
     with refusals_told(as_json):
         answer = _asking.remote().post("v1", "dead-letters", "redrive", body={"signal_ids": signal_ids})
-    if as_json:
-        show_json(answer)
-    else:
-        for signal in answer["redriven"]:
-            console.print(f"{signal} is queued again")
-        for signal, problem in answer["refused"].items():
-            console.print(f"{signal}: {problem['detail']}", markup=False)
-    if answer["refused"]:
-        raise typer.Exit(Exit.REFUSED)
+        redriven, refused = answer["redriven"], answer["refused"]
+        if as_json:
+            show_json(answer)
+        else:
+            for signal in redriven:
+                console.print(f"{signal} is queued again")
+            for signal, problem in refused.items():
+                console.print(f"{signal}: {problem['detail']}", markup=False)
+        if refused:
+            raise typer.Exit(Exit.REFUSED)
 
 
 @policy.command("show")
@@ -386,12 +411,11 @@ def policy_show(as_json: Json = False) -> None:
     """Show the policy in force."""
     with refusals_told(as_json):
         answer = _asking.remote().get("v1", "policy")
-    if as_json:
-        show_json(answer)
-    else:
-        console.print(
-            f"# version {answer['version']}\n{yaml.safe_dump(answer['policy'], sort_keys=False)}", markup=False
-        )
+        text = f"# version {answer['version']}\n{yaml.safe_dump(answer['policy'], sort_keys=False)}"
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(text, markup=False)
 
 
 @policy.command("check")
@@ -399,7 +423,7 @@ def policy_check(file: Path, as_json: Json = False) -> None:
     """Say whether a policy file could be adopted; needs no hub."""
     try:
         load_policy(file)
-    except (TocsinError, OSError) as error:
+    except (TocsinError, OSError, UnicodeDecodeError) as error:
         if as_json:
             show_json({"valid": False, "detail": str(error)})
         raise fail(str(error), Exit.REFUSED) from None
@@ -412,20 +436,36 @@ def policy_check(file: Path, as_json: Json = False) -> None:
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Check that a hub answers, serves its project and knows the token."""
-    remote, checks = _asking.remote(), list[dict[str, Any]]()
-    for name, path in (("the hub answers", "health"), ("the project is served", "ready"), ("the token is good", "me")):
-        try:
-            answer = remote.get("v1", path) if path == "me" else remote.get(path)
-            good = path == "me" or answer["condition"] == "serving"
-            what = (
-                f"{answer['agent']}, {answer['role']}" if path == "me" else f"{answer['condition']} {answer['reason']}"
-            )
-            checks.append({"check": name, "good": good, "detail": what.strip()})
-        except (Unreachable, Refused) as error:
-            checks.append({"check": name, "good": False, "detail": str(error)})
+    with refusals_told(as_json):
+        remote = _asking.remote()
+    checks = [
+        _examined("the hub answers", lambda: _condition(remote.get("health"), "serving", "standing_by")),
+        _examined("the project is served", lambda: _condition(remote.get("ready"), "serving")),
+        _examined("the token is good", lambda: _identity(remote.get("v1", "me"))),
+    ]
     if as_json:
         show_json(checks)
     else:
         table(checks, "check", "good", "detail")
     if not all(check["good"] for check in checks):
         raise typer.Exit(Exit.FAILED)
+
+
+def _examined(name: str, look: Callable[[], tuple[bool, str]]) -> dict[str, Any]:
+    try:
+        good, detail = look()
+    except (Unreachable, Refused, *UNREADABLE) as error:
+        strange = isinstance(error, UNREADABLE)
+        good, detail = False, "the answer is not one of a hub" if strange else str(error)
+    return {"check": name, "good": good, "detail": detail}
+
+
+def _condition(answer: dict[str, Any], *good: str) -> tuple[bool, str]:
+    """Judge what a hub says of itself; one that stands by says who serves instead."""
+    if "condition" not in answer:
+        return False, str(answer["detail"])
+    return answer["condition"] in good, f"{answer['condition']} {answer['reason']}".strip()
+
+
+def _identity(answer: dict[str, Any]) -> tuple[bool, str]:
+    return True, f"{answer['agent']}, {answer['role']}"

@@ -13,43 +13,55 @@ approvals = typer.Typer(help="What waits for a director's word.", no_args_is_hel
 escalations = typer.Typer(help="What somebody with more power should look at.", no_args_is_help=True)
 
 Reason = Annotated[str, typer.Option(help="Why.")]
+Approval = Annotated[str, typer.Argument(help="Its id, as `tocsin approvals list` shows it.")]
+Escalation = Annotated[str, typer.Argument(help="Its id, as `tocsin escalations list` shows it.")]
 
 
-def _asked(context: typer.Context, as_json: bool, body: dict[str, Any], *path: str) -> Any:
+def _listed(context: typer.Context, as_json: bool, columns: str, *path: str, **query: str) -> None:
+    with refusals_told(as_json):
+        rows = remote_of(context).get("v1", *path, **query)
+        if as_json:
+            show_json(rows)
+        else:
+            table(rows, *columns.split())
+
+
+def _changed(context: typer.Context, as_json: bool, name: str, state: str, body: dict[str, Any], *path: str) -> None:
+    """Ask for a change, and say in which state what has that name is now."""
     with refusals_told(as_json):
         answer = remote_of(context).post("v1", *path, body=body)
-    if as_json:
-        show_json(answer)
-    return answer
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(f"{answer[name]} is {answer[state]}", soft_wrap=True, markup=False)
+
+
+def _decide(context: typer.Context, as_json: bool, approval: str, verdict: str, reason: str) -> None:
+    body = {"verdict": verdict, "reason": reason}
+    _changed(context, as_json, "approval", "outcome", body, "approvals", approval, "decide")
 
 
 @approvals.command("list")
 def approvals_list(context: typer.Context, as_json: Json = False) -> None:
     """List what waits for a director's word."""
-    with refusals_told(as_json):
-        rows = remote_of(context).get("v1", "approvals")
-    if as_json:
-        show_json(rows)
-    else:
-        table(rows, "approval", "handoff", "asker", "subject", "details", "due_at")
+    _listed(context, as_json, "approval handoff asker subject details due_at", "approvals")
 
 
 @approvals.command("approve")
-def approvals_approve(context: typer.Context, approval: str, reason: Reason = "", as_json: Json = False) -> None:
+def approvals_approve(context: typer.Context, approval: Approval, reason: Reason = "", as_json: Json = False) -> None:
     """Let it go."""
-    body = {"verdict": "approve", "reason": reason}
-    answer = _asked(context, as_json, body, "approvals", approval, "decide")
-    if not as_json:
-        console.print(f"{answer['approval']} is {answer['outcome']}")
+    _decide(context, as_json, approval, "approve", reason)
 
 
 @approvals.command("refuse")
-def approvals_refuse(context: typer.Context, approval: str, reason: str, as_json: Json = False) -> None:
+def approvals_refuse(
+    context: typer.Context,
+    approval: Approval,
+    reason: Annotated[str, typer.Argument(help="Why; whoever asked is told.")],
+    as_json: Json = False,
+) -> None:
     """Refuse it, and say why."""
-    body = {"verdict": "refuse", "reason": reason}
-    answer = _asked(context, as_json, body, "approvals", approval, "decide")
-    if not as_json:
-        console.print(f"{answer['approval']} is {answer['outcome']}")
+    _decide(context, as_json, approval, "refuse", reason)
 
 
 @escalations.command("list")
@@ -59,35 +71,30 @@ def escalations_list(
     as_json: Json = False,
 ) -> None:
     """List the escalations."""
-    with refusals_told(as_json):
-        rows = remote_of(context).get("v1", "escalations", closed=str(closed).lower())
-    if as_json:
-        show_json(rows)
-    else:
-        table(rows, "escalation", "trigger", "subject", "state", "opened_at", "detail")
+    columns = "escalation trigger subject state opened_at detail"
+    _listed(context, as_json, columns, "escalations", closed=str(closed).lower())
 
 
 @escalations.command("resolve")
-def escalations_resolve(context: typer.Context, escalation: str, resolution: str, as_json: Json = False) -> None:
+def escalations_resolve(
+    context: typer.Context,
+    escalation: Escalation,
+    resolution: Annotated[str, typer.Argument(help="How it was taken care of.")],
+    as_json: Json = False,
+) -> None:
     """Say how an escalation was taken care of."""
-    answer = _asked(context, as_json, {"resolution": resolution}, "escalations", escalation, "resolve")
-    if not as_json:
-        console.print(f"{answer['escalation']} is {answer['state']}")
+    body = {"resolution": resolution}
+    _changed(context, as_json, "escalation", "state", body, "escalations", escalation, "resolve")
 
 
 @escalations.command("human")
-def escalations_human(context: typer.Context, escalation: str, reason: Reason = "", as_json: Json = False) -> None:
+def escalations_human(
+    context: typer.Context, escalation: Escalation, reason: Reason = "", as_json: Json = False
+) -> None:
     """Bring an escalation before a human."""
-    answer = _asked(context, as_json, {"reason": reason}, "escalations", escalation, "human")
-    if not as_json:
-        console.print(f"{answer['escalation']} is {answer['state']}")
+    _changed(context, as_json, "escalation", "state", {"reason": reason}, "escalations", escalation, "human")
 
 
 def alerts(context: typer.Context, as_json: Json = False) -> None:
     """List what is over its limit, and the alerts."""
-    with refusals_told(as_json):
-        rows = remote_of(context).get("v1", "alerts")
-    if as_json:
-        show_json(rows)
-    else:
-        table(rows, "metric", "state", "value", "limit", "since", "raised_at")
+    _listed(context, as_json, "metric state value limit since raised_at", "alerts")

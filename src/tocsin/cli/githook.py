@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.asking import Json, remote_of
-from tocsin.cli.output import console, fail, show_json
+from tocsin.cli.output import UNREADABLE, console, fail, show_json
 from tocsin.cli.remote import Exit, Refused, Unreachable
 
 __all__ = ["wire"]
@@ -47,13 +47,17 @@ def install_git(
     """Git: a pre-commit guard in this repository; a hook that is there already is kept and runs first."""
     folder = _hooks_folder()
     hook, before = folder / "pre-commit", folder / _BEFORE
-    folder.mkdir(parents=True, exist_ok=True)
-    if hook.exists() and not _is_ours(hook):
-        if before.exists():
-            raise fail(f"{hook} is not the guard, and {before} is in the way", Exit.FAILED)
-        hook.rename(before)
-    hook.write_text(_script(context, strict=strict, prefix=prefix, command=command), encoding="utf-8")
-    hook.chmod(0o755)
+    script = _script(context, strict=strict, prefix=prefix, command=command)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if hook.exists() and not _is_ours(hook):
+            if before.exists():
+                raise fail(f"{hook} is not the guard, and {before} is in the way", Exit.FAILED)
+            hook.rename(before)
+        hook.write_text(script, encoding="utf-8")
+        hook.chmod(0o755)
+    except OSError as error:
+        raise fail(f"the guard cannot be put in: {error}", Exit.FAILED) from None
     _done({"file": str(hook), "kept": str(before) if before.exists() else None}, f"{hook}: the guard is in", as_json)
 
 
@@ -61,11 +65,14 @@ def uninstall_git(as_json: Json = False) -> None:
     """Take the guard out of this repository, and put back what was there before."""
     folder = _hooks_folder()
     hook, before = folder / "pre-commit", folder / _BEFORE
-    ours = hook.exists() and _is_ours(hook)
-    if ours:
-        hook.unlink()
-        if before.exists():
-            before.rename(hook)
+    try:
+        ours = hook.exists() and _is_ours(hook)
+        if ours:
+            hook.unlink()
+            if before.exists():
+                before.rename(hook)
+    except OSError as error:
+        raise fail(f"the guard cannot be taken out: {error}", Exit.FAILED) from None
     what = "the guard is out" if ours else "there was no guard"
     _done({"file": str(hook), "removed": ours}, f"{hook}: {what}", as_json)
 
@@ -83,11 +90,16 @@ def guard_commit(
         prefix + path for path in _git("diff", "--cached", "--name-only", "--no-renames", "-z").split("\0") if path
     ]
     held: list[dict[str, Any]] = []
-    remote = remote_of(context, timeout_s=_TIMEOUT_S)
     try:
+        remote = remote_of(context, timeout_s=_TIMEOUT_S)
         for start in range(0, len(paths), _BATCH):
             held += remote.post("v1", "leases", "check", body={"paths": paths[start : start + _BATCH]})
-    except (Unreachable, Refused, OSError, ValueError) as error:
+        lines = [
+            f"  {row['path']}: {row['holder']} holds {row['resource']}{' (shared)' * row['shared']}"
+            f" until {row['expires_at']} ({row['lease']})"
+            for row in held
+        ]
+    except (Unreachable, Refused, OSError, *UNREADABLE) as error:
         if strict:
             raise fail(
                 f"tocsin: nobody can say who holds what, and the guard is strict: {error}", Exit.FAILED
@@ -96,12 +108,7 @@ def guard_commit(
         return
     if as_json:
         show_json(held)
-    if held:
-        lines = [
-            f"  {row['path']}: {row['holder']} holds {row['resource']}{' (shared)' * row['shared']}"
-            f" until {row['expires_at']} ({row['lease']})"
-            for row in held
-        ]
+    if lines:
         advice = "Wait for them, or ask them or a director; git commit --no-verify goes past this guard."
         raise fail("\n".join(["tocsin: this commit touches what others hold:", *lines, advice]), Exit.FAILED)
 

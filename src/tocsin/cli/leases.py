@@ -23,16 +23,16 @@ def leases_list(
     """List who holds what, and who waits for it."""
     with refusals_told(as_json):
         answer = remote_of(context).get("v1", "leases", resource=resource, agent=agent, limit=limit)
-    if as_json:
-        show_json(answer)
-        return
-    rows = [
-        row
-        | {"resources": ", ".join([*row["exclusive"], *(f"{name} (shared)" for name in row["shared"])])}
-        | {"until": row["expires_at"] or row["wait_until"], "place": row["place"] or ""}
-        for row in [*answer["held"], *answer["waiting"]]
-    ]
-    table(rows, "lease", "agent", "state", "resources", "priority", "place", "until")
+        if as_json:
+            show_json(answer)
+            return
+        rows = [
+            row
+            | {"resources": ", ".join([*row["exclusive"], *(f"{name} (shared)" for name in row["shared"])])}
+            | {"until": row["expires_at"] or row["wait_until"], "place": row["place"] or ""}
+            for row in [*answer["held"], *answer["waiting"]]
+        ]
+        table(rows, "lease", "agent", "state", "resources", "priority", "place", "until")
 
 
 @leases.command("acquire")
@@ -50,14 +50,14 @@ def leases_acquire(
     body = {"shared" if shared else "exclusive": resources, "ttl_s": ttl_s, "wait_s": wait_s}
     with refusals_told(as_json):
         answer = remote_of(context).post("v1", "leases", body=body | {"priority": priority, "lease": lease})
-    if as_json:
-        show_json(answer)
-    elif answer["state"] == "held":
-        console.print(f"{answer['lease']} is held until {answer['expires_at']}", soft_wrap=True, markup=False)
-    else:
-        holders = ", ".join(answer["holders"]) or "those before it"
-        place = f"{answer['lease']} waits at place {answer['place']} for {holders}"
-        console.print(f"{place}, until {answer['wait_until']}", soft_wrap=True, markup=False)
+        if as_json:
+            show_json(answer)
+        elif answer["state"] == "held":
+            console.print(f"{answer['lease']} is held until {answer['expires_at']}", soft_wrap=True, markup=False)
+        else:
+            holders = ", ".join(answer["holders"]) or "those before it"
+            place = f"{answer['lease']} waits at place {answer['place']} for {holders}"
+            console.print(f"{place}, until {answer['wait_until']}", soft_wrap=True, markup=False)
 
 
 @leases.command("renew")
@@ -70,10 +70,10 @@ def leases_renew(
     """Keep a lease for longer."""
     with refusals_told(as_json):
         answer = remote_of(context).post("v1", "leases", lease, "renew", body={"ttl_s": ttl_s})
-    if as_json:
-        show_json(answer)
-    else:
-        console.print(f"{answer['lease']} is held until {answer['expires_at']}", soft_wrap=True, markup=False)
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(f"{answer['lease']} is held until {answer['expires_at']}", soft_wrap=True, markup=False)
 
 
 @leases.command("release")
@@ -91,7 +91,7 @@ def leases_release(
             answer = remote.call("DELETE", ("v1", "leases", names[0]), None, {})
         else:
             answer = remote.post("v1", "leases", "release", body={"resources": names})
-    _show_released(answer, as_json)
+        _show_released(answer, as_json)
 
 
 @leases.command("force-release")
@@ -104,14 +104,13 @@ def leases_force_release(
     """Take a lease, or a place in line, away from whoever has it."""
     with refusals_told(as_json):
         answer = remote_of(context).post("v1", "leases", lease, "force-release", body={"reason": reason})
-    _show_released(answer, as_json)
+        _show_released(answer, as_json)
 
 
 def _show_released(answer: dict[str, Any], as_json: bool) -> None:
+    lines = [f"{resource} is free" for resource in answer["resources"]]
+    lines += [f"{request} has left the line" for request in answer["cancelled"]]
     if as_json:
         show_json(answer)
-        return
-    for resource in answer["resources"]:
-        console.print(f"{resource} is free", soft_wrap=True, markup=False)
-    for request in answer["cancelled"]:
-        console.print(f"{request} has left the line", soft_wrap=True, markup=False)
+    elif lines:
+        console.print("\n".join(lines), soft_wrap=True, markup=False)

@@ -19,7 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from tocsin.cli.remote import EXPLICIT, Remote, Unreachable, agent_token
+from tocsin.cli.remote import EXPLICIT, Remote, Unreachable, Unusable, agent_token
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.core.errors import Problem
 from tocsin.gateways.http.app import OPERATIONS
@@ -76,16 +76,18 @@ class Bridge:
 
     async def call(self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any], *, signed: bool) -> Any:
         """Make one request; a refusal is raised."""
-        remote = self._remote()
-        if remote is None:
-            raise refused(Problem("E_AUTH_001", _NO_TOKEN, expected="a token of this project"))
         try:
+            remote = self._remote()
+            if remote is None:
+                raise refused(Problem("E_AUTH_001", _NO_TOKEN, expected="a token of this project"))
             answer = await asyncio.to_thread(remote.call, method, path, body, query, signed=signed)
             return levelled(answer, self.carrying.depth_max)
         except Unreachable as error:
             self.known = None
             detail = f"{error}. Start one with `tocsin serve`, or say where it is with TOCSIN_URL"
             raise refused(Problem("E_ROUTING_003", detail, retryable=True)) from None
+        except Unusable as error:
+            raise refused(Problem("E_AUTH_001", str(error), expected="a token of this project")) from None
         except HttpRefused as error:
             self.known = None
             raise Refused(_document(error)) from None

@@ -1,4 +1,4 @@
-"""What the command line prints: tables for people, JSON for scripts; and how it ends when a hub refuses."""
+"""What the command line prints: tables for people, JSON for scripts; and how it ends when it cannot be done."""
 
 import json
 import sys
@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tocsin.cli.remote import Exit, Refused, Unreachable
+from tocsin.cli.remote import Exit, Refused, Unreachable, Unusable
+from tocsin.core.errors import CATALOGUE
 
-__all__ = ["console", "fail", "refusals_told", "show_json", "table"]
+__all__ = ["UNREADABLE", "console", "fail", "refusals_told", "show_json", "table"]
 
 console = Console(highlight=False)
+#: What an answer of another shape than a hub's ends in.
+UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
 _errors = Console(stderr=True, highlight=False)
 
 
@@ -42,13 +45,31 @@ def fail(message: str, code: Exit) -> typer.Exit:
 
 @contextmanager
 def refusals_told(as_json: bool) -> Iterator[None]:
-    """Turn what a hub refuses into a message and an exit code."""
+    """Turn what a hub refuses, or that there is none, into a message and an exit code.
+
+    What a command makes of an answer belongs in here too: an answer that it can make nothing of is no hub's.
+    """
     try:
         yield
     except Unreachable as error:
-        raise fail(str(error), Exit.UNREACHABLE) from None
+        raise _unreachable(str(error), as_json) from None
+    except Unusable as error:
+        raise fail(str(error), Exit.USAGE) from None
     except Refused as error:
         if as_json:
             show_json(error.problem)
         name, expected = error.problem.get("error_code", error.status), error.problem.get("expected")
         raise fail(f"{name}: {error}" + (f" (expected {expected})" if expected else ""), error.exit) from None
+    except UNREADABLE as error:
+        what = (
+            f"the answer has no {error}" if isinstance(error, KeyError) else f"the answer is something else ({error})"
+        )
+        raise _unreachable(f"what answers is no hub, or one of another version: {what}", as_json) from None
+
+
+def _unreachable(detail: str, as_json: bool) -> typer.Exit:
+    row = CATALOGUE["E_HUB_004"]
+    if as_json:
+        kind = {"type": f"urn:tocsin:error:{row.name}", "title": row.title, "status": row.status}
+        show_json(kind | {"detail": detail, "error_code": row.name, "code": row.code, "retryable": row.retryable})
+    return fail(detail, Exit.UNREACHABLE)

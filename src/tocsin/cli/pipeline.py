@@ -315,7 +315,7 @@ def _troubles_told() -> Iterator[None]:
         raise _missing(error) from None
     except WarehouseBusy as error:
         raise fail(f"{error}. Wait for it, or stop it.", Exit.TRY_LATER) from None
-    except (PipelineError, TocsinError) as error:
+    except (PipelineError, TocsinError, OSError) as error:
         raise fail(str(error), Exit.FAILED) from None
 
 

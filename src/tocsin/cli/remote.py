@@ -8,13 +8,28 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["DEFAULT_URL", "EXPLICIT", "Exit", "Refused", "Remote", "Unreachable", "agent_token", "token_from"]
+__all__ = [
+    "DEFAULT_URL",
+    "EXPLICIT",
+    "Exit",
+    "NoHub",
+    "Refused",
+    "Remote",
+    "Unreachable",
+    "Unusable",
+    "agent_token",
+    "token_from",
+]
 
 #: Where a hub is, unless said otherwise.
 DEFAULT_URL = "http://127.0.0.1:7077"
 #: Headers of a call that is no receipt of what was handed out before: such a caller confirms by itself.
 EXPLICIT = {"Tocsin-Receipts": "explicit"}
 _TIMEOUT_S = 60.0
+#: What an answer may be at most: more than a hub ever says at once.
+_ANSWER_BYTES_MAX = 256 * 2**20
+#: What a hub speaks.
+_SPOKEN = frozenset({"application/json", "application/problem+json"})
 
 
 class Exit(IntEnum):
@@ -32,7 +47,7 @@ class Exit(IntEnum):
     NOT_PERMITTED = 5
     #: The hub refused; the same may succeed later.
     TRY_LATER = 6
-    #: No hub answers.
+    #: No hub answers, or what answers is none.
     UNREACHABLE = 7
     PORT_TAKEN = 8
     #: Another hub has the project open.
@@ -41,6 +56,14 @@ class Exit(IntEnum):
 
 class Unreachable(Exception):
     """No hub answers there."""
+
+
+class NoHub(Unreachable):
+    """Something answers there, and it is no hub."""
+
+
+class Unusable(ValueError):
+    """The address, or the token, is none that one could ask with."""
 
 
 class Refused(Exception):
@@ -69,7 +92,7 @@ def token_from(data: Path, agent: str | None) -> str | None:
         return os.environ["TOCSIN_TOKEN"]
     else:
         path = Path(os.environ.get("TOCSIN_TOKEN_FILE", data / "admin.token"))
-    return path.read_text(encoding="utf-8").strip() if path.exists() else None
+    return _secret(path)
 
 
 def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str | None:
@@ -80,7 +103,16 @@ def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str 
         named = os.environ.get("TOCSIN_TOKEN_FILE")
         file = Path(named) if named else None
     path = data / "tokens" / f"{agent}.token" if file is None and agent is not None else file
-    return path.read_text(encoding="utf-8").strip() if path is not None and path.exists() else None
+    return None if path is None else _secret(path)
+
+
+def _secret(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise Unusable(f"the token in {path} cannot be read: {error}") from None
 
 
 class Remote:
@@ -96,7 +128,7 @@ class Remote:
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         self.url = url
-        self._parts = urlsplit(url)
+        self._https, self._host, self._port = _place(url)
         self._token = token
         #: Who to say one is where there is no token, to a hub that believes it.
         self._agent = agent
@@ -115,9 +147,8 @@ class Remote:
         self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any], *, signed: bool = False
     ) -> Any:
         """Make one request, signed with the token where that is asked for; a refusal is raised."""
-        https = self._parts.scheme == "https"
-        kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
-        connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout_s)
+        kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=self._timeout_s)
         headers = {"Content-Type": "application/json"} | self._headers
         content = None if body is None else json.dumps(body).encode()
         if signed and self._token is not None and content is not None:
@@ -132,16 +163,44 @@ class Remote:
         try:
             connection.request(method, target, content, headers)
             response = connection.getresponse()
-            data = response.read()
+            data = response.read(_ANSWER_BYTES_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"no hub answers at {self.url}: {error}") from None
+        except ValueError:  # whose words would have the token in them
+            raise Unusable("the token, or the agent's name, has characters that cannot be sent") from None
         finally:
             connection.close()
-        text = response.headers.get_content_type() == "text/plain"
-        answer = data.decode() if text else json.loads(data or b"{}")
+        answer = self._read(response, data)
         if response.status >= 400 and path != ("ready",):
-            raise Refused(response.status, answer if isinstance(answer, dict) else {"detail": str(answer)})
+            raise Refused(response.status, answer)
         return answer
+
+    def _read(self, response: http.client.HTTPResponse, data: bytes) -> Any:
+        """Return what a hub said, or find that it is none."""
+        kind, status = response.headers.get_content_type(), response.status
+        if kind not in _SPOKEN:
+            raise NoHub(f"what answers at {self.url} is no hub: it said {status} {response.reason}, {kind}")
+        if len(data) > _ANSWER_BYTES_MAX:
+            raise NoHub(f"what answers at {self.url} is no hub: it does not stop talking")
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise NoHub(f"what answers at {self.url} is no hub: it said what is no JSON: {error}") from None
+        if status >= 400 and not (isinstance(answer, dict) and {"code", "condition"} & answer.keys()):
+            raise NoHub(f"what answers at {self.url} is no hub: it said {status} {response.reason}, and not why")
+        return answer
+
+
+def _place(url: str) -> tuple[bool, str, int | None]:
+    """Take an address apart: whether it is TLS, the host, the port."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Unusable(f"{url} is no address of a hub: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unusable(f"{url} is no address of a hub: say http://host:port or https://host:port")
+    return parts.scheme == "https", parts.hostname, port
 
 
 def _signature(token: str, content: bytes) -> str:

@@ -55,19 +55,18 @@ async def _open(data: Path, config: ServerConfig, project: str, store: str, *, s
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
     """Make a project's directory with its files; return where the admin token is, if it was made now."""
-    with _troubles_told():
-        check_store(store)
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name, text in (("tocsin.yaml", _POLICY), ("server.yaml", _SERVER)):
-        if not (data / name).exists():
-            (data / name).write_text(text, encoding="utf-8")
 
     async def once() -> Path | None:
+        check_store(store)
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in (("tocsin.yaml", _POLICY), ("server.yaml", _SERVER)):
+            if not (data / name).exists():
+                (data / name).write_text(text, encoding="utf-8")
         hub = await _open(data, load_config(data / "server.yaml"), project, store)
         await hub.close()
         return hub.first_token
 
-    with _troubles_told():
+    with _troubles_told("the project cannot be made"):
         return asyncio.run(once())
 
 
@@ -75,7 +74,7 @@ def run_hub(
     data: Path, project: str, store: str, *, trusting: bool, log_level: str, standby: bool = False, **changes: Any
 ) -> None:
     """Serve a project until told to stop."""
-    with _troubles_told():
+    with _troubles_told("the hub cannot start"):
         check_store(store)
     if standby and not is_postgres(store):
         raise fail("--standby needs --store postgresql://…: a SQLite project belongs to one machine", Exit.USAGE)
@@ -123,7 +122,7 @@ def run_hub(
                 raise
             return await serve(hub, build_app(hub, beside=beside, gateway=gateway), listener, started)
 
-    with _troubles_told(), asyncio.Runner(loop_factory=_loop()) as runner:
+    with _troubles_told("the hub cannot start"), asyncio.Runner(loop_factory=_loop()) as runner:
         reason = runner.run(run())
     if reason:
         raise fail(f"the hub stopped: {reason}", Exit.FAILED)
@@ -186,6 +185,9 @@ async def _mcp(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:
 class _troubles_told:  # noqa: N801
     """Turn what keeps a hub from starting into a message and an exit code."""
 
+    def __init__(self, what: str) -> None:
+        self._what = what
+
     def __enter__(self) -> None:
         """Begin."""
 
@@ -199,5 +201,7 @@ class _troubles_told:  # noqa: N801
             raise fail(f"--store: {error}.", Exit.USAGE) from None
         if isinstance(error, ProjectBusy):
             raise fail(f"{error}. Stop it, or serve another project or --data.", Exit.PROJECT_OWNED) from None
-        if isinstance(error, JournalError | TocsinError):
-            raise fail(f"the hub cannot start: {error}", Exit.FAILED) from None
+        if isinstance(error, ModuleNotFoundError) and error.name is not None and not error.name.startswith("tocsin"):
+            raise fail(f"this needs {error.name}: pip install 'tocsin[postgres]'", Exit.FAILED) from None
+        if isinstance(error, JournalError | TocsinError | OSError | UnicodeDecodeError):
+            raise fail(f"{self._what}: {error}", Exit.FAILED) from None

@@ -1,0 +1,172 @@
+"""Every command against something that is no hub: one sentence and an exit code that says so, whatever it speaks."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from tocsin.cli.commands import app
+from tocsin.cli.remote import Exit
+
+#: What a command says to a hub; those without words of their own need none.
+ASKING = {
+    "agents add": ("ada",),
+    "agents list": (),
+    "agents rotate": ("ada",),
+    "agents revoke": ("ada",),
+    "send": ("bob", "hello"),
+    "inbox": (),
+    "recall": ("msg_1",),
+    "trace": ("msg_1",),
+    "top": ("--once",),
+    "leases list": (),
+    "leases acquire": ("a.txt",),
+    "leases renew": ("lease_1",),
+    "leases release": ("a.txt",),
+    "leases force-release": ("lease_1", "--reason", "why"),
+    "dlq list": (),
+    "dlq show": ("msg_1",),
+    "dlq redrive": ("msg_1",),
+    "approvals list": (),
+    "approvals approve": ("apr_1",),
+    "approvals refuse": ("apr_1", "no"),
+    "escalations list": (),
+    "escalations resolve": ("esc_1", "done"),
+    "escalations human": ("esc_1",),
+    "alerts": (),
+    "policy show": (),
+}
+#: Those that ask nobody, or have an end of their own when nobody can be asked.
+OTHERS = {
+    *("init", "serve", "mcp", "policy check", "doctor", "lab apply", "lab replay", "lab scenario", "lab search"),
+    *("hooks check", "hooks show", "hooks guard-commit", "hooks install git", "hooks uninstall git"),
+    *("hooks install claude", "hooks install codex", "hooks uninstall claude", "hooks uninstall codex"),
+    *("pipeline run", "pipeline stream", "pipeline extract", "pipeline status", "pipeline verify"),
+    *("pipeline compact", "pipeline report", "pipeline advise"),
+}
+JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
+NONSENSE = {
+    "a page": (200, HTML, b"<html>hello</html>"),
+    "a page that is not there": (404, HTML, b"<html>not found</html>"),
+    "a page that is forbidden": (403, HTML, b"<html>go away</html>"),
+    "another place": (302, HTML, b""),
+    "plain text": (200, TEXT, b"OK"),
+    "no text": (200, TEXT, b"\xff\xfe"),
+    "half a document": (200, JSON, b'{"agent": '),
+    "no characters": (200, JSON, b'"\xff\xfe"'),
+    "a deep hole": (200, JSON, b"[" * 100_000),
+    "nothing at all": (200, JSON, b""),
+    "a refusal of another kind": (400, JSON, b'{"error": "bad request"}'),
+    "a refusal that is no object": (500, JSON, b"[]"),
+}
+#: JSON, and yet nothing that a hub says: a command may make something of it, but not stumble.
+STRANGE = {
+    "an empty object": (200, JSON, b"{}"),
+    "a number": (200, JSON, b"7"),
+    "null": (200, JSON, b"null"),
+    "a list of numbers": (200, JSON, b"[1, 2]"),
+    "a list of objects": (200, JSON, b'[{"hello": "world"}]'),
+    "an object of another kind": (200, JSON, b'{"items": 3, "receipt": [], "agent": {}, "held": "x", "registered": 1}'),
+    "a refusal with nothing but a code": (400, JSON, b'{"code": 7}'),
+}
+
+
+class Liar(BaseHTTPRequestHandler):
+    """Answers everything with the same."""
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, kind, body = self.server.said  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def liar() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def leaves(group: TyperGroup, *before: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from leaves(command, *before, name)
+        else:
+            yield " ".join([*before, name])
+
+
+class Told(NamedTuple):
+    """How a command ended, and what it said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+#: The commands, made once: that takes longer than to run one of them.
+COMMANDS = get_command(app)
+
+
+def asked(url: str, data: Path, *words: str) -> Told:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, pytest.raises(SystemExit) as end:
+        COMMANDS.main(["--url", url, "--data", str(data), *words])
+    return Told(int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def test_every_command_is_asked_or_known_to_ask_nobody() -> None:
+    assert isinstance(COMMANDS, TyperGroup)
+    assert set(leaves(COMMANDS)) == set(ASKING) | OTHERS
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_what_is_no_hub_is_said_so_in_a_sentence(liar: ThreadingHTTPServer, tmp_path: Path, nonsense: str) -> None:
+    liar.said = NONSENSE[nonsense]  # type: ignore[attr-defined]
+    url = f"http://127.0.0.1:{liar.server_port}"
+    for command, words in ASKING.items():
+        told = asked(url, tmp_path, *command.split(), *words, "--json")
+        assert told.exit_code == Exit.UNREACHABLE, (command, told.exit_code, told.stdout, told.stderr)
+        assert (told.stderr.count("\n"), url in told.stderr) == (1, True), (command, told.stderr)
+        problem = json.loads(told.stdout)
+        assert (problem["error_code"], problem["detail"] + "\n") == ("hub_unreachable", told.stderr), command
+    ask_the_others(url, tmp_path)
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_an_answer_of_another_shape_is_no_stumbling_block(
+    liar: ThreadingHTTPServer, tmp_path: Path, strange: str
+) -> None:
+    liar.said = STRANGE[strange]  # type: ignore[attr-defined]
+    url = f"http://127.0.0.1:{liar.server_port}"
+    ends = {int(Exit.DONE): 0, int(Exit.REFUSED): 1, int(Exit.UNREACHABLE): 1}
+    for command, words in ASKING.items():
+        told = asked(url, tmp_path, *command.split(), *words)
+        assert told.stderr.count("\n") == ends[told.exit_code], (command, told.exit_code, told.stderr)
+        told = asked(url, tmp_path, *command.split(), *words, "--json")
+        json.loads(told.stdout)
+    ask_the_others(url, tmp_path)
+
+
+def ask_the_others(url: str, data: Path) -> None:
+    told = asked(url, data, "doctor", "--json")
+    assert (told.exit_code, [check["good"] for check in json.loads(told.stdout)]) == (1, [False] * 3), told.stdout
+    assert asked(url, data, "hooks", "check", "--event", "Stop").stdout == ""
