@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import RunningHub, run
+from tests.cli.processes import RunningHub, asked, run
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +16,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     data.mkdir(mode=0o700)
     # However busy this machine is, it is nothing to be alarmed about: the hub does not measure itself here.
     (data / "server.yaml").write_text("health_interval_s: 86400")
+    # What is sent from the command line is signed, whether it has to be or not: here it has to be.
+    (data / "tocsin.yaml").write_text("security: {require_signatures: true}")
     with RunningHub(data) as hub:
-        for agent in ("ada", "bob"):
-            hub.json("agents", "add", agent, "--save")
+        for agent, kind in (("ada", "Manager"), ("bob", "Implementation")):
+            hub.json("agents", "add", agent, "--type", kind, "--save")
         yield hub
 
 
@@ -72,9 +75,76 @@ def test_a_rotated_token_keeps_its_lifetime_unless_told_otherwise(hub: RunningHu
     assert not ends("rotate", "kay", "--lifetime-s", "0")
 
 
-def test_dead_letters_are_listed_and_redriven(hub: RunningHub) -> None:
-    assert hub.json("dlq", "list")["items"] == []
-    assert hub.run("dlq", "redrive", "msg_1_none").returncode == 3
+TASK = {
+    "taskId": "task_1",
+    "taskRef": "Task 1",
+    "taskDescription": "Say hello",
+    "memoryLogPath": "memory/task_1.md",
+    "executionType": "single-step",
+}
+
+
+def test_a_payload_and_what_belongs_to_it_are_sent(
+    hub: RunningHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "note.json"
+    file.write_text('{"more": [1, null, "ü"]}', encoding="utf-8")
+    options = ("--importance", "9", "--ttl", "3600", "--delivery-class", "async", "--correlation-id", "thread_1")
+    hub.ask("send", "bob", "hello", "--type", "CUSTOM_NOTE", "--payload", f"@{file}", *options, agent="ada")
+    (taken,) = hub.ask("inbox", "--take", agent="bob")["deliveries"]
+    envelope = taken["envelope"]
+    assert envelope["payload"] == {"more": [1, None, "ü"], "text": "hello"}
+    assert (envelope["correlationId"], envelope["metadata"]["ttl"]) == ("thread_1", 3600)
+    assert (envelope["qos"]["importance"], envelope["qos"]["deliveryClass"]) == (9, "async")
+    monkeypatch.setattr("sys.stdin", StringIO('{"from": "standard input"}'))
+    hub.ask("send", "bob", "--payload", "-", agent="ada")
+    (taken,) = hub.ask("inbox", "--take", agent="bob")["deliveries"]
+    assert taken["envelope"]["payload"] == {"from": "standard input"}
+    hub.ask("inbox", agent="bob")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say something: a text, or --payload"),
+        (("--payload", "{'taskId': 1}"), "--payload is not JSON: Expecting property name"),
+        (("--payload", '{"size": NaN}'), "--payload is not JSON: NaN"),
+        (("--payload", "[" * 100_000), "--payload is not JSON: "),
+        (("--payload", "[1]"), "--payload must be an object"),
+        (("--payload", "@nowhere.json"), "--payload @nowhere.json cannot be read: "),
+        (("hello", "--payload", '{"text": "hello"}'), "--payload has a text already"),
+    ],
+)
+def test_a_payload_that_is_none_is_told_before_anybody_is_asked(words: tuple[str, ...], said: str) -> None:
+    told = asked("--url", "http://127.0.0.1:1", "send", "bob", *words)
+    assert (told.exit_code, told.stderr.count("\n"), told.stderr[: len(said)]) == (2, 1, said)
+
+
+def test_a_type_that_asks_for_more_than_a_text_says_so(hub: RunningHub) -> None:
+    refused = hub.run("send", "bob", "do it", "--type", "TASK_ASSIGNMENT", "--correlation-id", "t", agent="ada")
+    assert (refused.returncode, refused.stderr.split(":")[0]) == (3, "missing_field")
+
+
+def test_a_dead_letter_is_listed_told_and_redriven(hub: RunningHub) -> None:
+    task = ("--type", "TASK_ASSIGNMENT", "--correlation-id", "thread_2", "--payload", json.dumps(TASK))
+    signal = hub.ask("send", "bob", *task, agent="ada")["receipt"]["signal_id"]
+    assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [signal]
+    nack = {"rejectedMessageId": signal, "reason": "no time", "canRetry": False, "timestamp": "2026-01-01T00:00:00Z"}
+    answer = ("--type", "NACK", "--correlation-id", signal, "--payload", json.dumps(nack))
+    hub.ask("send", "ada", *answer, agent="bob")
+    (letter,) = hub.json("dlq", "list")["items"]
+    assert (letter["message"]["signal_id"], letter["reason"]) == (signal, "rejected")
+    listed = " ".join(asked("--url", hub.url, "--data", str(hub.data), "dlq", "list").stdout.split())
+    assert f"{signal} ada bob TASK_ASSIGNMENT rejected" in listed
+    told = hub.run("dlq", "show", signal).stdout
+    assert "rejected: no time" in told
+    assert "went to the dead letters: rejected" in told
+    done = hub.run("dlq", "redrive", signal, "msg_1_none")
+    assert (done.returncode, f"{signal} is queued again" in done.stdout) == (3, True)
+    assert "msg_1_none: " in done.stdout
+    assert hub.ask("dlq", "list")["items"] == []
+    assert [item["signal_id"] for item in hub.ask("inbox", "--take", agent="bob")["deliveries"]] == [signal]
+    assert "queued again by " in hub.run("trace", signal).stdout
     assert hub.run("dlq", "show", "msg_1_none").returncode == 4
 
 

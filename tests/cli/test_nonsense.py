@@ -3,17 +3,13 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from typer.core import TyperGroup
-from typer.main import get_command
 
-from tocsin.cli.commands import app
+from tests.cli.processes import COMMANDS, asked
 from tocsin.cli.remote import Exit
 
 #: What a command says to a hub; those without words of their own need none.
@@ -115,24 +111,6 @@ def leaves(group: TyperGroup, *before: str) -> Iterator[str]:
             yield " ".join([*before, name])
 
 
-class Told(NamedTuple):
-    """How a command ended, and what it said."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
-#: The commands, made once: that takes longer than to run one of them.
-COMMANDS = get_command(app)
-
-
-def asked(url: str, data: Path, *words: str) -> Told:
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, pytest.raises(SystemExit) as end:
-        COMMANDS.main(["--url", url, "--data", str(data), *words])
-    return Told(int(end.value.code or 0), out.getvalue(), err.getvalue())
-
-
 def test_every_command_is_asked_or_known_to_ask_nobody() -> None:
     assert isinstance(COMMANDS, TyperGroup)
     assert set(leaves(COMMANDS)) == set(ASKING) | OTHERS
@@ -143,7 +121,7 @@ def test_what_is_no_hub_is_said_so_in_a_sentence(liar: ThreadingHTTPServer, tmp_
     liar.said = NONSENSE[nonsense]  # type: ignore[attr-defined]
     url = f"http://127.0.0.1:{liar.server_port}"
     for command, words in ASKING.items():
-        told = asked(url, tmp_path, *command.split(), *words, "--json")
+        told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words, "--json")
         assert told.exit_code == Exit.UNREACHABLE, (command, told.exit_code, told.stdout, told.stderr)
         assert (told.stderr.count("\n"), url in told.stderr) == (1, True), (command, told.stderr)
         problem = json.loads(told.stdout)
@@ -159,14 +137,14 @@ def test_an_answer_of_another_shape_is_no_stumbling_block(
     url = f"http://127.0.0.1:{liar.server_port}"
     ends = {int(Exit.DONE): 0, int(Exit.REFUSED): 1, int(Exit.UNREACHABLE): 1}
     for command, words in ASKING.items():
-        told = asked(url, tmp_path, *command.split(), *words)
+        told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words)
         assert told.stderr.count("\n") == ends[told.exit_code], (command, told.exit_code, told.stderr)
-        told = asked(url, tmp_path, *command.split(), *words, "--json")
+        told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words, "--json")
         json.loads(told.stdout)
     ask_the_others(url, tmp_path)
 
 
 def ask_the_others(url: str, data: Path) -> None:
-    told = asked(url, data, "doctor", "--json")
+    told = asked("--url", url, "--data", str(data), "doctor", "--json")
     assert (told.exit_code, [check["good"] for check in json.loads(told.stdout)]) == (1, [False] * 3), told.stdout
-    assert asked(url, data, "hooks", "check", "--event", "Stop").stdout == ""
+    assert asked("--url", url, "--data", str(data), "hooks", "check", "--event", "Stop").stdout == ""

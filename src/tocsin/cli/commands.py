@@ -1,9 +1,7 @@
 """The commands. Each asks a hub one thing and shows the answer; `--json` shows it as it came."""
 
-import secrets
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +21,7 @@ from tocsin.cli.leases import leases
 from tocsin.cli.output import UNREADABLE, console, fail, refusals_told, show_json, table
 from tocsin.cli.pipeline import pipeline
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, Unusable, token_from
+from tocsin.cli.sending import send
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 
@@ -250,40 +249,7 @@ def _kept(agent: str, token: str) -> Path:
         raise fail(f"the token of {agent} cannot be kept: {error}; {again}", Exit.FAILED) from None
 
 
-@app.command()
-def send(
-    receiver: Annotated[str, typer.Argument(help="An agent, or * for all.")],
-    text: Annotated[str, typer.Argument(help="What to say: payload.text.")],
-    message_type: Annotated[str, typer.Option("--type", help="The message type.")] = "StatusUpdate",
-    priority: Annotated[str | None, typer.Option(help="Info, Coordinate, Blocking, Critical, …")] = None,
-    ttl_s: Annotated[float | None, typer.Option(help="Seconds to live.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Send a message."""
-    now = datetime.now(UTC)
-    with refusals_told(as_json):
-        remote = _asking.remote()
-        me = remote.get("v1", "me")
-        kind = (me["registered"] or {"type": "AdHoc"})["type"]
-        if me["registered"] is None:
-            remote.call("PUT", ("v1", "me"), {}, {})
-        envelope: dict[str, Any] = {
-            "version": "1.1.0",
-            "messageId": f"msg_{now:%Y%m%d}_{now:%H%M%S}_{secrets.token_hex(6)}",
-            "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "sender": {"agentId": me["agent"], "type": kind},
-            "receiver": {"agentId": receiver, "type": "*"},
-            "messageType": message_type,
-            "payload": {"text": text},
-        }
-        envelope |= {} if priority is None else {"priority": priority}
-        envelope |= {} if ttl_s is None else {"metadata": {"ttl": ttl_s}}
-        answer = remote.post("v1", "messages", body=envelope)
-        if as_json:
-            show_json(answer)
-        else:
-            rows = answer.get("receipts") or [answer["receipt"]]
-            table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
+app.command()(send)
 
 
 @app.command()

@@ -19,6 +19,8 @@ __all__ = ["UNREADABLE", "console", "fail", "refusals_told", "show_json", "table
 console = Console(highlight=False)
 #: What an answer of another shape than a hub's ends in.
 UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
+#: Where no terminal is, such as in a pipe.
+_paper = Console(highlight=False, width=100_000)
 _errors = Console(stderr=True, highlight=False)
 
 
@@ -28,13 +30,13 @@ def show_json(value: Any) -> None:
 
 
 def table(rows: list[dict[str, Any]], *columns: str) -> None:
-    """Print rows for people."""
+    """Print rows for people; where no terminal says how wide it may be, every row is one line."""
     grid = Table(box=None, header_style="bold")
     for column in columns:
         grid.add_column(column, overflow="fold", no_wrap=column.endswith("_id"))
     for row in rows:
         grid.add_row(*(escape("" if row.get(column) is None else str(row[column])) for column in columns))
-    console.print(grid)
+    (console if console.is_terminal else _paper).print(grid)
 
 
 def fail(message: str, code: Exit) -> typer.Exit:
