@@ -164,13 +164,16 @@ def test_top_shows_the_project(hub: RunningHub) -> None:
 
 
 def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -> None:
-    for text in ("first", "second"):
-        assert hub.json("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"]["held"]
+    sent = [hub.ask("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"] for text in ("one", "two")]
+    assert all(receipt["held"] for receipt in sent)
     first, second = (row["approval"] for row in hub.json("approvals", "list"))
     assert hub.json("approvals", "approve", first)["outcome"] == "approved"
     assert "refused" in hub.run("approvals", "refuse", second, "too risky").stdout
     assert hub.json("approvals", "list") == []
     assert hub.run("approvals", "approve", second).returncode == 4
+    told = hub.run("trace", sent[0]["signal_id"]).stdout
+    assert "and held for a director's word: " in told
+    assert f"let go by admin ({first})" in told
 
 
 def test_escalations_and_alerts_are_listed(hub: RunningHub) -> None:

@@ -3,10 +3,14 @@
 from datetime import datetime
 from typing import Any
 
+from tocsin.core.priority import liminal_name
+
 __all__ = ["explained"]
 
+_HELD = "accepted ({rule}), and held for a director's word: {held}"
 _SENTENCES = {
     "MessageAccepted": "accepted ({rule}); the recipient was {recipient_state}, the path {publish_path}",
+    "MessageReleased": "let go by {by} ({approval}); its time to live counts from here",
     "MessageOffered": "put on its way to session {session}, time {offer}, after waiting {waited_us} µs",
     "MessageDelivered": "the recipient has it ({how})",
     "MessageAcknowledged": "acknowledged as {status}",
@@ -16,7 +20,9 @@ _SENTENCES = {
     "MessageProcessed": "its recipient is done with it ({how})",
     "MessageExpired": "ended unread: {reason}",
     "MessageRecalled": "taken back by {by} before anyone was offered it",
-    "MessageBoosted": "raised from level {old_level} to {new_level}: it waited over {threshold_s} s ({rule})",
+    "MessageBoosted": "raised from {old_level} to {new_level}: it waited over {threshold_s} s ({rule})",
+    "PriorityInherited": "raised with {agent}, which {waiter} waits for ({through}): {agent} is lent {new_level}",
+    "PriorityRestored": "back with {agent}, which was lent {old_level} and is lent {new_level}",
     "MessageDied": "went to the dead letters: {reason} ({code}): {detail}",
     "DeadLetterRedriven": "queued again by {by}",
     "DeadLetterPurged": "dropped from the dead letters: {reason}",
@@ -40,11 +46,16 @@ def explained(copy: dict[str, Any]) -> list[str]:
 
 
 def _sentence(happening: dict[str, Any]) -> str:
-    template = _SENTENCES.get(happening["kind"])
-    facts = happening["facts"]
+    kind, facts = happening["kind"], happening["facts"]
+    template = _HELD if kind == "MessageAccepted" and facts.get("held") else _SENTENCES.get(kind)
     if template is None:
-        return f"{happening['kind']} {facts}"
+        return f"{kind} {facts}"
+    levels = {name: _level(value) for name, value in facts.items() if name.endswith("_level")}
     try:
-        return template.format(**facts)
+        return template.format(**facts | levels)
     except KeyError:
-        return f"{happening['kind']} {facts}"
+        return f"{kind} {facts}"
+
+
+def _level(value: int | None) -> str:
+    return "nothing" if value is None else liminal_name(value)
