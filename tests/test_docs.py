@@ -3,14 +3,18 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tocsin.core.events import EVENT_TYPES
 from tocsin.core.message import State
+from tocsin.core.state import ProjectState
 from tocsin.hub.config import load_config
-from tocsin.policies import parse_policy
+from tocsin.hub.metrics import Metrics
+from tocsin.policies import default_policy, parse_policy
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -20,6 +24,7 @@ PAGES = [
     *sorted((ROOT / "packaging").rglob("*.md")),
 ]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_IN_PASSING = re.compile(r"`(?:\w+\.)*(\w+)` \((?:\w+: )?(\d+(?:\.\d+)?)(?: s)?\)")
 _LINK = re.compile(r"\[[^\]]+\]\((?!https?:|#)([^)#\s]+)")
 
 
@@ -78,6 +83,37 @@ def test_policies_and_server_files_in_the_docs_are_valid(where: str, text: str, 
         assert load_config(tmp_path / "server.yaml").page_max, where
     else:
         assert parse_policy(text).contracts, where
+
+
+def defaults(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Walk through settings: the name of each, and what it is."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from defaults(below, str(key))
+    else:
+        yield name, value
+
+
+def test_a_default_that_is_named_in_passing_is_the_default() -> None:
+    files = (ROOT / "src" / "tocsin" / "hub" / "server.yaml", ROOT / "src" / "tocsin" / "tocsin.yaml")
+    settings = [pair for file in files for pair in defaults(yaml.safe_load(file.read_text(encoding="utf-8")))]
+    checked = set()
+    for page in PAGES:
+        for name, number in _IN_PASSING.findall(page.read_text(encoding="utf-8")):
+            known = [value for setting, value in settings if setting == name]
+            assert float(number) in known or not known, f"{page.name} says that {name} is {number}; it is {known}"
+            checked |= {name} if known else set()
+    assert {"turn_operations_max", "sustained_s"} <= checked
+
+
+def test_every_metric_is_in_the_reference() -> None:
+    pages = [(ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") for name in ("http.md", "websocket.md")]
+    text = "".join(page.split("\n## Metrics\n")[-1] for page in pages)
+    state = ProjectState()
+    state.policy = default_policy()
+    for line in Metrics(1).expose(state).decode().splitlines():
+        if line.startswith("# TYPE ") and not line.split()[2].endswith("_created"):
+            assert f"`{line.split()[2]}" in text, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
