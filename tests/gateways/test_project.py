@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateways.hubs import Team, envelope, with_team
+from tests.gateways.hubs import QUICK, Team, envelope, with_team
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.tables import Tables
 
@@ -191,38 +191,87 @@ def test_an_agent_leaves_and_a_director_may_remove_another(tmp_path: Path) -> No
     with_team(tmp_path, test)
 
 
-def test_metrics_have_the_names_of_the_documents(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
-        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
-        await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
-        await team.post("ada", "/v1/messages", envelope(3))
-        await team.post("ada", "/v1/messages/msg_3_x/recall")
-        await team.post("bob", "/v1/inbox/drain")
-        await team.get("bob", "/v1/me")
-        text = (await team.get("ada", "/metrics")).text
-        for line in (
-            'messages_sent_total{priority="Critical"} 1.0',
-            'messages_delivered_total{priority="Critical"} 1.0',
-            'queue_depth{priority="Info"} 0.0',
-            'delivery_latency_bucket{le="5e-05",priority="Critical"}',
-            'signal_recalled_total{outcome="recalled"} 1.0',
-            'recipient_state_total{state="not_available_offline"} 2.0',
-            'unknown_recipient_rejection_total{sender="ada",signal_type="StatusUpdate"} 1.0',
-            'http_requests_total{operation="send",status="200"} 2.0',
-        ):
-            assert line in text, line
-        for name in (
-            "priority_boosts",
-            "gaming_detections",
-            "rate_limit_hits",
-            "priority_violations",
-            "signal_expired",
-        ):
-            assert name in text
-        status = (await team.get("ada", "/v1/status")).json()
-        assert (status["agents"], status["events"]["MessageRecalled"]) == (3, 1)
+#: SPEC-071 §12 C2, and LIMINAL's PriorityMetrics.
+NAMES = {
+    *("signal_expired_total", "signal_recalled_total", "recipient_state_total", "unknown_recipient_rejection_total"),
+    *("messages_sent_total", "messages_delivered_total", "queue_depth", "delivery_latency_count"),
+    *("escalations_triggered_total", "priority_boosts_total", "deadlocks_detected_total"),
+    *("priority_violations_total", "rate_limit_hits_total", "gaming_detections_total"),
+}
 
-    with_team(tmp_path, test)
+
+async def figures(team: Team) -> dict[str, float]:
+    """Return every figure by its name and labels."""
+    lines = (await team.get("root", "/metrics")).text.splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs if "_created" not in name}
+
+
+def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_path: Path) -> None:
+    policy = QUICK + "\nsweeper: {interval_s: 0.02}\nquotas: {critical: {cap: 1, refill_per_s: 0.001}}"
+    seen: set[str] = set()
+
+    async def test(team: Team) -> None:
+        before: dict[str, float] = {}
+
+        async def moved(*names: str, by: float = 1) -> None:
+            """Wait until figures have moved by as much since the last time."""
+            nonlocal before
+            while True:
+                now = await figures(team)
+                if all(now.get(name, 0) - before.get(name, 0) == by for name in names):
+                    break
+                await asyncio.sleep(0.01)
+            seen.update(name.split("{")[0] for name in names)
+            before = now
+
+        await moved()
+        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
+        critical, offline = '{priority="Critical"}', '{state="not_available_offline"}'
+        await moved(f"messages_sent_total{critical}", f"queue_depth{critical}", f"recipient_state_total{offline}")
+        await team.post("bob", "/v1/inbox/drain")
+        await moved(f"delivery_latency_count{critical}")
+        await team.get("bob", "/v1/me")
+        await moved(f"messages_delivered_total{critical}")
+        assert before[f"queue_depth{critical}"] == 0
+        assert before['delivery_latency_bucket{le="3600.0",priority="Critical"}'] == 1
+        assert 'delivery_latency_bucket{le="5e-05",priority="Critical"}' in before
+
+        await team.post("ada", "/v1/messages", envelope(2, priority="Critical"))
+        await moved('rate_limit_hits_total{code="E_ADMISSION_002"}')
+        await team.post("ada", "/v1/messages", envelope(3, priority="DirectorOverride"))
+        await moved('priority_violations_total{rule="refused"}')
+        await team.post("ada", "/v1/messages", envelope(4, receiver="nobody"))
+        await moved('unknown_recipient_rejection_total{sender="ada",signal_type="StatusUpdate"}')
+        await team.post("ada", "/v1/messages", envelope(5))
+        await team.post("ada", "/v1/messages/msg_5_x/recall")
+        await moved('signal_recalled_total{outcome="recalled"}')
+        await team.post("ada", "/v1/messages", envelope(6, metadata={"ttl": 0.01}))
+        await moved('signal_expired_total{reason="ttl",signal_type="StatusUpdate"}')
+
+        await team.register("eve")
+        for number in range(10, 16):
+            await team.post("eve", "/v1/messages", envelope(number, sender="eve", priority="Blocking"))
+        await moved("gaming_detections_total", 'escalations_triggered_total{trigger="priority_inflation"}')
+        for agent in ("ada", "bob"):
+            await team.post(agent, "/v1/leases", {"exclusive": [agent]})
+        for agent, other in (("ada", "bob"), ("bob", "ada")):
+            await team.post(agent, "/v1/leases", {"exclusive": [other]})
+        await moved("deadlocks_detected_total", 'escalations_triggered_total{trigger="deadlock"}')
+
+        await team.put("boss", "/v1/policy", {"policy": {"aging": {"threshold_s": 0.01}}, "reason": "to see one rise"})
+        before = await figures(team)
+        await team.post("ada", "/v1/messages", envelope(7))
+        while (await figures(team))["priority_boosts_total"] == before["priority_boosts_total"]:
+            await asyncio.sleep(0.01)
+        seen.add("priority_boosts_total")
+
+        assert before['http_requests_total{operation="send",status="200"}'] > 0
+        status = (await team.get("ada", "/v1/status")).json()
+        assert (status["agents"], status["events"]["MessageRecalled"]) == (4, 1)
+
+    with_team(tmp_path, test, policy=policy)
+    assert seen == NAMES
 
 
 def test_labels_that_senders_choose_are_bounded(tmp_path: Path) -> None:
