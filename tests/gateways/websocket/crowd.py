@@ -1,6 +1,7 @@
 """A crowd of agents in a process of its own, over plain sockets: as many connections as asked for, and little else.
 
-Says `up` when all have said hello, then `got N` when each of the agents has had one message, and waits for a line.
+Each shows its agent's token, a line of the file that is named. Says `up` when all have said hello, then `got N` when
+each of the agents has had one message, and waits for a line.
 """
 
 import json
@@ -9,8 +10,10 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 
-BATCH = 200
+#: Connections that are made at a time; as many more say hello, and as many are welcomed, meanwhile.
+BATCH = 100
 #: A sign of life is shown this often, seconds.
 BEAT_S = 15
 
@@ -47,7 +50,7 @@ def items(connection: socket.socket) -> list[dict[str, object]]:
     return found
 
 
-def knock(port: int, agent: str) -> socket.socket:
+def knock(port: int, token: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), timeout=60)
     lines = [
         "GET /v1/socket HTTP/1.1",
@@ -57,7 +60,7 @@ def knock(port: int, agent: str) -> socket.socket:
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Protocol: tocsin.v1",
-        f"Tocsin-Agent: {agent}",
+        f"Authorization: Bearer {token}",
     ]
     connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
     return connection
@@ -65,28 +68,40 @@ def knock(port: int, agent: str) -> socket.socket:
 
 def enter(connection: socket.socket) -> None:
     head = b""
+    # Nothing more comes before the hello.
     while not head.endswith(b"\r\n\r\n"):
-        head += exactly(connection, 1)
+        head += connection.recv(4096) or exactly(connection, 1)
     if b" 101 " not in head:
         raise SystemExit(head.decode())
     connection.sendall(frame([{"op": "hello", "id": 1, "agent_type": "AdHoc", "window": 4}]))
 
 
+def welcome(connection: socket.socket) -> None:
+    (answer,) = items(connection)
+    if "ok" not in answer:
+        raise SystemExit(str(answer))
+
+
 def main() -> None:
-    port, count, agents = map(int, sys.argv[1:])
+    port, count = map(int, sys.argv[1:3])
+    tokens = Path(sys.argv[3]).read_text(encoding="utf-8").split()
+    agents = len(tokens)
     poll = select.poll()
     crowd: dict[int, socket.socket] = {}
     shown_at = time.monotonic()
-    for start in range(0, count, BATCH):
-        some = [knock(port, f"agent_{number % agents}") for number in range(start, min(count, start + BATCH))]
-        for connection in some:
-            enter(connection)
-        for connection in some:
-            (welcome,) = items(connection)
-            if "ok" not in welcome:
-                raise SystemExit(str(welcome))
+    knocking: list[socket.socket] = []
+    entering: list[socket.socket] = []
+    start = 0
+    while start < count or knocking or entering:
+        some = [knock(port, tokens[number % agents]) for number in range(start, min(count, start + BATCH))]
+        start += BATCH
+        for connection in entering:
+            welcome(connection)
             crowd[connection.fileno()] = connection
             poll.register(connection, select.POLLIN)
+        for connection in knocking:
+            enter(connection)
+        knocking, entering = some, knocking
         if time.monotonic() - shown_at > BEAT_S:
             shown_at = time.monotonic()
             for connection in crowd.values():
