@@ -1,14 +1,11 @@
 """The commands. Each asks a hub one thing and shows the answer; `--json` shows it as it came."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.live import Live
-from rich.table import Table
 
 from tocsin import __version__
 from tocsin.cli.asking import HERE, DataHere, Json, Level, LogLevel, data_of
@@ -22,6 +19,7 @@ from tocsin.cli.output import UNREADABLE, console, fail, refusals_told, show_jso
 from tocsin.cli.pipeline import pipeline
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, Unusable, token_from
 from tocsin.cli.sending import send
+from tocsin.cli.watching import top
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 
@@ -304,36 +302,7 @@ def trace(message_id: str, as_json: Json = False) -> None:
             console.print("\n".join(lines), soft_wrap=True, markup=False)
 
 
-@app.command()
-def top(
-    once: Annotated[bool, typer.Option(help="Show it once and end.")] = False,
-    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
-    as_json: Json = False,
-) -> None:
-    """Watch the project: what waits, who is there, what happens."""
-    with refusals_told(as_json):
-        remote = _asking.remote()
-        if as_json:
-            show_json({"status": remote.get("v1", "status"), "agents": remote.get("v1", "agents")})
-        elif once:
-            console.print(_screen(remote))
-        else:
-            with Live(_screen(remote), console=console, auto_refresh=False) as live:
-                while True:
-                    time.sleep(interval_s)
-                    live.update(_screen(remote), refresh=True)
-
-
-def _screen(remote: Remote) -> Table:
-    status, team = remote.get("v1", "status"), remote.get("v1", "agents")
-    waiting = "  ".join(f"{name} {count}" for name, count in reversed(status["waiting"].items()))
-    grid = Table(title=f"{status['project']}: {status['condition']}, event {status['seq']}, waiting {waiting}")
-    for column in ("agent", "role", "presence", "waiting", "sessions"):
-        grid.add_column(column)
-    for row in sorted(team, key=lambda row: -sum(row["waiting"].values())):
-        sessions = ", ".join(f"{count} {kind}" for kind, count in row["sessions"].items())
-        grid.add_row(row["agent"], row["role"], row["presence"], str(sum(row["waiting"].values())), sessions)
-    return grid
+app.command()(top)
 
 
 @dlq.command("list")
