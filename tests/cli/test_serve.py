@@ -165,6 +165,12 @@ def test_the_directory_is_named_before_the_command_or_after_it(tmp_path: Path) -
     assert (wrong.returncode, "prot" in wrong.stderr) == (1, True)
 
 
+def test_a_name_with_brackets_is_a_name(tmp_path: Path) -> None:
+    data = tmp_path / "[bold] [red]"
+    told = CliRunner().invoke(app, ["init", "--data", str(data), "--project", "[/x]"])
+    assert told.stdout == f"project [/x] in {data}\nadmin token: {data / 'admin.token'}\n"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [

@@ -77,7 +77,7 @@ _asking = _Asking()
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        console.print(f"tocsin {__version__}", highlight=False)
+        console.print(f"tocsin {__version__}", highlight=False, markup=False)
         raise typer.Exit
 
 
@@ -114,9 +114,9 @@ def init(
     if as_json:
         show_json({"data": str(data), "admin_token_file": None if made is None else str(made)})
     else:
-        console.print(f"project {project} in {data}", soft_wrap=True)
+        console.print(f"project {project} in {data}", soft_wrap=True, markup=False)
         if made is not None:
-            console.print(f"admin token: {made}", soft_wrap=True)
+            console.print(f"admin token: {made}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -220,7 +220,7 @@ def agents_revoke(agent: str, as_json: Json = False) -> None:
         if as_json:
             show_json(gone)
         else:
-            console.print(f"{len(gone)} tokens of {agent} revoked")
+            console.print(f"{len(gone)} tokens of {agent} revoked", markup=False)
 
 
 def _show_token(agent: str, answer: dict[str, Any], save: bool, as_json: bool) -> None:
@@ -232,9 +232,9 @@ def _show_token(agent: str, answer: dict[str, Any], save: bool, as_json: bool) -
         if as_json:
             show_json(answer)
         elif save:
-            console.print(f"token of {agent}: {answer['token_file']}", soft_wrap=True)
+            console.print(f"token of {agent}: {answer['token_file']}", soft_wrap=True, markup=False)
         else:
-            console.print(token, soft_wrap=True)
+            console.print(token, soft_wrap=True, markup=False)
 
 
 def _kept(agent: str, token: str) -> Path:
@@ -285,7 +285,7 @@ def recall(message_id: str, as_json: Json = False) -> None:
         if as_json:
             show_json(answer)
         else:
-            console.print(outcome)
+            console.print(outcome, markup=False)
         if outcome != "recalled":
             raise typer.Exit(Exit.NOT_FOUND if outcome == "not_found" else Exit.REFUSED)
 
@@ -334,7 +334,7 @@ def dlq_redrive(signal_ids: list[str], as_json: Json = False) -> None:
             show_json(answer)
         else:
             for signal in redriven:
-                console.print(f"{signal} is queued again")
+                console.print(f"{signal} is queued again", markup=False)
             for signal, problem in refused.items():
                 console.print(f"{signal}: {problem['detail']}", markup=False)
         if refused:
@@ -365,7 +365,7 @@ def policy_check(file: Path, as_json: Json = False) -> None:
     if as_json:
         show_json({"valid": True})
     else:
-        console.print(f"{file} is valid", soft_wrap=True)
+        console.print(f"{file} is valid", soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -118,7 +118,7 @@ def stream(
         told = None if _options.remote else _batch_told(as_json)
         query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, told=told)
         if not as_json:
-            console.print(f"following {_options.landing}", soft_wrap=True)
+            console.print(f"following {_options.landing}", soft_wrap=True, markup=False)
         extractor = Extractor(spark, warehouse)
         while query.isActive and not stopping.is_set():
             query.awaitTermination(1)
@@ -233,7 +233,7 @@ def report(
     if as_json:
         show_json({"path": str(out), "projects": projects, "bytes": len(page.encode())})
     else:
-        console.print(f"wrote {out}", soft_wrap=True)
+        console.print(f"wrote {out}", soft_wrap=True, markup=False)
 
 
 @pipeline.command()

@@ -106,9 +106,9 @@ def run_hub(
         def started() -> None:
             _tune(config)
             address, port = listener.getsockname()[:2]
-            console.print(f"serving project {project} at http://{address}:{port}", soft_wrap=True)
+            console.print(f"serving project {project} at http://{address}:{port}", soft_wrap=True, markup=False)
             if hub.first_token is not None:
-                console.print(f"admin token: {hub.first_token}", soft_wrap=True)
+                console.print(f"admin token: {hub.first_token}", soft_wrap=True, markup=False)
             if trusting:
                 console.print("INSECURE: anyone on this machine may say who they are")
 
@@ -154,7 +154,9 @@ async def _opened(
         return next(((row.hub, row.address) for row in owners(store) if row.project == project), ("", ""))
 
     def started() -> None:
-        console.print(f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True)
+        console.print(
+            f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True, markup=False
+        )
 
     return await stand_by(opening, listener, config, whereabouts, started)
 
