@@ -25,21 +25,27 @@ from tocsin.policies import load_policy
 
 __all__ = ["app"]
 
-app = typer.Typer(help="A message bus for teams of AI agents.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help="A message bus for teams of AI agents. The options below come before the command.",
+    epilog="Begin with: tocsin serve; tocsin agents add ada --save; tocsin --as ada send ada hello; tocsin top",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
 agents = typer.Typer(help="Agents and their tokens.", no_args_is_help=True)
-dlq = typer.Typer(help="Dead letters.", no_args_is_help=True)
-policy = typer.Typer(help="The policy.", no_args_is_help=True)
-app.add_typer(agents, name="agents")
-app.add_typer(dlq, name="dlq")
-app.add_typer(policy, name="policy")
-app.add_typer(leases, name="leases")
+dlq = typer.Typer(help="Dead letters: messages that could not be delivered.", no_args_is_help=True)
+policy = typer.Typer(help="The policy: which is in force, and whether a file could be.", no_args_is_help=True)
 wire(hooks, install, uninstall)
-app.add_typer(hooks, name="hooks")
-app.add_typer(approvals, name="approvals")
-app.add_typer(escalations, name="escalations")
-app.command("alerts")(alerts)
-app.add_typer(pipeline, name="pipeline")
-app.add_typer(lab, name="lab")
+_HUB, _MESSAGES, _TEAM = "A hub", "Messages", "The team"
+_PROGRAMS, _PAST = "Coding agents and git", "What happened"
+app.add_typer(agents, name="agents", rich_help_panel=_TEAM)
+app.add_typer(leases, name="leases", rich_help_panel=_TEAM)
+app.add_typer(approvals, name="approvals", rich_help_panel=_TEAM)
+app.add_typer(escalations, name="escalations", rich_help_panel=_TEAM)
+app.add_typer(dlq, name="dlq", rich_help_panel=_MESSAGES)
+app.add_typer(policy, name="policy", rich_help_panel=_HUB)
+app.add_typer(hooks, name="hooks", rich_help_panel=_PROGRAMS)
+app.add_typer(pipeline, name="pipeline", rich_help_panel=_PAST)
+app.add_typer(lab, name="lab", rich_help_panel=_PAST)
 
 
 def _postgres(store: str) -> str:
@@ -48,10 +54,21 @@ def _postgres(store: str) -> str:
     return store
 
 
-Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project.")]
+Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project's name.")]
 Store = Annotated[
     str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.", callback=_postgres)
 ]
+
+_AS = (
+    "Act as this agent, with the token that `agents add NAME --save` kept; otherwise it is TOCSIN_TOKEN, the file"
+    " TOCSIN_TOKEN_FILE, or the admin's."
+)
+AgentName = Annotated[str, typer.Argument(help="The agent's name: letters, digits, dots, dashes, underscores.")]
+Save = Annotated[
+    bool, typer.Option("--save", help="Keep the token in the project's directory, for --as, instead of printing it.")
+]
+MessageId = Annotated[str, typer.Argument(help="The message: the signal_id of its receipt.")]
+Limit = Annotated[int, typer.Option(help="At most this many.")]
 
 
 def agents_with_tokens(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -89,7 +106,7 @@ def _options(
     ] = HERE,
     agent: Annotated[
         str | None,
-        typer.Option("--as", help="Act as an agent whose token is in the data.", autocompletion=agents_with_tokens),
+        typer.Option("--as", help=_AS, metavar="NAME", autocompletion=agents_with_tokens),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Say which version this is.", callback=_tell_version, is_eager=True)
@@ -98,7 +115,7 @@ def _options(
     _asking.url, _asking.data, _asking.agent = url, data, agent
 
 
-@app.command()
+@app.command(rich_help_panel=_HUB)
 def init(
     context: typer.Context,
     data: DataHere = None,
@@ -119,20 +136,30 @@ def init(
             console.print(f"admin token: {made}", soft_wrap=True, markup=False)
 
 
-@app.command()
+@app.command(rich_help_panel=_HUB)
 def serve(
     context: typer.Context,
     data: DataHere = None,
     project: Project = "default",
     store: Store = "",
-    address: Annotated[str | None, typer.Option(help="Where to listen; loopback unless said otherwise.")] = None,
-    port: Annotated[int | None, typer.Option(help="TCP port; 0 takes any free one.", min=0, max=65_535)] = None,
-    channels: Annotated[Path | None, typer.Option(help="Directory of NDJSON channel files; none without.")] = None,
-    insecure_loopback: Annotated[bool, typer.Option(help="Believe any caller on this machine.")] = False,
-    standby: Annotated[bool, typer.Option(help="Wait until no other hub serves the project (PostgreSQL).")] = False,
+    address: Annotated[str | None, typer.Option(help="Where to listen; as server.yaml says, or loopback.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="TCP port; as server.yaml says, or 7077; 0 takes any free one.", min=0, max=65_535),
+    ] = None,
+    channels: Annotated[
+        Path | None, typer.Option(help="Directory of NDJSON channel files; without it there are none.")
+    ] = None,
+    insecure_loopback: Annotated[
+        bool,
+        typer.Option("--insecure-loopback", help="Believe any caller on this machine: no tokens."),
+    ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait until no other hub serves the project (PostgreSQL).")
+    ] = False,
     log_level: LogLevel = Level.INFO,
 ) -> None:
-    """Serve a project until told to stop."""
+    """Serve a project until told to stop; the first time, make it."""
     from tocsin.cli.serving import run_hub
 
     files = None if channels is None else {"directory": str(channels)}
@@ -148,9 +175,9 @@ def serve(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=_PROGRAMS)
 def mcp(
-    token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token, instead of --as.")] = None,
     log_level: LogLevel = Level.WARNING,
 ) -> None:
     """Speak MCP over standard input and output, for a coding agent that starts it."""
@@ -170,11 +197,13 @@ def mcp(
 
 @agents.command("add")
 def agents_add(
-    agent: str,
+    agent: AgentName,
     role: Annotated[str, typer.Option(help="director, primary, clone or human.")] = "primary",
-    kind: Annotated[str, typer.Option("--type", help="What it is for routing.")] = "AdHoc",
-    lifetime_s: Annotated[float | None, typer.Option(help="Seconds until the token ends.")] = None,
-    save: Annotated[bool, typer.Option(help="Keep the token in the data directory, for --as.")] = False,
+    kind: Annotated[
+        str, typer.Option("--type", help="What it is for routing: Manager, Implementation, AdHoc or any other name.")
+    ] = "AdHoc",
+    lifetime_s: Annotated[float | None, typer.Option(help="Seconds until the token ends; never otherwise.")] = None,
+    save: Save = False,
     as_json: Json = False,
 ) -> None:
     """Make a token for an agent, and register it."""
@@ -197,12 +226,12 @@ def agents_list(as_json: Json = False) -> None:
 
 @agents.command("rotate")
 def agents_rotate(
-    agent: str,
+    agent: AgentName,
     overlap_s: Annotated[float, typer.Option(help="Seconds for which the old token stays good.")] = 0.0,
     lifetime_s: Annotated[
         float | None, typer.Option(min=0, help="Seconds until the token ends, 0: never; else as long as the last one.")
     ] = None,
-    save: Annotated[bool, typer.Option(help="Keep the token in the data directory, for --as.")] = False,
+    save: Save = False,
     as_json: Json = False,
 ) -> None:
     """Give an agent a new token in place of all it has."""
@@ -213,7 +242,7 @@ def agents_rotate(
 
 
 @agents.command("revoke")
-def agents_revoke(agent: str, as_json: Json = False) -> None:
+def agents_revoke(agent: AgentName, as_json: Json = False) -> None:
     """Take all tokens of an agent away."""
     with refusals_told(as_json):
         gone = _asking.remote().post("v1", "admin", "tokens", agent, "revoke")
@@ -247,16 +276,16 @@ def _kept(agent: str, token: str) -> Path:
         raise fail(f"the token of {agent} cannot be kept: {error}; {again}", Exit.FAILED) from None
 
 
-app.command()(send)
+app.command(rich_help_panel=_MESSAGES)(send)
 
 
-@app.command()
+@app.command(rich_help_panel=_MESSAGES)
 def inbox(
-    take: Annotated[bool, typer.Option(help="Take the messages instead of looking at them.")] = False,
-    limit: Annotated[int, typer.Option(help="At most this many.")] = 50,
+    take: Annotated[bool, typer.Option("--take", help="Take the messages instead of looking at them.")] = False,
+    limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """Show what waits for an agent; `--take` drains it."""
+    """Show what waits for the agent that one acts as; `--take` takes it out."""
     with refusals_told(as_json):
         if take:
             answer = _asking.remote().post("v1", "inbox", "drain", body={"limit": limit})
@@ -276,8 +305,8 @@ def inbox(
             table(answer["items"], *columns)
 
 
-@app.command()
-def recall(message_id: str, as_json: Json = False) -> None:
+@app.command(rich_help_panel=_MESSAGES)
+def recall(message_id: MessageId, as_json: Json = False) -> None:
     """Take a message back that nobody has been offered yet."""
     with refusals_told(as_json):
         answer = _asking.remote().post("v1", "messages", message_id, "recall")
@@ -290,8 +319,8 @@ def recall(message_id: str, as_json: Json = False) -> None:
             raise typer.Exit(Exit.NOT_FOUND if outcome == "not_found" else Exit.REFUSED)
 
 
-@app.command()
-def trace(message_id: str, as_json: Json = False) -> None:
+@app.command(rich_help_panel=_MESSAGES)
+def trace(message_id: MessageId, as_json: Json = False) -> None:
     """Tell a message's whole life, and why each thing happened."""
     with refusals_told(as_json):
         copies = _asking.remote().get("v1", "messages", message_id, "life")
@@ -302,11 +331,12 @@ def trace(message_id: str, as_json: Json = False) -> None:
             console.print("\n".join(lines), soft_wrap=True, markup=False)
 
 
-app.command()(top)
+app.command(rich_help_panel=_TEAM)(top)
+app.command("alerts", rich_help_panel=_TEAM)(alerts)
 
 
 @dlq.command("list")
-def dlq_list(limit: int = 50, as_json: Json = False) -> None:
+def dlq_list(limit: Limit = 50, as_json: Json = False) -> None:
     """List the dead letters."""
     with refusals_told(as_json):
         answer = _asking.remote().get("v1", "dead-letters", limit=limit)
@@ -319,13 +349,16 @@ def dlq_list(limit: int = 50, as_json: Json = False) -> None:
 
 
 @dlq.command("show")
-def dlq_show(signal_id: str, as_json: Json = False) -> None:
+def dlq_show(signal_id: MessageId, as_json: Json = False) -> None:
     """Tell how a message died."""
     trace(signal_id, as_json)
 
 
 @dlq.command("redrive")
-def dlq_redrive(signal_ids: list[str], as_json: Json = False) -> None:
+def dlq_redrive(
+    signal_ids: Annotated[list[str], typer.Argument(help="The messages, as `tocsin dlq list` shows them.")],
+    as_json: Json = False,
+) -> None:
     """Queue dead letters again."""
     with refusals_told(as_json):
         answer = _asking.remote().post("v1", "dead-letters", "redrive", body={"signal_ids": signal_ids})
@@ -354,7 +387,9 @@ def policy_show(as_json: Json = False) -> None:
 
 
 @policy.command("check")
-def policy_check(file: Path, as_json: Json = False) -> None:
+def policy_check(
+    file: Annotated[Path, typer.Argument(help="A tocsin.yaml: what differs from the defaults.")], as_json: Json = False
+) -> None:
     """Say whether a policy file could be adopted; needs no hub."""
     try:
         load_policy(file)
@@ -368,7 +403,7 @@ def policy_check(file: Path, as_json: Json = False) -> None:
         console.print(f"{file} is valid", soft_wrap=True, markup=False)
 
 
-@app.command()
+@app.command(rich_help_panel=_HUB)
 def doctor(as_json: Json = False) -> None:
     """Check that a hub answers, serves its project and knows the token."""
     with refusals_told(as_json):

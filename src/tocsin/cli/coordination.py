@@ -9,8 +9,8 @@ from tocsin.cli.output import console, refusals_told, show_json, table
 
 __all__ = ["alerts", "approvals", "escalations"]
 
-approvals = typer.Typer(help="What waits for a director's word.", no_args_is_help=True)
-escalations = typer.Typer(help="What somebody with more power should look at.", no_args_is_help=True)
+approvals = typer.Typer(help="Approvals: what waits for a director's word, and the word.", no_args_is_help=True)
+escalations = typer.Typer(help="Escalations: what a director or a human should look at.", no_args_is_help=True)
 
 Reason = Annotated[str, typer.Option(help="Why.")]
 Approval = Annotated[str, typer.Argument(help="Its id, as `tocsin approvals list` shows it.")]
@@ -49,7 +49,7 @@ def approvals_list(context: typer.Context, as_json: Json = False) -> None:
 
 @approvals.command("approve")
 def approvals_approve(context: typer.Context, approval: Approval, reason: Reason = "", as_json: Json = False) -> None:
-    """Let it go."""
+    """Approve: what waits goes its way."""
     _decide(context, as_json, approval, "approve", reason)
 
 
@@ -60,7 +60,7 @@ def approvals_refuse(
     reason: Annotated[str, typer.Argument(help="Why; whoever asked is told.")],
     as_json: Json = False,
 ) -> None:
-    """Refuse it, and say why."""
+    """Refuse, and say why."""
     _decide(context, as_json, approval, "refuse", reason)
 
 

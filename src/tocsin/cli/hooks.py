@@ -16,8 +16,11 @@ from tocsin.cli.remote import DEFAULT_URL, Exit
 
 __all__ = ["hooks", "install", "uninstall"]
 
-hooks = typer.Typer(help="Inbox checks for coding agents.", no_args_is_help=True)
-install = typer.Typer(help="Put the checks and the MCP server into a coding agent's files.", no_args_is_help=True)
+hooks = typer.Typer(help="What coding agents run at their safe points, and git before a commit.", no_args_is_help=True)
+install = typer.Typer(
+    help="Put inbox checks and the MCP server into a coding agent's files, or the guard into a git repository.",
+    no_args_is_help=True,
+)
 uninstall = typer.Typer(help="Take them out again.", no_args_is_help=True)
 hooks.add_typer(install, name="install")
 hooks.add_typer(uninstall, name="uninstall")

@@ -9,6 +9,8 @@ from tocsin.cli.output import console, refusals_told, show_json, table
 
 __all__ = ["leases"]
 
+LeaseId = Annotated[str, typer.Argument(help="The lease, as `tocsin leases list` shows it.")]
+
 leases = typer.Typer(help="Leases: who holds what, and who waits for it.", no_args_is_help=True)
 
 
@@ -63,7 +65,7 @@ def leases_acquire(
 @leases.command("renew")
 def leases_renew(
     context: typer.Context,
-    lease: str,
+    lease: LeaseId,
     ttl_s: Annotated[float | None, typer.Option(help="How long for from now on, seconds.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +99,7 @@ def leases_release(
 @leases.command("force-release")
 def leases_force_release(
     context: typer.Context,
-    lease: str,
+    lease: LeaseId,
     reason: Annotated[str, typer.Option(help="Why; the holder is told.")],
     as_json: Json = False,
 ) -> None:
