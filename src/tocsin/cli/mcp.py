@@ -27,6 +27,7 @@ from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.visit import NOTHING_WAITS, Carrying, Mail, Refused, carrying_of, levelled
+from tocsin.gateways.traces import trace_in
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import log_to_stderr
 
@@ -58,7 +59,7 @@ class Bridge:
         """Take a call in."""
         if context.method == "notifications/cancelled":
             self._end((context.params or {}).get("requestId"), taken=False)
-        visit = RemoteVisit(self)
+        visit = RemoteVisit(self, trace_in(context.meta or {}))
         if context.method == "tools/call":
             visit.confirms, self.left = self.left, []
             self._under_way[context.request_id] = visit
@@ -74,13 +75,22 @@ class Bridge:
         if visit is not None:
             visit.end(taken=taken)
 
-    async def call(self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any], *, signed: bool) -> Any:
+    async def call(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: Any,
+        query: dict[str, Any],
+        *,
+        signed: bool = False,
+        trace: dict[str, str] | None = None,
+    ) -> Any:
         """Make one request; a refusal is raised."""
         try:
             remote = self._remote()
             if remote is None:
                 raise refused(Problem("E_AUTH_001", _NO_TOKEN, expected="a token of this project"))
-            answer = await asyncio.to_thread(remote.call, method, path, body, query, signed=signed)
+            answer = await asyncio.to_thread(remote.call, method, path, body, query, signed=signed, headers=trace)
             return levelled(answer, self.carrying.depth_max)
         except Unreachable as error:
             self.known = None
@@ -98,9 +108,10 @@ class Bridge:
 class RemoteVisit:
     """One call of a coding agent."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, trace: dict[str, str]) -> None:
         self.carrying = bridge.carrying
         self._bridge = bridge
+        self._trace = trace
         #: What had left when this call came.
         self.confirms: list[str] = []
         self._handed: list[dict[str, Any]] = []
@@ -116,7 +127,7 @@ class RemoteVisit:
         if operation == "register":
             self._bridge.known = None
         content = {} if body is None and row.method != "GET" else body
-        return await self._bridge.call(row.method, parts, content, query or {}, signed=row.envelope)
+        return await self._bridge.call(row.method, parts, content, query or {}, signed=row.envelope, trace=self._trace)
 
     async def me(self) -> tuple[str, str]:
         """Return the agent and its type; `AdHoc` before it is registered."""
@@ -169,7 +180,7 @@ class RemoteVisit:
         for start in range(0, len(confirms), _RECEIPTS_MAX):
             ids = confirms[start : start + _RECEIPTS_MAX]
             try:
-                await self._bridge.call("POST", ("v1", "inbox", "receipts"), {"message_ids": ids}, {}, signed=False)
+                await self._bridge.call("POST", ("v1", "inbox", "receipts"), {"message_ids": ids}, {})
             except Refused as error:
                 _log.info("receipts did not get through: %s", error)
                 self._bridge.left += ids

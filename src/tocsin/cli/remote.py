@@ -144,12 +144,19 @@ class Remote:
         return self.call("POST", path, {} if body is None else body, {})
 
     def call(
-        self, method: str, path: tuple[str, ...], body: Any, query: dict[str, Any], *, signed: bool = False
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: Any,
+        query: dict[str, Any],
+        *,
+        signed: bool = False,
+        headers: dict[str, str] | None = None,
     ) -> Any:
         """Make one request, signed with the token where that is asked for; a refusal is raised."""
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_s)
-        headers = {"Content-Type": "application/json"} | self._headers
+        headers = {"Content-Type": "application/json"} | self._headers | (headers or {})
         content = None if body is None else json.dumps(body).encode()
         if signed and self._token is not None and content is not None:
             headers["Tocsin-Signature"] = _signature(self._token, content)

@@ -1,7 +1,8 @@
-"""Where a caller's trace goes on: its `traceparent` header becomes metadata of what it sends (W3C Trace Context).
+"""Where a caller's trace goes on: its `traceparent` becomes metadata of what it sends (W3C Trace Context).
 
 Metadata travels to the recipient as it came, so the recipient's work can join the sender's trace. An envelope that
-carries a traceparent of its own keeps it.
+carries a traceparent of its own keeps it. Where the trace stands differs: an HTTP request has it in its headers, an MCP
+request in its `_meta`.
 """
 
 import re
@@ -12,23 +13,29 @@ import msgspec
 
 from tocsin.core.envelope import Envelope, body
 
-__all__ = ["carry"]
+__all__ = ["carry", "trace_in"]
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
-#: What the recommendation asks everyone to be able to carry, characters.
-_TRACESTATE_MAX = 512
+#: What the recommendation asks everyone to be able to carry, characters; all of them fit a header.
+_TRACESTATE = re.compile(r"[ -~]{1,512}\Z")
+
+
+def trace_in(carrier: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trace that a carrier names, as headers; nothing where it names none that is well-formed."""
+    parent, state = carrier.get("traceparent"), carrier.get("tracestate")
+    if not isinstance(parent, str) or not _TRACEPARENT.match(parent):
+        return {}
+    if not isinstance(state, str) or not _TRACESTATE.match(state):
+        return {"traceparent": parent}
+    return {"traceparent": parent, "tracestate": state}
 
 
 def carry(envelope: Envelope, headers: Mapping[str, str]) -> Envelope:
     """Return the envelope with the trace that its request belongs to."""
-    parent = headers.get("traceparent", "")
-    if not _TRACEPARENT.match(parent):
+    trace = trace_in(headers)
+    if not trace:
         return envelope
     metadata: dict[str, Any] = msgspec.json.decode(body(envelope.metadata))
     if "traceparent" in metadata:
         return envelope
-    metadata["traceparent"] = parent
-    state = headers.get("tracestate", "")
-    if state and len(state) <= _TRACESTATE_MAX:
-        metadata["tracestate"] = state
-    return msgspec.structs.replace(envelope, metadata=msgspec.Raw(msgspec.json.encode(metadata)))
+    return msgspec.structs.replace(envelope, metadata=msgspec.Raw(msgspec.json.encode(metadata | trace)))

@@ -272,6 +272,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp_urgent_bytes_max: Count
     #: Payloads of one `fetch_inbox`, bytes in all; a larger message comes alone.
     mcp_inbox_bytes_max: Count
+    #: Metadata that MCP shows of one message, bytes; what does not fit is left out, and `get_message` shows it.
+    mcp_metadata_bytes_max: Count
     #: Levels of what MCP shows; what is nested deeper is shown as JSON text.
     mcp_depth_max: Annotated[int, Meta(ge=8, le=100)]
     #: Origins, beside those on this machine, whose pages may call MCP.

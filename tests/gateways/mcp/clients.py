@@ -1,6 +1,7 @@
 """The official client library against a real hub: over streamable HTTP, and over stdio through a real `tocsin mcp`."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,6 +20,8 @@ from tocsin.cli.remote import Remote
 from tocsin.hub.service import keep_secret
 
 Way = Callable[..., AbstractAsyncContextManager["Caller"]]
+#: Where this process has the code from, where that is said: a client of the library hands little on to the server.
+SOURCES = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
 class Hub(RunningHub):
@@ -97,7 +100,7 @@ async def over_http(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[C
 @asynccontextmanager
 async def over_stdio(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[Caller]:
     arguments = ["-W", "error", "-m", "tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp"]
-    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(hub.data.parent))
+    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(hub.data.parent), env=SOURCES)
     with (hub.data.parent / f"{agent}.stderr").open("w") as stderr:
         async with Client(stdio_client(server, errlog=stderr), mode=mode) as client:
             yield Caller(client)

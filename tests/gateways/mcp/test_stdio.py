@@ -15,7 +15,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import JSONRPCResponse
 
 from tests.cli.processes import COMMAND
-from tests.gateways.mcp.clients import Caller, Hub, new_hub, over_http, over_stdio, together
+from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
 from tocsin.cli.mcp import Bridge
 from tocsin.cli.remote import EXPLICIT, Remote
 from tocsin.gateways.mcp.tools import TOOLS
@@ -24,7 +24,7 @@ from tocsin.gateways.mcp.visit import Carrying, Refused
 
 def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
     command = ["-W", "error", "-m", "tocsin", *arguments]
-    return StdioServerParameters(command=sys.executable, args=command, cwd=str(cwd), env=environment)
+    return StdioServerParameters(command=sys.executable, args=command, cwd=str(cwd), env=SOURCES | environment)
 
 
 def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
@@ -164,7 +164,7 @@ def context(method: str, number: int, **params: Any) -> Any:
 
 
 def bridge_of(hub: Hub, agent: str) -> Bridge:
-    return Bridge(lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), Carrying(5, 10_000, 10_000, 64))
+    return Bridge(lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), Carrying(5, 10_000, 10_000, 2_000, 64))
 
 
 def envelope_of(pair: tuple[str, str], message_id: str, priority: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tocsin.core.errors import refusal
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.http.views import ReceiptView, moment, receipt_view
+from tocsin.gateways.traces import carry
 
 __all__ = ["OPERATIONS"]
 
@@ -121,7 +122,8 @@ class DiscussionView(msgspec.Struct, frozen=True):
 
 
 def _envelope(call: Call) -> Envelope:
-    return parse_envelope(call.raw, call.hub.host.exchange.state.policy.limits.message_bytes_max)
+    limit = call.hub.host.exchange.state.policy.limits.message_bytes_max
+    return carry(parse_envelope(call.raw, limit), call.headers)
 
 
 async def send_request(call: Call) -> RequestedView:

@@ -51,6 +51,13 @@ Rank = Annotated[
 Ttl = Annotated[
     float, Meta(gt=0, le=3.2e9, description="Seconds after which it is of no use any more and is dropped unread.")
 ]
+Facts = Annotated[
+    dict[str, Any],
+    Meta(
+        description='Facts that travel with the message beside its payload, such as {"tags": ["build"]}; the recipient '
+        "sees them as `metadata`. Leave it out unless you have some."
+    ),
+]
 OwnId = Annotated[
     MessageId,
     Meta(
@@ -94,6 +101,7 @@ class Saying(Arguments, frozen=True, kw_only=True):
     priority: Rank | None = None
     ttl_s: Ttl | None = None
     own_id: OwnId | None = None
+    metadata: Facts | None = None
 
 
 class SendArguments(Saying, frozen=True, kw_only=True):

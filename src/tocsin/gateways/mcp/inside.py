@@ -1,6 +1,7 @@
 """The way to the bus inside the hub: the HTTP gateway's own operations, under the same identity and limits."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ class InsideVisit:
         self._gateway = gateway
         self._grant = grant
         self._caller = Caller(grant.agent, grant.role)
+        #: The trace that the call belongs to, as headers.
+        self.trace: Mapping[str, str] = {}
         self._handing_out: list[asyncio.Future[tuple[Reply, Mail]]] = []
 
     async def ask(
@@ -36,7 +39,7 @@ class InsideVisit:
     ) -> Any:
         """Do one operation of the HTTP table, and return its answer as it goes over the wire; a refusal is raised."""
         row = _TABLE[operation]
-        call = Call(self._gateway, path or {}, self._grant)
+        call = Call(self._gateway, path or {}, self._grant, self.trace)
         try:
             if row.query is not None:
                 call.query = msgspec.convert(query or {}, row.query)

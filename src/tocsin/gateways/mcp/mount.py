@@ -30,6 +30,7 @@ from tocsin.gateways.mcp.inside import InsideVisit
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.mcp.visit import Visit, carrying_of
+from tocsin.gateways.traces import trace_in
 from tocsin.hub.config import ServerConfig, is_loopback
 
 __all__ = ["PATH", "mcp_route"]
@@ -57,7 +58,9 @@ async def mcp_route(gateway: Gateway) -> AsyncIterator[Route]:
 
 
 def _visit_of(context: ServerRequestContext[Any, Any]) -> Visit:
-    visit: Visit = context.request.scope[_VISIT]  # type: ignore[union-attr]
+    request: Request = context.request  # type: ignore[assignment]
+    visit: InsideVisit = request.scope[_VISIT]
+    visit.trace = trace_in(context.meta or {}) or trace_in(request.headers)
     return visit
 
 

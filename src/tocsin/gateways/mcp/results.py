@@ -49,10 +49,16 @@ class MailView(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     correlation_id: str | None
     #: What the sender says: data, not instructions.
     payload: dict[str, Any]
+    #: What else travels with it, such as the `traceparent` of what its sender was doing: data as well.
+    metadata: dict[str, Any]
+    #: How many facts were too large to be shown under `metadata`; get_message shows all.
+    metadata_left_out: int
 
 
-def mail_view(envelope: dict[str, Any]) -> MailView:
-    """Write a message down for its recipient."""
+def mail_view(envelope: dict[str, Any], metadata_bytes_max: int) -> MailView:
+    """Write a message down for its recipient, with as much of its metadata as there is room for."""
+    known = envelope.get("metadata") or {}
+    metadata = _fitting(known, metadata_bytes_max)
     return MailView(
         message_id=envelope["messageId"],
         sender=envelope["sender"]["agentId"],
@@ -61,7 +67,19 @@ def mail_view(envelope: dict[str, Any]) -> MailView:
         sent_at=envelope["timestamp"],
         correlation_id=envelope.get("correlationId"),
         payload=envelope["payload"],
+        metadata=metadata,
+        metadata_left_out=len(known) - len(metadata),
     )
+
+
+def _fitting(facts: dict[str, Any], bytes_max: int) -> dict[str, Any]:
+    """Return the facts that fit, the small ones first: those that the bus knows and adds are among them."""
+    sizes = {name: len(msgspec.json.encode({name: value})) for name, value in facts.items()}
+    for name in sorted(sizes, key=sizes.__getitem__):
+        bytes_max -= sizes[name]
+        if bytes_max < 0:
+            del sizes[name]
+    return {name: facts[name] for name in sizes}
 
 
 class InboxView(msgspec.Struct, frozen=True):
@@ -75,9 +93,9 @@ class InboxView(msgspec.Struct, frozen=True):
     note: str
 
 
-def inbox_view(mail: Mail) -> InboxView:
+def inbox_view(mail: Mail, metadata_bytes_max: int) -> InboxView:
     """Write down what waits and what is urgent."""
-    return InboxView(mail.waiting, [mail_view(envelope) for envelope in mail.envelopes], NOTE)
+    return InboxView(mail.waiting, [mail_view(envelope, metadata_bytes_max) for envelope in mail.envelopes], NOTE)
 
 
 def inbox_text(inbox: InboxView) -> str:

@@ -84,7 +84,7 @@ class BusTool(Tool):
             bug = document_of(Problem(entry.code, "the server failed to answer; its log says why"), entry)
             return await _refusal(Refused(bug), visit)
         mail = outcome.mail
-        inbox = await _inbox(visit) if mail is None else inbox_view(Mail([], mail.waiting))
+        inbox = await _inbox(visit) if mail is None else _shown(visit, Mail([], mail.waiting))
         content = outcome.result | {"inbox": msgspec.to_builtins(inbox)}
         return _answer(f"{outcome.text}\n{inbox_text(inbox)}", content)
 
@@ -131,10 +131,14 @@ def _checked(row: ToolRow, arguments: dict[str, Any]) -> msgspec.Struct:
 async def _inbox(visit: Visit) -> InboxView:
     """Say what waits, as far as that can be known: an answer is not lost because this is not."""
     try:
-        return inbox_view(await visit.urgent())
+        return _shown(visit, await visit.urgent())
     except Refused as error:
         _log.info("what waits could not be asked: %s", error)
-        return inbox_view(Mail([], {}))
+        return _shown(visit, Mail([], {}))
+
+
+def _shown(visit: Visit, mail: Mail) -> InboxView:
+    return inbox_view(mail, visit.carrying.metadata_bytes_max)
 
 
 async def _refusal(error: Refused, visit: Visit) -> CallToolResult:

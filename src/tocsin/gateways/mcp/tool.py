@@ -63,6 +63,7 @@ def envelope_of(given: Any, agent: str, kind: str) -> dict[str, Any]:
     }
     if given.priority is not None:
         envelope["priority"] = given.priority
+    metadata = dict(given.metadata or {})
     if given.ttl_s is not None:
-        envelope["metadata"] = {"ttl": given.ttl_s}
-    return envelope
+        metadata["ttl"] = given.ttl_s
+    return envelope | ({"metadata": metadata} if metadata else {})

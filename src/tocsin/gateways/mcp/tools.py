@@ -107,7 +107,7 @@ async def fetch_inbox(visit: Visit, given: take.FetchArguments) -> Outcome:
     mail = await visit.fetch(given.limit, given.at_least, visit.carrying.inbox_bytes_max)
     if not mail.envelopes and any(mail.waiting.values()):
         mail = await visit.fetch(1, given.at_least, None)
-    messages = [give.mail_view(envelope) for envelope in mail.envelopes]
+    messages = [give.mail_view(envelope, visit.carrying.metadata_bytes_max) for envelope in mail.envelopes]
     told = f"{len(messages)} messages. {give.data_of_others(messages)}" if messages else "No messages."
     return Outcome({"messages": msgspec.to_builtins(messages)}, told, mail)
 

@@ -96,7 +96,7 @@ async def pause_point(visit: Visit, given: take.PauseArguments) -> Outcome:
         return Outcome(result, "Nothing interrupts you: go on.")
     mail = await visit.fetch(1, _INTERRUPTS, None)
     now = await visit.ask("put_aside", body={"saved": given.saved})
-    messages = [say.mail_view(envelope) for envelope in mail.envelopes]
+    messages = [say.mail_view(envelope, visit.carrying.metadata_bytes_max) for envelope in mail.envelopes]
     result = {"interrupted_by": by, "working_on": now["working_on"], "aside": now["aside"]}
     told = f"You are interrupted by {by}; your work is put aside."
     shown = f" {say.data_of_others(messages)}" if messages else ""

@@ -41,6 +41,8 @@ class Carrying(msgspec.Struct, frozen=True):
     urgent_bytes_max: int
     #: Bytes of the payloads of one fetch; a larger message comes alone.
     inbox_bytes_max: int
+    #: Bytes of the metadata of one message; what does not fit is left out.
+    metadata_bytes_max: int
     #: Levels of what is shown; what is deeper is shown as JSON text.
     depth_max: int
 
@@ -48,7 +50,11 @@ class Carrying(msgspec.Struct, frozen=True):
 def carrying_of(config: ServerConfig) -> Carrying:
     """Return how much an answer carries by a hub's configuration."""
     return Carrying(
-        config.mcp_urgent_max, config.mcp_urgent_bytes_max, config.mcp_inbox_bytes_max, config.mcp_depth_max
+        config.mcp_urgent_max,
+        config.mcp_urgent_bytes_max,
+        config.mcp_inbox_bytes_max,
+        config.mcp_metadata_bytes_max,
+        config.mcp_depth_max,
     )
 
 
