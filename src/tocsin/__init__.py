@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tocsin.hub.embedded import Tocsin
+    from tocsin.hub.sync_embedded import SyncTocsin
 
-__all__ = ["Tocsin"]
+__all__ = ["SyncTocsin", "Tocsin"]
 
 __version__ = "0.1.0"
 
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> Any:
         from tocsin.hub.embedded import Tocsin
 
         return Tocsin
+    if name == "SyncTocsin":
+        from tocsin.hub.sync_embedded import SyncTocsin
+
+        return SyncTocsin
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

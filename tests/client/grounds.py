@@ -7,16 +7,17 @@ import shutil
 import signal
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.cli.processes import RunningHub
 from tocsin.cli.remote import Refused, Remote
-from tocsin.client import Agent, client_config
+from tocsin.client import Agent, SyncAgent, client_config
 from tocsin.client.agent import Connecting
 from tocsin.hub.embedded import Tocsin
+from tocsin.hub.sync_embedded import SyncTocsin
 from tocsin.policies import parse_policy
 
 POLICY = """
@@ -139,6 +140,32 @@ async def ground_of(kind: str, folder: Path, policy: str = POLICY) -> AsyncItera
     else:
         async with hub_ground(folder, policy) as ground:
             yield ground
+
+
+class SyncGround:
+    """A project, and how code that does not await attaches to it."""
+
+    def __init__(self, target: str | SyncTocsin, hub: HubGround | None = None) -> None:
+        self.target = target
+        self._hub = hub
+
+    def join(self, name: str, role: str = "primary") -> SyncAgent:
+        if self._hub is None:
+            return SyncAgent.connect(self.target, agent=name, role=role, agent_type="AdHoc")
+        return SyncAgent.connect(self.target, token=self._hub.token(name, role), agent_type="AdHoc")
+
+
+@contextmanager
+def sync_ground_of(kind: str, folder: Path) -> Iterator[SyncGround]:
+    if kind == "embedded":
+        with SyncTocsin.open(folder / "team", policy=parse_policy(POLICY)) as bus:
+            yield SyncGround(bus)
+    else:
+        shared = Shared.start()
+        try:
+            yield SyncGround(shared.url, shared)
+        finally:
+            shared.clear()
 
 
 def _prepared(folder: Path, policy: str, server: str, *options: str) -> HubGround:

@@ -1,31 +1,35 @@
-"""The sync face: the same verbs without await, from any thread, against a real hub."""
+"""The sync face: the same verbs without await, from any thread, on the embedded bus and against a real hub."""
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.client.grounds import HubGround, Shared
+from tests.client.grounds import KINDS, SyncGround, sync_ground_of
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
+from tocsin.client.background import Background
 from tocsin.core.errors import LeaseConflict, NotPermitted, RoutingFailed, StateConflict
 
 NOTE = "CUSTOM_NOTE"
 
 
-@pytest.fixture
-def ground() -> Iterator[HubGround]:
-    ground = Shared.start()
-    yield ground
-    ground.clear()
+@pytest.fixture(params=KINDS)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SyncGround]:
+    with sync_ground_of(request.param, tmp_path) as ground:
+        yield ground
 
 
-def join(ground: HubGround, name: str, role: str = "primary") -> SyncAgent:
-    return SyncAgent.connect(ground.url, token=ground.token(name, role), agent_type="AdHoc")
+def threads() -> list[str]:
+    """Name the threads that somebody has to end; those that a loop lends work to end with it, a moment later."""
+    return sorted(thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio_"))
 
 
-def test_every_verb(ground: HubGround) -> None:
-    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+def test_every_verb(ground: SyncGround) -> None:
+    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
         receipt = ada.send(to="bob", type="CUSTOM_TRIED", payload={"n": 1}, priority="Critical")
         assert isinstance(receipt, Receipt)
         inbox = bob.inbox(timeout_s=5)
@@ -55,8 +59,8 @@ def test_every_verb(ground: HubGround) -> None:
             ada.send(to="nobody", type=NOTE)
 
 
-def test_a_request_from_one_thread_to_another(ground: HubGround) -> None:
-    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+def test_a_request_from_one_thread_to_another(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
 
         def answer() -> None:
             for message in bob.inbox():
@@ -72,12 +76,12 @@ def test_a_request_from_one_thread_to_another(ground: HubGround) -> None:
             ada.request(to="bob", type=NOTE, timeout_s=0.05)
 
 
-def test_a_handler_that_fails_sees_its_message_again(ground: HubGround) -> None:
-    with join(ground, "ada") as ada:
+def test_a_handler_that_fails_sees_its_message_again(ground: SyncGround) -> None:
+    with ground.join("ada") as ada:
         sent = [ada.send(to="ada", type=NOTE).message_id for _ in range(3)]
     seen: list[str] = []
     for attempt in range(2):
-        with contextlib.suppress(RuntimeError), join(ground, "ada") as ada:
+        with contextlib.suppress(RuntimeError), ground.join("ada") as ada:
             for message in ada.inbox(receipts="handled", timeout_s=0.2):
                 seen.append(message.message_id)
                 if attempt == 0 and len(seen) == 2:
@@ -85,8 +89,8 @@ def test_a_handler_that_fails_sees_its_message_again(ground: HubGround) -> None:
     assert seen == [sent[0], sent[1], sent[1], sent[2]]
 
 
-def test_manual_receipts(ground: HubGround) -> None:
-    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+def test_manual_receipts(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         sent = [ada.send(to="bob", type=NOTE).message_id for _ in range(2)]
         first, _second = list(bob.inbox(receipts="manual", timeout_s=0.2))
         first.confirm()
@@ -94,8 +98,8 @@ def test_manual_receipts(ground: HubGround) -> None:
         assert [ada.message(one)[0].state for one in sent] == ["delivered", "queued"]
 
 
-def test_many_threads_share_one_agent(ground: HubGround) -> None:
-    with join(ground, "ada") as ada, join(ground, "bob") as bob:
+def test_many_threads_share_one_agent(ground: SyncGround) -> None:
+    with ground.join("ada") as ada, ground.join("bob") as bob:
         threads = [
             threading.Thread(target=lambda: [ada.send(to="bob", type=NOTE) for _ in range(25)]) for _ in range(8)
         ]
@@ -106,9 +110,9 @@ def test_many_threads_share_one_agent(ground: HubGround) -> None:
         assert len({message.message_id for message in bob.inbox(timeout_s=0.5)}) == 200
 
 
-def test_leaving_ends_the_thread(ground: HubGround) -> None:
-    before = threading.active_count()
-    ada = join(ground, "ada")
+def test_leaving_ends_the_thread(ground: SyncGround) -> None:
+    before = threads()
+    ada = ground.join("ada")
     states: list[ConnectionState] = []
     ada.on_state(states.append)
     waiting: list[object] = []
@@ -119,20 +123,20 @@ def test_leaving_ends_the_thread(ground: HubGround) -> None:
     ada.close()
     reader.join()
     assert (waiting, states) == ([], [ConnectionState.CLOSED])
-    assert threading.active_count() == before
+    assert threads() == before
     with pytest.raises(StateConflict, match="E_STATE_003"):
         ada.send(to="ada", type=NOTE)
 
 
-def test_a_refused_connection_leaves_no_thread(ground: HubGround) -> None:
-    before = threading.active_count()
+def test_a_refused_connection_leaves_no_thread(ground: SyncGround) -> None:
+    before = threads()
     with pytest.raises(NotPermitted):
-        SyncAgent.connect(ground.url, token="tcs_" + "0" * 16 + "_" + "x" * 43)
-    assert threading.active_count() == before
+        SyncAgent.connect(ground.target, token="tcs_" + "0" * 16 + "_" + "x" * 43)
+    assert threads() == before
 
 
-def test_coordinating_without_await(ground: HubGround) -> None:
-    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+def test_coordinating_without_await(ground: SyncGround) -> None:
+    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
         with bob.acquire("src/**", ttl_s=5) as lease:
             assert lease.is_held
             with pytest.raises(LeaseConflict):
@@ -155,3 +159,36 @@ def test_coordinating_without_await(ground: HubGround) -> None:
         asked = bob.ask_approval("plan_approval", "begin")
         assert ada.decide(asked.approval, "approve").outcome == "approved"
         assert (ada.alerts(), ada.approvals()) == ([], [])
+
+
+def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:
+    background, begun, ending = Background(), threading.Event(), threading.Event()
+    told: list[object] = []
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            while len(told) < 1:  # the end takes as long as the latecomer's call
+                await asyncio.sleep(0.001)
+
+    def call(work: Callable[[], Coroutine[Any, Any, object]], when: threading.Event | None = None) -> None:
+        if when is not None:
+            when.wait()
+        try:
+            background.run(work())
+        except StateConflict as error:
+            told.append(error.problem.code)
+
+    waiting = threading.Thread(target=call, args=(waits,), daemon=True)
+    late = threading.Thread(target=call, args=(asyncio.Event().wait, ending), daemon=True)
+    for thread in (waiting, late):
+        thread.start()
+    begun.wait()
+    stopping = threading.Thread(target=background.stop, daemon=True)
+    stopping.start()
+    for thread in (waiting, late, stopping):
+        thread.join(20)
+    assert told == ["E_STATE_003", "E_STATE_003"]

@@ -1,50 +1,86 @@
 """A loop in a thread of its own, for code that does not await."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from tocsin.core.errors import refusal
+from tocsin.client.transport import Bus
+from tocsin.core.errors import Problem, error_for
 
-__all__ = ["Background"]
+__all__ = ["Background", "SyncBus"]
 
 Result = TypeVar("Result")
+_HAS_LEFT = Problem("E_STATE_003", "this agent has left: connect again", retryable=False)
 
 
 class Background:
     """An event loop in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "tocsin agent") -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tocsin agent", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        #: Held while something is put on the loop, so that nothing is put there after the last.
+        self._gate = threading.Lock()
+        self._over: Problem | None = None
         self._thread.start()
+
+    @property
+    def has_stopped(self) -> bool:
+        """Tell whether the loop has ended, or is about to."""
+        return self._over is not None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do something on the loop and wait for it; an interrupted wait cancels it."""
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("the sync face cannot be called from its own callbacks: they run on its loop")
-        if self._loop.is_closed():
-            work.close()
-            raise refusal("E_STATE_003", "this agent has left: connect again", retryable=False)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._gate:
+            if self._over is not None:
+                work.close()
+                raise error_for(self._over)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            if self._over is None:
+                raise
+            raise error_for(self._over) from None
         except BaseException:
             future.cancel()
             raise
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Do something on the loop, without waiting for it."""
-        self._loop.call_soon_threadsafe(call)
+        """Do something on the loop, without waiting for it; nothing where the loop has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
 
-    def stop(self) -> None:
-        """End the loop and its thread; whoever still waits is let go."""
-        self.run(_let_go())
+    def stop(self, why: Problem = _HAS_LEFT) -> None:
+        """End the loop and its thread; whoever still waits is let go, and told why, as is whoever comes later."""
+        with self._gate:
+            if self._over is not None:
+                return
+            self._over = why
+            ending = asyncio.run_coroutine_threadsafe(_let_go(), self._loop)
+        ending.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+@runtime_checkable
+class SyncBus(Protocol):
+    """A project in the same process, on a loop that is not the caller's."""
+
+    @property
+    def background(self) -> Background:
+        """Return the loop that it lives on; its agents live there too."""
+
+    @property
+    def bus(self) -> Bus:
+        """Return the project itself."""
 
 
 async def _let_go() -> None:

@@ -1,17 +1,19 @@
 """The same agent for code that does not await: a loop in a thread of its own, and every verb as a plain call.
 
-Any thread may call. A message counts as handed over when it is back in the thread that asked for it.
+Of a bus in the same process that is the bus's own loop, which its agents share. Any thread may call. A message counts
+as handed over when it is back in the thread that asked for it.
 """
 
 # `type` is what everyone calls a message's type.
 # ruff: noqa: A002
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Unpack
 
 from tocsin.client.agent import Agent, Messages, Receipts
-from tocsin.client.background import Background
+from tocsin.client.background import Background, SyncBus
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
 from tocsin.client.connection import ConnectionState
@@ -30,22 +32,26 @@ from tocsin.client.replies import (
 from tocsin.client.sending import Outcome
 from tocsin.client.sync_coordination import SyncCoordination
 from tocsin.client.sync_message import SyncMessage
+from tocsin.client.transport import Bus
+from tocsin.core.errors import HubUnavailable
 
 __all__ = ["SyncAgent", "SyncMessage"]
 
 
 class SyncAgent(SyncCoordination):
-    """One agent, attached to a hub."""
+    """One agent, attached to a hub or to a project in the same process."""
 
-    def __init__(self, background: Background, agent: Agent) -> None:
+    def __init__(self, background: Background, agent: Agent, *, alone: bool = True) -> None:
         self._background = background
         self._agent = agent
+        #: Whether the loop is this agent's alone, and ends with it.
+        self._alone = alone
         self._is_open = True
 
     @classmethod
     def connect(
         cls,
-        target: str | None = None,
+        target: "str | SyncBus | None" = None,
         *,
         token: str | None = None,
         agent: str | None = None,
@@ -56,12 +62,11 @@ class SyncAgent(SyncCoordination):
         retry: Retry | None = None,
         config: ClientConfig | None = None,
     ) -> "SyncAgent":
-        """Attach to a hub, as `Agent.connect` does; close it later, or use `with`."""
-        background = Background()
+        """Attach to a hub or to a `SyncTocsin`, as `Agent.connect` does; close it later, or use `with`."""
 
-        async def attached() -> Agent:
+        async def attached(where: str | Bus | None) -> Agent:
             return await Agent.connect(
-                target,
+                where,
                 token=token,
                 agent=agent,
                 role=role,
@@ -72,8 +77,13 @@ class SyncAgent(SyncCoordination):
                 config=config,
             )
 
+        if isinstance(target, SyncBus):
+            return cls(target.background, target.background.run(attached(target.bus)), alone=False)
+        if target is not None and not isinstance(target, str):
+            raise TypeError("a SyncAgent attaches to the address of a hub, or to a SyncTocsin")
+        background = Background()
         try:
-            return cls(background, background.run(attached()))
+            return cls(background, background.run(attached(target)))
         except BaseException:
             background.stop()
             raise
@@ -112,12 +122,17 @@ class SyncAgent(SyncCoordination):
 
     def close(self) -> None:
         """Leave: calls under way are answered first, messages that the application has not taken go back."""
-        if self._is_open:
-            self._is_open = False
-            try:
+        if not self._is_open:
+            return
+        self._is_open = False
+        if not self._alone:
+            with contextlib.suppress(HubUnavailable):  # a bus that was closed has let it go
                 self._background.run(self._agent.close())
-            finally:
-                self._background.stop()
+            return
+        try:
+            self._background.run(self._agent.close())
+        finally:
+            self._background.stop()
 
     def send(
         self,
