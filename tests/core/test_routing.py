@@ -13,6 +13,7 @@ UPDATE = load("apm/task_update_payload_in_progress")
 ERROR = load("apm/error_report_payload_high")
 HANDOFF = load("apm/handoff_request_payload_load_balancing")
 SYNC = load("apm/state_sync_payload_task_update")
+TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 def test_a_direct_message_goes_to_that_agent_only(team: Team) -> None:
@@ -120,6 +121,17 @@ def test_an_unknown_recipient_is_refused_before_anything_is_stored(team: Team, m
     (refused,) = team.happened(ev.SendRefused)
     assert (refused.sender, refused.recipient, refused.code) == ("impl_001", "nobody", "E_ROUTING_001")
     assert refused.message_type == message_type
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [(TRACEPARENT, TRACEPARENT), ("x" * 10_000, ""), (7, ""), (["traceparent"], "")],
+)
+def test_a_refusal_remembers_the_trace_and_nothing_else_of_the_metadata(team: Team, said: object, kept: str) -> None:
+    team.refused_send("impl_001", "nobody", metadata={"traceparent": said, "more": "traceparent"})
+    assert team.happened(ev.SendRefused)[-1].traceparent == kept
+    team.refused_send("impl_001", "nobody", metadata={"more": {"traceparent": said}})
+    assert team.happened(ev.SendRefused)[-1].traceparent == ""
 
 
 def test_an_invalid_receiver_is_refused(team: Team) -> None:

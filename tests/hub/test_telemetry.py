@@ -144,7 +144,16 @@ def test_a_refusal_is_a_failed_send() -> None:
     watched = told(team)
     (span,) = watched.spans
     assert (span.name, span.status.is_ok) == ("send nobody", False)
+    assert span.parent is None
     assert watched.counted("messaging.client.sent.messages") == {("send", "E_ROUTING_001"): 1}
+
+
+def test_a_refusal_is_in_its_senders_trace_too() -> None:
+    team, _ = pair()
+    team.refused_send("ada", "nobody", metadata={"traceparent": TRACEPARENT})
+    (span,) = told(team).spans
+    assert span.parent is not None
+    assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
 
 
 def test_metrics_count_what_was_sent_received_and_processed() -> None:

@@ -91,7 +91,7 @@ def test_a_refused_send_is_in_the_trace_and_is_refused_again() -> None:
     past = Past(parse_policy("bucket: {capacity: 10, refill_per_s: 1}"))
     ann, _ = past.join("ann"), past.join("bob")
     for _ in range(5):
-        past.send(ann, "bob")
+        past.send(ann, "bob", metadata={"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
         past.wait(0.5)
     past.send(Caller("ann", "primary"), "nobody")
     (trace,) = traces_of(past.events)

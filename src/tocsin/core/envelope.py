@@ -4,6 +4,7 @@ What an envelope says of itself is checked here (size, encoding, JSON, fields, v
 the project's state (who may send what to whom) is the exchange's affair. The payload stays as it came: it is data.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from tocsin.core.priority import APM_VOCABULARY, VOCABULARY, Priority
 __all__ = [
     "ANYONE",
     "NESTING_MAX",
+    "TRACEPARENT",
     "VERSIONS",
     "AgentRef",
     "Envelope",
@@ -31,6 +33,7 @@ __all__ = [
     "metadata_of",
     "parse_envelope",
     "priority_of",
+    "traceparent_of",
 ]
 
 #: Protocol versions spoken here, oldest first.
@@ -39,6 +42,9 @@ VERSIONS = ("1.0.0", "1.1.0")
 ANYONE = "*"
 #: Levels of an envelope, itself included: what every JSON reader on the way, and at its end, can take.
 NESTING_MAX = 128
+
+#: How a trace names the step that something belongs to (W3C Trace Context).
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -73,6 +79,12 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     tags: Annotated[list[Tag], Meta(max_length=32)] = []
 
 
+class _Traced(msgspec.Struct):
+    """What is looked at of metadata to find a trace; anything may stand there."""
+
+    traceparent: Any = None
+
+
 class Qos(msgspec.Struct, frozen=True, rename="camel"):
     """What 1.1.0 adds: how this one message is to be treated, where its contract says otherwise."""
 
@@ -102,6 +114,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _METADATA = msgspec.json.Decoder(Metadata)
+_TRACED = msgspec.json.Decoder(_Traced)
 _NO_METADATA = Metadata()
 
 
@@ -164,6 +177,14 @@ def metadata_of(envelope: Envelope) -> Metadata:
         return _METADATA.decode(envelope.metadata)
     except msgspec.ValidationError:
         raise error_for(diagnosis.explain(Metadata, loose, "$.metadata")) from None
+
+
+def traceparent_of(envelope: Envelope) -> str:
+    """Return what the sender says that it was doing; empty where it says nothing that is a trace."""
+    if b"traceparent" not in bytes(envelope.metadata):
+        return ""
+    found = _TRACED.decode(envelope.metadata).traceparent
+    return found if isinstance(found, str) and TRACEPARENT.match(found) else ""
 
 
 def body(raw: Raw) -> bytes:

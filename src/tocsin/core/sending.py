@@ -26,7 +26,7 @@ from tocsin.core.commands import (
 from tocsin.core.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.decay import rounded_rate
 from tocsin.core.delivery import pump
-from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_of, priority_of
+from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_of, priority_of, traceparent_of
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.inheritance import lend_on_acceptance
 from tocsin.core.message import Message, State, content_digest, signal_id
@@ -378,6 +378,7 @@ def _record_refusal(turn: Turn, envelope: Envelope, requested: Priority, problem
             code=problem.code,
             detail=problem.detail,
             retry_after_s=problem.retry_after_s,
+            traceparent=traceparent_of(envelope),
         )
     )
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.envelope import Envelope, body
+from tocsin.core.envelope import TRACEPARENT, Envelope, body
 
 __all__ = ["carry", "trace_in"]
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 #: What the recommendation asks everyone to be able to carry, characters; all of them fit a header.
 _TRACESTATE = re.compile(r"[ -~]{1,512}\Z")
 
@@ -23,7 +22,7 @@ _TRACESTATE = re.compile(r"[ -~]{1,512}\Z")
 def trace_in(carrier: Mapping[str, Any]) -> dict[str, str]:
     """Return the trace that a carrier names, as headers; nothing where it names none that is well-formed."""
     parent, state = carrier.get("traceparent"), carrier.get("tracestate")
-    if not isinstance(parent, str) or not _TRACEPARENT.match(parent):
+    if not isinstance(parent, str) or not TRACEPARENT.match(parent):
         return {}
     if not isinstance(state, str) or not _TRACESTATE.match(state):
         return {"traceparent": parent}

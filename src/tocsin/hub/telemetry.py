@@ -155,7 +155,8 @@ class Telemetry:
             "tocsin.message.type": event.message_type,
             "tocsin.message.priority": liminal_name(Priority(event.requested)),
         }
-        self._span("send", "send", attributes, None, event.at, now, event.code)
+        parent = _context({"traceparent": event.traceparent}) if event.traceparent else None
+        self._span("send", "send", attributes, parent, event.at, now, event.code)
         self._sent.add(1, _labels("send", "send", attributes, event.code))
 
     def _delivered(self, event: ev.MessageDelivered) -> None:
@@ -232,13 +233,18 @@ def _parent(metadata: bytes) -> "Context | None":
     """Return what the sender was doing, as far as it says."""
     if b"traceparent" not in metadata:
         return None
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
     try:
         known = _METADATA.decode(metadata)
     except msgspec.DecodeError:
         return None
-    carrier = {name: value for name in ("traceparent", "tracestate") if (value := getattr(known, name)) is not None}
+    return _context(
+        {name: value for name in ("traceparent", "tracestate") if (value := getattr(known, name)) is not None}
+    )
+
+
+def _context(carrier: dict[str, str]) -> "Context":
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
     return TraceContextTextMapPropagator().extract(carrier)
 
 

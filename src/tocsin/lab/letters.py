@@ -106,6 +106,7 @@ def refused_letter(state: ProjectState, event: ev.SendRefused) -> Letter | None:
         priority=None if implied else liminal_name(event.requested),
         correlation_id=event.message_id if contract.correlation is CorrelationRule.NEW else None,
         delivery_class=DeliveryClass.SYNC if sync else None,
+        metadata=msgspec.json.encode({"traceparent": event.traceparent} if event.traceparent else {}),
         payload=_plain(event.message_type),
     )
 

@@ -45,6 +45,8 @@ class SendRefused(EventBase, frozen=True):
     detail: str
     #: When to try again, seconds, where that is known.
     retry_after_s: float | None = None
+    #: What its sender was doing, by the `traceparent` of its metadata; empty where it did not say.
+    traceparent: str = ""
 
 
 class BroadcastAccepted(EventBase, frozen=True):
