@@ -1,15 +1,8 @@
-"""Telemetry: what an OpenTelemetry SDK is told, and that a real exporter gets it."""
+"""Telemetry: what an OpenTelemetry SDK is told."""
 
-import asyncio
-import http.server
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -18,8 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 
 from tests.core.driver import Team
-from tests.gateways.hubs import envelope, team_at
-from tocsin.hub.telemetry import Telemetry, configured, is_configured
+from tocsin.hub.telemetry import Telemetry
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -195,98 +187,3 @@ def test_telemetry_forgets_the_oldest_message_when_there_are_too_many() -> None:
     team.confirm("bob", *(f"msg_{number}_x" for number in range(3)))
     received = [span for span in told(team, messages_max=2).spans if span.name == "receive bob"]
     assert [(span.attributes or {})["messaging.message.id"] for span in received] == ["msg_1_x", "msg_2_x"]
-
-
-@pytest.mark.parametrize(
-    ("environment", "asked"),
-    [
-        ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, False),
-    ],
-)
-def test_nothing_is_exported_unless_the_environment_asks_for_it(environment: dict[str, str], asked: bool) -> None:
-    assert is_configured(environment) is asked
-
-
-def test_without_an_exporter_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
-    assert configured("team", messages_max=1) is None
-
-
-class Collector:
-    """A collector that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.bodies: list[tuple[str, bytes]] = []
-        collector = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                collector.bodies.append((self.path, body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *args: Any) -> None:
-                return
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    collector = Collector()
-    yield collector
-    collector.server.shutdown()
-    collector.server.server_close()
-
-
-def test_a_hub_exports_to_a_real_collector_and_carries_the_trace_to_the_recipient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server.server_port}")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-
-    async def run() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("ada")
-            await team.register("bob")
-            headers = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
-            own = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
-            await team.post("ada", "/v1/messages", envelope(1), headers=headers)
-            await team.post("ada", "/v1/messages/batch", [envelope(2), envelope(3, metadata=own)], headers=headers)
-            await team.post("ada", "/v1/messages", envelope(4), headers={"traceparent": "nonsense"})
-            drained = (await team.post("bob", "/v1/inbox/drain")).json()["deliveries"]
-            carried = {item["envelope"]["messageId"]: item["envelope"]["metadata"] for item in drained}
-            assert {name: found.get("traceparent") for name, found in carried.items()} == {
-                "msg_1_x": TRACEPARENT,
-                "msg_2_x": TRACEPARENT,
-                "msg_3_x": own["traceparent"],
-                "msg_4_x": None,
-            }
-            assert carried["msg_1_x"]["tracestate"] == "vendor=1"
-
-    asyncio.run(asyncio.wait_for(run(), 60))
-    spans = [
-        span
-        for path, body in collector.bodies
-        if path == "/v1/traces"
-        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
-    assert [span.name for span in spans] == ["send bob"] * 4
-    assert [span.trace_id.hex() for span in spans[:3]] == [TRACE, TRACE, "1" * 32]
-    names = {
-        metric.name
-        for path, body in collector.bodies
-        if path == "/v1/metrics"
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-    }
-    assert "messaging.client.sent.messages" in names

@@ -17,13 +17,14 @@ from tocsin.hub.auth.desk import TokenDesk
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
+from tocsin.hub.exporters import configured
 from tocsin.hub.feed import Feed
 from tocsin.hub.health import HealthWatch
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
 from tocsin.hub.shared import Shared
-from tocsin.hub.telemetry import Telemetry, configured
+from tocsin.hub.telemetry import Telemetry
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal

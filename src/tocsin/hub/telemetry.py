@@ -2,15 +2,12 @@
 
 It follows the journal like the metrics do: a span is about what is durable. A message's spans are children of its send,
 and the send is a child of whatever its sender was doing when the envelope's metadata carries a `traceparent`; that
-travels on to the recipient as it came. OpenTelemetry's own environment variables configure it
-(`OTEL_EXPORTER_OTLP_ENDPOINT` and its like); without them nothing of it is loaded. Exporting happens on threads of its
-own and drops what it cannot get rid of: the bus never waits for it.
+travels on to the recipient as it came. `tocsin.hub.exporters` says where it goes; if nowhere, nothing of it is loaded.
+Exporting happens on threads of its own and drops what it cannot get rid of: the bus never waits for it.
 """
 
 import logging
-import os
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,16 +21,11 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["Telemetry", "configured", "is_configured"]
+__all__ = ["Telemetry"]
 
 _log = logging.getLogger(__name__)
 
 _SCOPE = "tocsin"
-_ENDPOINTS = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-)
 _FLUSH_MS = 2000
 
 
@@ -246,33 +238,3 @@ def _context(carrier: dict[str, str]) -> "Context":
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     return TraceContextTextMapPropagator().extract(carrier)
-
-
-def is_configured(environment: Mapping[str, str]) -> bool:
-    """Tell whether OpenTelemetry's own variables ask for an exporter."""
-    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return False
-    return any(environment.get(name) for name in _ENDPOINTS)
-
-
-def configured(project: str, *, messages_max: int) -> Telemetry | None:
-    """Make what the environment asks for, or nothing where it asks for nothing."""
-    if not is_configured(os.environ):
-        return None
-    try:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ModuleNotFoundError as error:
-        _log.warning("an OpenTelemetry exporter is configured and %s is missing: install tocsin[otel]", error.name)
-        return None
-    named = "OTEL_SERVICE_NAME" in os.environ or "service.name" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    resource = Resource.create({} if named else {"service.name": "tocsin"})
-    tracers = TracerProvider(resource=resource)
-    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    meters = MeterProvider(metric_readers=[PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
-    return Telemetry(tracers, meters, project, messages_max=messages_max)
