@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from tests.gateways.hubs import Team, envelope, team_at
 from tocsin.gateways import feed
 from tocsin.gateways.feed import FeedGateway
+from tocsin.gateways.feed_items import FeedHello, FeedItem
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import listen
 
@@ -136,8 +137,8 @@ def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
         taking = asyncio.Event()
         tell = feed._tell
 
-        async def tell_in_time(socket: WebSocket, items: list[dict[str, Any]]) -> None:
-            if "hello" not in items[0]:
+        async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
+            if not isinstance(items[0], FeedHello):
                 await taking.wait()
             await tell(socket, items)
 

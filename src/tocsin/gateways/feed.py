@@ -5,7 +5,6 @@ It is read only. A watcher that takes too little misses commits, and is told whi
 
 import asyncio
 from secrets import token_hex
-from typing import Any
 
 import msgspec
 from starlette.routing import BaseRoute, WebSocketRoute
@@ -15,6 +14,7 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.events import EVENT_TYPES
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError
+from tocsin.gateways.feed_items import FeedBye, FeedEvent, FeedGap, FeedHello, FeedItem, Missed, Opening, Parting
 from tocsin.gateways.http.identity import check_again, identify, may_see_everything
 from tocsin.gateways.http.problems import problem_response
 from tocsin.gateways.onlookers import show
@@ -73,26 +73,25 @@ class FeedGateway:
             self._hub,
             socket,
             self._write(socket, grant, channel, kinds),
-            lambda reason: _tell(socket, [{"bye": {"reason": reason}}]),
+            lambda reason: _tell(socket, [FeedBye(Parting(reason))]),
         )
 
     async def _write(
         self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
     ) -> None:
         project, records_max = self._hub.host.project, self._hub.config.feed.records_max
-        hello = {"project": project, "seq": self._hub.host.committed_seq, "kinds": sorted(kinds or _KINDS)}
-        await _tell(socket, [{"hello": hello}])
+        await _tell(socket, [FeedHello(Opening(project, self._hub.host.committed_seq, sorted(kinds or _KINDS)))])
         expected = self._hub.host.committed_seq + 1
         while (frame := await self._next(grant, channel)) is not None:
             last_seq = frame.first_seq + len(frame.events) - 1
             if last_seq < expected:
                 continue
-            items: list[dict[str, Any]] = []
+            items: list[FeedItem] = []
             if frame.first_seq > expected:
-                items.append({"gap": {"first_seq": expected, "last_seq": frame.first_seq - 1}})
+                items.append(FeedGap(Missed(expected, frame.first_seq - 1)))
             for seq, event in enumerate(frame.events, frame.first_seq):
                 if kinds is None or type(event).__name__ in kinds:
-                    items.append({"event": record_of(project, seq, event, payloads=False)})
+                    items.append(FeedEvent(record_of(project, seq, event, payloads=False)))
             expected = last_seq + 1
             for start in range(0, len(items), records_max):
                 await _tell(socket, items[start : start + records_max])
@@ -124,5 +123,5 @@ def _kinds_of(text: str) -> frozenset[str] | None:
     return kinds
 
 
-async def _tell(socket: WebSocket, items: list[dict[str, Any]]) -> None:
+async def _tell(socket: WebSocket, items: list[FeedItem]) -> None:
     await socket.send({"type": "websocket.send", "text": _ENCODER.encode(items).decode()})

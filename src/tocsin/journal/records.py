@@ -13,10 +13,10 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.events import EVENT_TYPES, Event
 
-__all__ = ["life_line", "record_of"]
+__all__ = ["DOCUMENTS", "life_line", "record_of"]
 
 #: Fields that hold JSON documents of their own.
-_DOCUMENTS = frozenset({"payload", "metadata", "policy"})
+DOCUMENTS = frozenset({"payload", "metadata", "policy"})
 #: Fields that name messages by their numbers.
 _NUMBERS = frozenset({"message", "raised", "lowered"})
 #: What a life says of an acceptance; the rest is in the message's columns.
@@ -56,7 +56,7 @@ def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[s
     record: dict[str, Any] = {"kind": type(event).__name__, "project": project, "seq": seq}
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)
-        if name not in _DOCUMENTS:
+        if name not in DOCUMENTS:
             record[name] = value
         elif name == "policy" or payloads:
             record[name] = msgspec.Raw(value) if value else None

@@ -13,6 +13,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.gateways.hubs import QUICK, Team, envelope
+from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.http.server import listen, server_settings
 from tocsin.gateways.websocket.gateway import SocketGateway
@@ -177,7 +178,7 @@ async def sockets_at(path: Path, policy: str = QUICK, **config: Any) -> AsyncIte
     settings = load_config(**{**config, "socket": {**SWEEP, **config.get("socket", {})}})
     hub = await Hub.open(path / "data", parse_policy(policy), settings, project="team")
     gateway = SocketGateway(hub)
-    app = build_app(hub, beside=gateway.routes())
+    app = build_app(hub, beside=[*gateway.routes(), *FeedGateway(hub).routes()])
     listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(server_settings(app, settings))
     serving = asyncio.create_task(server._serve([listener]))

@@ -2,15 +2,28 @@
 
 import asyncio
 import json
+from math import isinf
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
+import msgspec
 import pytest
+from hypothesis import assume, given, settings
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
+from tests.core.test_events import events_of
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tocsin.core.events import EVENT_TYPES, PolicyAdopted
+from tocsin.gateways import feed
+from tocsin.gateways.feed_items import FeedItem
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.asyncapi import document
+from tocsin.journal.records import record_of
+
+DESCRIBED = document("1")
 
 
 def validator(described: Any, name: str) -> jsonschema.Draft202012Validator:
@@ -70,6 +83,74 @@ def test_real_frames_fit_the_document(tmp_path: Path) -> None:
     with_sockets(tmp_path, test)
 
 
+FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s": 0.02}
+
+
+def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher that takes too little for a while, and whose token ends: every kind of item is there."""
+    taking, tell = asyncio.Event(), feed._tell
+
+    async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
+        await taking.wait()
+        await tell(socket, items)
+
+    async def test(team: SocketTeam) -> None:
+        taking.set()
+        described = (await team.get("ada", "/asyncapi.json")).json()
+        channel = described["channels"]["feed"]
+        headers = {"Authorization": f"Bearer {team.tokens['boss']}"}
+        address = f"ws://127.0.0.1:{team.port}{channel['address']}"
+        frames: list[list[Any]] = []
+
+        def seen() -> set[str]:
+            return {name for frame in frames for item in frame for name in item}
+
+        async with connect(address, additional_headers=headers) as watcher:
+            frames.append(json.loads(await watcher.recv()))
+            ada, bob = await team.attach("ada"), await team.attach("bob")
+            await ada.send(1)
+            await bob.take()
+            await bob.ok("ack", message_id="msg_1_x")
+            await ada.ok("send", envelope=envelope(2, receiver="*"))
+            await ada.refused("send", envelope=envelope(3, receiver="nobody"))
+            taking.clear()
+            for number in range(4, 14):
+                await ada.send(number)
+            taking.set()
+            await ada.send(14)
+            while "gap" not in seen():
+                frames.append(json.loads(await watcher.recv()))
+            team.hub.authority.revoke("boss")
+            while "bye" not in seen():
+                frames.append(json.loads(await watcher.recv()))
+            with pytest.raises(ConnectionClosed):
+                await watcher.recv()
+            assert str(watcher.close_code) in channel["x-close-codes"]
+        for frame in frames:
+            validator(described, "Feed").validate(frame)
+        kinds = {item["event"]["kind"] for frame in frames for item in frame if "event" in item}
+        assert {"SessionOpened", "MessageAccepted", "BroadcastAccepted", "SendRefused"} <= kinds
+        assert seen() == {"hello", "event", "gap", "bye"}
+
+    monkeypatch.setattr(feed, "_tell", tell_in_time)
+    with_sockets(tmp_path, test, feed=FEED)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
+def test_every_kind_of_event_fits_the_document(kind: type) -> None:
+    check = validator(DESCRIBED, f"{kind.__name__}Record")
+
+    @settings(max_examples=5)
+    @given(events_of(kind))
+    def fits(event: Any) -> None:
+        assume(not any(isinstance(value, float) and isinf(value) for value in msgspec.structs.astuple(event)))
+        if isinstance(event, PolicyAdopted):
+            event = msgspec.structs.replace(event, policy=b'{"limits": {}}')
+        check.validate(json.loads(msgspec.json.encode(record_of("team", 1, event, payloads=False))))
+
+    fits()
+
+
 @pytest.mark.parametrize(
     ("name", "frame"),
     [
@@ -80,16 +161,21 @@ def test_real_frames_fit_the_document(tmp_path: Path) -> None:
         ("Items", [{"re": 1}]),
         ("Items", [{"bye": {"reason": "x"}}]),
         ("Items", [{"deliver": {"signal_id": "x", "offer": 1, "session": "s", "envelope": []}}]),
+        ("Feed", [{"hello": {"project": "team"}}]),
+        ("Feed", [{"event": {"kind": "MessageRecalled", "project": "team", "seq": 1}}]),
+        ("Feed", [{"event": {"kind": "Nonsense", "project": "team", "seq": 1, "at": 1}}]),
+        ("Feed", [{"gap": {"first_seq": 1}}]),
+        ("Feed", [{"bye": {}}]),
     ],
     ids=str,
 )
 def test_what_is_no_frame_does_not_fit(name: str, frame: Any) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        validator(document("1"), name).validate(frame)
+        validator(DESCRIBED, name).validate(frame)
 
 
 def test_every_reference_leads_somewhere() -> None:
-    described = document("1")
+    described = DESCRIBED
 
     def walk(value: Any) -> None:
         if isinstance(value, dict):

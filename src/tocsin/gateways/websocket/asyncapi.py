@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
+from tocsin.gateways import feed
+from tocsin.gateways.feed_items import ITEMS, record_shapes
 from tocsin.gateways.http.openapi import ENVELOPE
 from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.http.views import SendView
@@ -40,6 +42,10 @@ _CLOSING = {
 }
 
 
+_FEED_CLOSING = {
+    "1001": "The hub is shutting down.",
+    "4401": "The token was revoked or has expired.",
+}
 _OUTGOING = (wire.Answer, wire.Refusal, wire.Push, wire.Goodbye)
 
 
@@ -61,22 +67,19 @@ def document(version: str) -> dict[str, Any]:
                 "security": [{"$ref": "#/components/securitySchemes/token"}],
             }
         },
-        "channels": {
-            "socket": {
-                "address": "/v1/socket",
-                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in ("operations", "items")},
-                "bindings": {"ws": {"method": "GET", "headers": _headers()}},
-                "x-close-codes": _CLOSING,
-            }
-        },
+        "channels": {"socket": _socket(), "feed": _feed()},
         "operations": {
-            "ask": _operation("receive", "operations", "Take operations; each is answered once it is durable."),
-            "tell": _operation("send", "items", "Answer, push messages, or say goodbye."),
+            "ask": _operation(
+                "receive", "socket", "operations", "Take operations; each is answered once it is durable."
+            ),
+            "tell": _operation("send", "socket", "items", "Answer, push messages, or say goodbye."),
+            "show": _operation("send", "feed", "feed", "Show events as they become durable, and say what was missed."),
         },
         "components": {
             "messages": {
                 "operations": {"title": "Operations", "payload": _ref("Operations")},
                 "items": {"title": "Items", "payload": _ref("Items")},
+                "feed": {"title": "Feed", "payload": _ref("Feed")},
             },
             "schemas": _schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -84,9 +87,32 @@ def document(version: str) -> dict[str, Any]:
     }
 
 
+def _socket() -> dict[str, Any]:
+    return {
+        "address": "/v1/socket",
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in ("operations", "items")},
+        "bindings": {"ws": {"method": "GET", "headers": _headers(wire.SUBPROTOCOL, required=True)}},
+        "x-close-codes": _CLOSING,
+    }
+
+
+def _feed() -> dict[str, Any]:
+    kinds = {"type": "string", "description": "Kinds of events to show, with commas between them; absent is all."}
+    query = {"type": "object", "properties": {"kinds": kinds}}
+    headers = _headers(feed.SUBPROTOCOL, required=False)
+    return {
+        "address": feed.PATH,
+        "description": "The live feed, for directors, humans and admin tokens. What is sent to it is not read.",
+        "messages": {"feed": {"$ref": "#/components/messages/feed"}},
+        "bindings": {"ws": {"method": "GET", "headers": headers, "query": query}},
+        "x-close-codes": _FEED_CLOSING,
+    }
+
+
 def _schemas() -> dict[str, Any]:
     answers = [shape for shape in dict.fromkeys(_ANSWERS.values()) if shape is not Any]
-    shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, ProblemDocument]
+    records = record_shapes()
+    shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, ProblemDocument, *ITEMS, *records]
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
     for name in ("Send", "Call", "Deliver"):
         schemas[name]["properties"]["envelope"] = _ref("Envelope")
@@ -94,6 +120,8 @@ def _schemas() -> dict[str, Any]:
         schemas[shape.__name__]["x-answer"] = {} if answer is Any else _ref(answer.__name__)
     schemas["Operations"] = _frame(wire.OPERATION_TYPES)
     schemas["Items"] = _frame(_OUTGOING)
+    schemas["FeedEvent"]["properties"]["event"] = {"oneOf": [_ref(shape.__name__) for shape in records]}
+    schemas["Feed"] = _frame(ITEMS)
     return schemas
 
 
@@ -105,21 +133,21 @@ def _ref(name: str) -> dict[str, str]:
     return {"$ref": _REF.format(name=name)}
 
 
-def _operation(action: str, message: str, summary: str) -> dict[str, Any]:
+def _operation(action: str, channel: str, message: str, summary: str) -> dict[str, Any]:
     return {
         "action": action,
-        "channel": {"$ref": "#/channels/socket"},
-        "messages": [{"$ref": f"#/channels/socket/messages/{message}"}],
+        "channel": {"$ref": f"#/channels/{channel}"},
+        "messages": [{"$ref": f"#/channels/{channel}/messages/{message}"}],
         "summary": summary,
     }
 
 
-def _headers() -> dict[str, Any]:
+def _headers(subprotocol: str, *, required: bool) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
             "Authorization": {"type": "string", "description": "Bearer and a token."},
-            "Sec-WebSocket-Protocol": {"type": "string", "const": wire.SUBPROTOCOL},
+            "Sec-WebSocket-Protocol": {"type": "string", "const": subprotocol},
         },
-        "required": ["Authorization", "Sec-WebSocket-Protocol"],
+        "required": ["Authorization", *(["Sec-WebSocket-Protocol"] if required else [])],
     }
