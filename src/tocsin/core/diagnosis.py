@@ -121,6 +121,8 @@ def _list(shape: Any, item_type: inspect.Type, value: object, path: str) -> Iter
     if not isinstance(value, list):
         yield _wrong_type(path, value, "an array")
         return
+    if shape.min_length is not None and len(value) < shape.min_length:
+        yield _out_of_bounds(path, f"{len(value)} items", f"at least {shape.min_length} items")
     if shape.max_length is not None and len(value) > shape.max_length:
         yield _out_of_bounds(path, f"{len(value)} items", f"at most {shape.max_length} items")
     for index, item in enumerate(value):

@@ -89,7 +89,7 @@ def _check(turn: Turn, command: OpenDiscussion) -> None:
     least = policy.participants_min if command.voters_min is None else command.voters_min
     wrong = (
         (len(set(participants)) != len(participants), "$.participants", "each participant once"),
-        (not 1 <= least <= len(participants), "$.participants", f"at least {least} participants, and one at least"),
+        (not 1 <= least <= len(participants), "$.participants", f"as many as must vote, at least {max(least, 1)}"),
         (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max}"),
         (not 2 <= len(set(options)) == len(options), "$.options", "two options at least, each once"),
         (len(options) > policy.options_max, "$.options", f"at most {policy.options_max}"),

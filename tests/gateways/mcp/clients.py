@@ -53,6 +53,8 @@ class Caller:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        #: Tools that did what they were asked for.
+        self.done: set[str] = set()
         self._schemas: dict[str, Any] = {}
 
     async def call(self, tool: str, **arguments: Any) -> CallToolResult:
@@ -65,9 +67,10 @@ class Caller:
         result = await self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
         if not self._schemas:
-            self._schemas = {row.name: row.output_schema for row in (await self.client.list_tools()).tools}
+            self._schemas = {row.name: exact(row.output_schema) for row in (await self.client.list_tools()).tools}
         jsonschema.validate(result.structured_content, self._schemas[tool])
         assert isinstance(result.structured_content, dict)
+        self.done.add(tool)
         return result.structured_content
 
     async def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -81,6 +84,16 @@ class Caller:
         assert problem["repair"] in text_of(result)
         assert "Traceback" not in text_of(result)
         return problem
+
+
+def exact(schema: Any) -> Any:
+    """Return a schema that fits nothing but what it names: what an answer has, its schema must say."""
+    if isinstance(schema, list):
+        return [exact(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {"additionalProperties": False} if "properties" in schema else {}
+    return closed | {name: exact(part) for name, part in schema.items()}
 
 
 def text_of(result: CallToolResult) -> str:

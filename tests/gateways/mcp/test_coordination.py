@@ -1,8 +1,9 @@
-"""The tools that a team coordinates by, with the official client library over streamable HTTP."""
+"""The tools that a team coordinates by, over both ways, with the official client library."""
 
 from typing import Any
 
-from tests.gateways.mcp.clients import Hub, over_http, together
+from tests.gateways.mcp.clients import Hub, Way, over_http, together
+from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
 
 
 def mail_of(answer: dict[str, Any], message_type: str) -> list[dict[str, Any]]:
@@ -10,13 +11,13 @@ def mail_of(answer: dict[str, Any], message_type: str) -> list[dict[str, Any]]:
     return [mail for mail in found if mail["message_type"] == message_type]
 
 
-def test_a_story_with_every_tool_that_coordinates(hub: Hub, pair: tuple[str, str]) -> None:
+def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     one, two = pair
     boss, path = f"{one}boss", f"src/{one}/users.py"
     hub.join(boss, role="director")
 
     async def test() -> None:
-        async with over_http(hub, one) as ada, over_http(hub, two) as bob, over_http(hub, boss) as dora:
+        async with way(hub, one) as ada, way(hub, two) as bob, over_http(hub, boss) as dora:
             # Leases: one holds, the other waits, and is told.
             held = await ada.do("acquire_lease", exclusive=[f"src/{one}/**"], ttl_s=60)
             assert held["state"] == "held"
@@ -86,5 +87,7 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, pair: tuple[str, str
             closed = (await dora.do("list_escalations", closed=True))["escalations"]
             assert [row["resolved_by"] for row in closed if row["subject"] == path] == [boss]
             await ada.do("release_lease", lease=first["lease"])
+            done = ada.done | bob.done | dora.done
+            assert {row.name for row in COORDINATION_TOOLS} <= done
 
     together(test)

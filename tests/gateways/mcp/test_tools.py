@@ -5,12 +5,15 @@ import json
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
+import msgspec
 import pytest
 
-from tests.gateways.mcp.clients import Hub, Way, text_of, together
+from tests.gateways.mcp.clients import Hub, Way, over_http, text_of, together
 from tocsin.core.errors import CATALOGUE, Problem
+from tocsin.core.payloads import PAYLOADS
 from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.mcp.refusals import refusal_view
+from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
 
 NAMES = [
     "register_agent",
@@ -114,6 +117,7 @@ def test_a_story_with_every_tool(hub: Hub, way: Way, pair: tuple[str, str], mode
             assert copy["life"][0]["kind"] == "MessageAccepted"
             (copy,) = (await ada.do("get_message", message_id=refused))["copies"]
             assert copy["message"]["state"] == "dead"
+            assert ada.done | bob.done == set(NAMES) - {row.name for row in COORDINATION_TOOLS}
 
     together(test)
 
@@ -179,6 +183,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("pause_point", {}, "E_STATE_002", None),
     ("finish_work", {"message_id": "msg_0_none"}, "E_STATE_002", None),
     ("vote", {"discussion": "none", "option": "yes"}, "E_STATE_001", None),
+    ("open_discussion", {"question": "?", "participants": ["YOU"], "options": ["x"]}, "E_VALIDATION_004", "options"),
     ("request_approval", {"handoff": "lunch", "subject": "x"}, "E_VALIDATION_003", "handoff"),
     ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "E_AUTH_003", None),
 ]
@@ -189,11 +194,69 @@ def test_refusals_name_the_argument_and_the_repair(hub: Hub, way: Way, pair: tup
         async with way(hub, pair[0]) as ada:
             names = {"YOU": pair[0], "OTHER": pair[1]}
             for tool, arguments, code, field in REFUSALS:
-                given = {name: names.get(str(value), value) for name, value in arguments.items()}
+                given = {
+                    name: [names.get(part, part) for part in value]
+                    if name == "participants"
+                    else names.get(str(value), value)
+                    for name, value in arguments.items()
+                }
                 problem = await ada.refused(tool, **given)
                 assert (problem["code"], problem.get("field")) == (code, field), (tool, str(arguments)[:80], problem)
             unknown = await ada.call("no_such_tool")
             assert unknown.is_error
+
+    together(test)
+
+
+def test_a_repair_names_the_tool_that_helps(hub: Hub, pair: tuple[str, str]) -> None:
+    boss = f"{pair[0]}boss"
+    hub.join(boss, role="director")
+    repairs: list[tuple[str, dict[str, Any], str]] = [
+        ("acknowledge_message", {"message_id": "msg_0_none"}, "fetch_inbox"),
+        ("vote", {"discussion": "none", "option": "yes"}, "DiscussionOpened"),
+        ("speak_in_discussion", {"discussion": "none", "text": "x"}, "DiscussionOpened"),
+        ("decide_approval", {"approval": "none", "verdict": "approve"}, "list_approvals"),
+        ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "list_escalations"),
+        ("pause_point", {}, "begin_work"),
+        ("finish_work", {"message_id": "msg_0_none"}, "begin_work"),
+        ("release_lease", {"lease": "none"}, "list_leases"),
+        ("whois", {"agent": "none"}, "list_agents"),
+    ]
+
+    async def test() -> None:
+        async with over_http(hub, boss) as dora:
+            for tool, arguments, word in repairs:
+                problem = await dora.refused(tool, **arguments)
+                assert word in problem["repair"], (tool, problem)
+
+    together(test)
+
+
+def test_the_hub_itself_is_not_answered(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        async with way(hub, pair[0]) as ada, over_http(hub, pair[1]) as bob:
+            held = await bob.do("acquire_lease", exclusive=[pair[0]])
+            await ada.do("acquire_lease", exclusive=[pair[0]])
+            await bob.do("release_lease", lease=held["lease"])
+            (granted,) = (await ada.do("fetch_inbox"))["messages"]
+            problem = await ada.refused("reply_message", message_id=granted["message_id"], text="thank you")
+            assert (problem["field"], "the hub itself" in problem["detail"]) == ("message_id", True)
+            assert "acknowledge_message" in problem["repair"]
+
+    together(test)
+
+
+def test_what_a_payload_needs_is_said_before_it_is_refused(hub: Hub, pair: tuple[str, str]) -> None:
+    async def test() -> None:
+        async with over_http(hub, pair[0]) as ada:
+            tools = {tool.name: tool for tool in (await ada.client.list_tools()).tools}
+            told = tools["send_message"].input_schema["properties"]["message_type"]["description"]
+            for kind, shape in PAYLOADS.items():
+                if kind not in ("ACK", "NACK"):  # these have tools of their own
+                    needed = [field.encode_name for field in msgspec.structs.fields(shape) if field.required]
+                    said = told.split(f"{kind} needs ")[1].split(";")[0]
+                    assert all(name in said for name in needed)
+            assert "status (one of blocked, completed, failed, in_progress, pending_review)" in told
 
     together(test)
 

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from tocsin.core.diagnosis import describe
 from tocsin.core.envelope import CorrelationId, MessageId, TypeName
+from tocsin.core.payloads import PAYLOADS
 
 __all__ = [
     "AcknowledgeArguments",
@@ -23,6 +25,32 @@ __all__ = [
     "SendArguments",
     "WhoisArguments",
 ]
+
+
+def payload_of(*kinds: str) -> str:
+    """Say what the payloads of some message types must have."""
+    return "; ".join(f"{kind} needs {_needed(PAYLOADS[kind])}" for kind in kinds)
+
+
+def _needed(shape: type) -> str:
+    return ", ".join(
+        f"{field.encode_name}{_kind(msgspec.inspect.type_info(field.type))}"
+        for field in msgspec.structs.fields(shape)
+        if field.required
+    )
+
+
+def _kind(shape: msgspec.inspect.Type) -> str:
+    match shape:
+        case msgspec.inspect.StrType():
+            return ""
+        case msgspec.inspect.StructType(cls=cls):
+            return f" (with {_needed(cls)})"
+        case msgspec.inspect.FloatType(ge=low, le=high) if low is not None and high is not None:
+            return f" ({low:g} to {high:g})"
+        case _:
+            return f" ({describe(shape)})"
+
 
 Level = Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -113,8 +141,9 @@ class SendArguments(Saying, frozen=True, kw_only=True):
         TypeName,
         Meta(
             description="What kind of message: StatusUpdate, Question, Blocker, ReviewRequested, TaskAssigned, "
-            "TaskCompleted, Acknowledgment; TASK_ASSIGNMENT, TASK_UPDATE, STATE_SYNC, ERROR_REPORT, HANDOFF_REQUEST "
-            "with their payloads; or CUSTOM_ and a name. It decides the usual priority, lifetime and acknowledgement."
+            "TaskCompleted, Acknowledgment, CUSTOM_ and a name; or one whose payload needs certain fields: "
+            + payload_of("TASK_ASSIGNMENT", "TASK_UPDATE", "STATE_SYNC", "ERROR_REPORT", "HANDOFF_REQUEST")
+            + ". It decides the usual priority, lifetime and acknowledgement."
         ),
     ] = "StatusUpdate"
     correlation_id: (
@@ -138,7 +167,12 @@ class ReplyArguments(Saying, frozen=True, kw_only=True):
 
     message_id: Annotated[Id, Meta(description="The message_id of the message that you answer.")]
     message_type: Annotated[
-        TypeName, Meta(description="What kind of message; a TASK_ASSIGNMENT is answered with TASK_UPDATE.")
+        TypeName,
+        Meta(
+            description="What kind of message. A TASK_ASSIGNMENT is answered with TASK_UPDATE; in its payload "
+            + payload_of("TASK_UPDATE")
+            + "."
+        ),
     ] = "StatusUpdate"
 
 
@@ -146,7 +180,13 @@ class FetchArguments(Arguments, frozen=True, kw_only=True):
     """How much."""
 
     limit: Limit = 20
-    at_least: Annotated[Level, Meta(description="Nothing below this priority.")] = "Info"
+    at_least: Annotated[
+        Level,
+        Meta(
+            description="Nothing below this priority; from the lowest: Info, Coordinate, Blocking, Critical, "
+            "DirectorOverride."
+        ),
+    ] = "Info"
 
 
 class AcknowledgeArguments(Arguments, frozen=True, kw_only=True):

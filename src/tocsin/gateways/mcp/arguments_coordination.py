@@ -165,7 +165,13 @@ class DiscussionArguments(Arguments, frozen=True, kw_only=True):
     """What to discuss, and with whom."""
 
     question: Annotated[Prose, Meta(description="What you want to agree on.")]
-    participants: Annotated[list[Name], Meta(max_length=100, description="Who takes part, by name.")]
+    participants: Annotated[
+        list[Name],
+        Meta(
+            max_length=100,
+            description="Who speaks and votes, by name; you only if you are named. At least as many as must vote.",
+        ),
+    ]
     options: Annotated[tuple[Named, ...], Meta(min_length=2, max_length=100, description="What can be voted for.")] = (
         "agree",
         "disagree",
@@ -174,12 +180,19 @@ class DiscussionArguments(Arguments, frozen=True, kw_only=True):
         Literal["majority", "two_thirds", "unanimous"], Meta(description="How many of the participants must agree.")
     ] = "majority"
     voters_min: (
-        Annotated[int, Meta(ge=1, le=10_000, description="How many must have voted; the policy's where left out.")]
+        Annotated[
+            int,
+            Meta(ge=1, le=10_000, description="How many must have voted for it to count; the policy's where left out."),
+        ]
         | None
     ) = None
-    max_s: Annotated[Seconds, Meta(description="Seconds; the policy's, also the longest, where left out.")] | None = (
-        None
-    )
+    max_s: (
+        Annotated[
+            Seconds,
+            Meta(description="Seconds after which it ends, agreed or not; left out, the policy's, which is the most."),
+        ]
+        | None
+    ) = None
 
 
 DiscussionId = Annotated[Named, Meta(description="The discussion, as open_discussion or a DiscussionOpened named it.")]

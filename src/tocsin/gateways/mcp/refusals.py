@@ -1,5 +1,7 @@
 """Refusals as a model reads them: what is wrong, where in its own arguments, and what to do next."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from tocsin.core.errors import CATALOGUE, Problem
@@ -39,7 +41,8 @@ _REPAIR = {
     "E_AUTH_006": "This hub takes signed messages only: use `tocsin mcp`, which signs.",
     "E_AUTH_007": "Call register_agent once, then repeat this call.",
     "E_STATE_001": "Check the message_id with fetch_inbox or search_messages; only what you sent or received is found.",
-    "E_STATE_002": "Of a message, get_message with life says what happened to it; of work, `detail` what you work on.",
+    "E_STATE_002": "`detail` says how things stand. Of a message, get_message with life tells what happened to it. Of "
+    "work, begin_work begins or takes it up again; only what you work on can be paused or finished.",
     "E_LEASE_001": "It is not yours: acquire_lease gets it, list_leases says who has it.",
     "E_LEASE_002": "Leave wait_s out to wait in line, do something else first, or ask the holder.",
     "E_LEASE_003": "It lapsed: others may have it. Acquire it again, and look at what changed meanwhile.",
@@ -50,6 +53,16 @@ _REPAIR = {
     "E_HUB_003": _AGAIN,
     "E_HUB_006": _AGAIN,
     "E_HUB_007": _AGAIN,
+}
+#: The same by an argument that the tool has, where the code alone would mislead.
+_REPAIR_OF = {
+    (
+        "E_STATE_001",
+        "discussion",
+    ): "Use the id that open_discussion gave, or a DiscussionOpened in your inbox. Only who "
+    "takes part may vote; of one that is over, a DiscussionClosed says how it ended.",
+    ("E_STATE_001", "approval"): "Call list_approvals for those that are open.",
+    ("E_STATE_001", "escalation"): "Call list_escalations for those that there are.",
 }
 
 
@@ -78,14 +91,18 @@ class RefusalView(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: dict[str, object] = {}
 
 
-def refused(problem: Problem) -> Refused:
+def refused(problem: Problem, repair: str = "") -> Refused:
     """Make the refusal of a problem."""
-    return Refused(document_of(problem))
+    return Refused(document_of(problem), repair)
 
 
-def refusal_view(document: ProblemDocument, names: dict[str, str]) -> RefusalView:
+def refusal_view(
+    document: ProblemDocument, names: dict[str, str], arguments: Iterable[str] = (), repair: str = ""
+) -> RefusalView:
     """Say it to a model; `names` are its arguments by the envelope's field that each becomes."""
     entry = CATALOGUE.get(document.code)
+    known = (_REPAIR_OF.get((document.code, argument)) for argument in arguments)
+    repair = repair or next(filter(None, known), None) or _REPAIR.get(document.code, "")
     remedy = "" if entry is None else f"What usually helps: {entry.remedy}."
     field, detail = document.field, document.detail
     if field is not None:
@@ -95,7 +112,7 @@ def refusal_view(document: ProblemDocument, names: dict[str, str]) -> RefusalVie
         code=document.code,
         error_code=document.error_code,
         detail=detail,
-        repair=_REPAIR.get(document.code) or remedy or "Report it: this should not happen.",
+        repair=repair or remedy or "Report it: this should not happen.",
         retryable=document.retryable,
         retry_after_s=document.retry_after_s,
         field=field,

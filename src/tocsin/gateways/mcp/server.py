@@ -77,12 +77,12 @@ class BusTool(Tool):
         try:
             outcome = await row.handler(visit, _checked(row, arguments))
         except Refused as error:
-            return await _refusal(error, visit)
+            return await _refusal(error, visit, row)
         except Exception:
             _log.exception("%s failed", self.name)
             entry = HTTP_ENTRIES[500]
             bug = document_of(Problem(entry.code, "the server failed to answer; its log says why"), entry)
-            return await _refusal(Refused(bug), visit)
+            return await _refusal(Refused(bug), visit, row)
         mail = outcome.mail
         inbox = await _inbox(visit) if mail is None else _shown(visit, Mail([], mail.waiting))
         content = outcome.result | {"inbox": msgspec.to_builtins(inbox)}
@@ -141,8 +141,9 @@ def _shown(visit: Visit, mail: Mail) -> InboxView:
     return inbox_view(mail, visit.carrying.metadata_bytes_max)
 
 
-async def _refusal(error: Refused, visit: Visit) -> CallToolResult:
-    view, inbox = refusal_view(error.document, ENVELOPE_ARGUMENTS), await _inbox(visit)
+async def _refusal(error: Refused, visit: Visit, row: ToolRow) -> CallToolResult:
+    arguments = row.arguments.__struct_fields__
+    view, inbox = refusal_view(error.document, ENVELOPE_ARGUMENTS, arguments, error.repair), await _inbox(visit)
     content = {"problem": msgspec.to_builtins(view), "inbox": msgspec.to_builtins(inbox)}
     return _answer("\n".join([*_lines(view), inbox_text(inbox)]), content, is_error=True)
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from tocsin.core.commands import SYSTEM
+from tocsin.core.errors import Problem
 from tocsin.gateways.mcp import arguments as take
 from tocsin.gateways.mcp import results as give
+from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
 from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
 from tocsin.gateways.mcp.visit import Visit
@@ -26,6 +29,7 @@ ENVELOPE_ARGUMENTS = {
     "$.metadata.ttl": "ttl_s",
     "$.qos.deliveryClass": "delivery_class",
 }
+_NO_ANSWER = "Nobody waits for an answer: do what it tells you, and acknowledge_message it if you like."
 #: Types whose correlationId is somebody else's; any other message opens a thread of its own.
 _ANSWERS = frozenset({"ACK", "NACK", "TASK_UPDATE"})
 
@@ -92,6 +96,9 @@ async def reply_message(visit: Visit, given: take.ReplyArguments) -> Outcome:
     agent, kind = await visit.me()
     envelope = {"priority": "Coordinate"} | envelope_of(given, agent, kind)
     to = asked["sender"] if asked["sender"] != agent else asked["recipient"]
+    if to == SYSTEM.agent:
+        detail = f"{given.message_id} is from the hub itself, which reads no answers"
+        raise refused(Problem("E_ROUTING_002", detail, "$.message_id"), _NO_ANSWER)
     envelope |= {"receiver": {"agentId": to, "type": "*"}, "messageType": given.message_type}
     return await _sent(visit, envelope, asked["correlation_id"] or asked["message_id"])
 

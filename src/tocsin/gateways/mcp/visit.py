@@ -18,9 +18,11 @@ NOTHING_WAITS = {liminal_name(level): 0 for level in Priority}
 class Refused(Exception):
     """The bus, or the check of the arguments, refuses; carries the problem document."""
 
-    def __init__(self, document: ProblemDocument) -> None:
+    def __init__(self, document: ProblemDocument, repair: str = "") -> None:
         super().__init__(f"{document.code}: {document.detail}")
         self.document = document
+        #: What to do next, where whoever refuses knows better than the code says.
+        self.repair = repair
 
 
 class Mail(msgspec.Struct, frozen=True):
