@@ -147,6 +147,87 @@ def test_what_is_not_ratified_is_no_consensus(new_team: NewTeam) -> None:
     assert closings(team) == [("not_ratified", "")]
 
 
+RATIFIED = "approvals: {handoffs: {ratification: {enabled: true}}}"
+
+
+def ratifying(new_team: NewTeam, participants: tuple[str, ...] = CREW[:2]) -> tuple[Team, str, str]:
+    """Bring a discussion to where a director is asked; return the team, the discussion and its approval."""
+    team = made(new_team, RATIFIED)
+    discussion = discuss(team, participants)
+    for voter in participants:
+        vote(team, discussion, voter)
+    (approval,) = team.exchange.state.approvals
+    assert team.exchange.state.discussions[discussion].approval == approval
+    return team, discussion, approval
+
+
+def nothing_is_left(team: Team) -> bool:
+    state = team.exchange.state
+    return not state.discussions and not state.approvals and not state.waits.waits
+
+
+def test_an_opener_who_withdraws_the_approval_has_no_consensus(new_team: NewTeam) -> None:
+    team, _, approval = ratifying(new_team)
+    team.ask(cmd.WithdrawApproval(approval), "opener", cmd.Done)
+    assert closings(team) == [("not_ratified", "")]
+    assert nothing_is_left(team)
+
+
+@pytest.mark.parametrize("ending", ["withdrawn", "approved", "refused"])
+@pytest.mark.parametrize("handoff", ["plan_approval", "ratification"])
+@pytest.mark.parametrize("asker", ["dan", "opener"])
+def test_another_approval_about_a_discussion_ratifies_nothing(
+    new_team: NewTeam, ending: str, handoff: str, asker: str
+) -> None:
+    team, discussion, approval = ratifying(new_team)
+    other = team.ask(cmd.AskApproval(handoff, discussion), asker, cmd.ApprovalAsked).approval
+    match ending:
+        case "withdrawn":
+            team.ask(cmd.WithdrawApproval(other), asker, cmd.Done)
+        case "approved":
+            team.ask(cmd.DecideApproval(other, "approve"), "boss", cmd.ApprovalDecided)
+        case "refused":
+            team.ask(cmd.DecideApproval(other, "refuse", "no"), "boss", cmd.ApprovalDecided)
+    assert not closings(team)
+    team.ask(cmd.DecideApproval(approval, "approve"), "boss", cmd.ApprovalDecided)
+    assert closings(team) == [("consensus", "agree")]
+    assert nothing_is_left(team)
+
+
+def test_a_ratification_that_gives_way_in_a_deadlock_is_no_consensus(new_team: NewTeam) -> None:
+    team, *_ = ratifying(new_team)
+    team.ask(cmd.AcquireLease(exclusive=("x",)), "opener", cmd.Held)
+    team.handle(cmd.AcquireLease(exclusive=("x",), priority=4), team.caller("boss"))
+    assert [found.victim for found in team.happened(ev.DeadlockFound)] == ["opener"]
+    assert closings(team) == [("not_ratified", "")]
+    assert not team.exchange.state.approvals
+
+
+@pytest.mark.parametrize("who", ["opener", "boss"])
+def test_a_discussion_cancelled_while_it_is_ratified_ends_its_approval(new_team: NewTeam, who: str) -> None:
+    team, discussion, _ = ratifying(new_team)
+    team.ask(cmd.CancelDiscussion(discussion), who, cmd.Discussed)
+    assert closings(team) == [("cancelled", "")]
+    assert [event.outcome for event in team.happened(ev.ApprovalEnded)] == ["moot"]
+    assert nothing_is_left(team)
+
+
+def test_an_opener_who_leaves_while_it_is_ratified_leaves_nothing_behind(new_team: NewTeam) -> None:
+    team, *_ = ratifying(new_team)
+    team.ask(cmd.RetireAgent("opener"), "boss", cmd.Done)
+    assert closings(team) == [("cancelled", "")]
+    assert nothing_is_left(team)
+
+
+def test_who_leaves_while_it_is_ratified_does_not_undo_what_was_agreed(new_team: NewTeam) -> None:
+    team, _, approval = ratifying(new_team)
+    team.ask(cmd.RetireAgent("ann"), "boss", cmd.Done)
+    assert not closings(team)
+    team.ask(cmd.DecideApproval(approval, "approve"), "boss", cmd.ApprovalDecided)
+    assert closings(team) == [("consensus", "agree")]
+    assert nothing_is_left(team)
+
+
 def test_who_leaves_does_not_count_any_more(crew: Team) -> None:
     discussion = discuss(crew, consensus="unanimous")
     for voter in CREW[:3]:

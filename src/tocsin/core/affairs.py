@@ -157,6 +157,8 @@ class Discussion(msgspec.Struct):
     state: str = "open"
     #: What was agreed on.
     agreed: str = ""
+    #: The approval that its ratification waits for.
+    approval: str = ""
 
 
 class Topic(msgspec.Struct):

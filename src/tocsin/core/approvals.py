@@ -45,6 +45,7 @@ __all__ = [
     "decide_ask",
     "decide_withdraw",
     "end_approvals_of",
+    "end_moot",
     "fire_approval",
     "follow_directors",
     "held_at",
@@ -54,6 +55,8 @@ __all__ = [
 
 _KIND = "approval"
 _OVERRIDE = "lease_override"
+#: Outcomes that the asker hears of in an `ApprovalDecided`; of the others it knows, or is told otherwise.
+_TOLD = frozenset({"approved", "changed", "refused", "moot"})
 
 
 def held_at(turn: Turn, sender: Agent, message_type: str) -> str:
@@ -95,16 +98,18 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
     return ask_directors(turn, command.handoff, me.agent, subject, details)
 
 
-def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: str) -> ApprovalAsked:
-    """Ask the directors about an action, and let the asker wait for any one of them."""
-    approval = _request(turn, handoff, asker, subject, details, holds=False)
+def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: str, *, name: str = "") -> ApprovalAsked:
+    """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
+    approval = _request(turn, handoff, asker, subject, details, holds=False, name=name)
     level = Priority.BLOCKING
     begin_wait(turn, asker, _KIND, approval.approval, on=_deciders(turn), level=level, any_of=True)
     return ApprovalAsked(approval.approval, approval.due_at)
 
 
-def _request(turn: Turn, handoff: str, asker: str, subject: str, details: str, *, holds: bool) -> Approval:
-    name, rule = turn.ids.fresh("apr", turn.now), turn.policy.approvals.handoffs[handoff]
+def _request(
+    turn: Turn, handoff: str, asker: str, subject: str, details: str, *, holds: bool, name: str = ""
+) -> Approval:
+    name, rule = name or turn.ids.fresh("apr", turn.now), turn.policy.approvals.handoffs[handoff]
     due_at = turn.now + max(1, rule.timeout_us)
     turn.emit(ev.ApprovalRequested(turn.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at))
     payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
@@ -216,6 +221,13 @@ def end_approvals_of(turn: Turn, agent: str) -> None:
             _end(turn, approval, "retired", SYSTEM.agent, f"{agent} left the project")
 
 
+def end_moot(turn: Turn, name: str, reason: str) -> None:
+    """End an approval, if it is open, whose word would change nothing any more."""
+    approval = turn.state.approvals.get(name)
+    if approval is not None:
+        _end(turn, approval, "moot", SYSTEM.agent, reason)
+
+
 def follow_directors(turn: Turn) -> None:
     """Let those who wait for a director wait for the directors that there are now."""
     for approval in turn.state.approvals.values():
@@ -227,7 +239,7 @@ def _end(turn: Turn, approval: Approval, outcome: str, by: str, reason: str) -> 
     turn.emit(ev.ApprovalEnded(turn.now, approval.approval, approval.asker, outcome, by, reason, approval.subject))
     end_wait(turn, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
     asker = turn.state.agents.get(approval.asker)
-    if asker is not None and outcome in ("approved", "changed", "refused"):
+    if asker is not None and outcome in _TOLD:
         payload = {
             "approval": approval.approval,
             "handoff": approval.handoff,

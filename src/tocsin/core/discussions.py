@@ -3,12 +3,13 @@
 Whoever opens one names the participants and what counts as consensus. Each contribution goes to the other participants'
 mailboxes as a message of the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and
 too few agree, or its time is over, which is escalated. The opener waits meanwhile, for any of those who have not voted
-yet. Where the policy wants consensus ratified, a director's word comes between the vote and the outcome.
+yet. Where the policy wants consensus ratified, a director's word comes between the vote and the outcome: only a
+director's yes to the discussion's own approval makes it one.
 """
 
 from tocsin.core import events as ev
 from tocsin.core.affairs import Discussion
-from tocsin.core.approvals import ask_directors
+from tocsin.core.approvals import ask_directors, end_moot
 from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Speak, Vote
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation import open_escalation
@@ -142,15 +143,20 @@ def _conclude(turn: Turn, discussion: Discussion) -> Discussed:
     everybody = len(discussion.votes) == len(discussion.participants)
     if option is not None:
         if turn.policy.approvals.handoffs["ratification"].enabled:
-            turn.emit(ev.ConsensusReached(turn.now, discussion.discussion, option))
-            end_wait(turn, _KIND, discussion.discussion, discussion.opener)
-            details = f"{discussion.question[:_NAME_MAX]}: {option}"
-            ask_directors(turn, "ratification", discussion.opener, discussion.discussion, details)
-            return _standing(discussion)
+            return _ask_to_ratify(turn, discussion, option)
         return _close(turn, discussion, "consensus", option, f"agreed on {option}")
     if everybody:
         return _close(turn, discussion, "no_consensus", "", "all have voted, and too few agree")
     _await_votes(turn, discussion)
+    return _standing(discussion)
+
+
+def _ask_to_ratify(turn: Turn, discussion: Discussion, option: str) -> Discussed:
+    approval = turn.ids.fresh("apr", turn.now)
+    turn.emit(ev.ConsensusReached(turn.now, discussion.discussion, option, approval))
+    end_wait(turn, _KIND, discussion.discussion, discussion.opener)
+    details = f"{discussion.question[:_NAME_MAX]}: {option}"
+    ask_directors(turn, "ratification", discussion.opener, discussion.discussion, details, name=approval)
     return _standing(discussion)
 
 
@@ -201,13 +207,13 @@ def fire_discussion(turn: Turn, name: str) -> None:
 
 
 def ratified(turn: Turn, event: ev.ApprovalEnded) -> None:
-    """End a discussion whose consensus a director has ratified or not; where nobody could say, it stands."""
+    """End the discussion whose own approval has ended: a director's yes is consensus, and nothing else is."""
     for discussion in list(turn.state.discussions.values()):
-        if discussion.state == "ratifying" and event.subject == discussion.discussion:
-            if event.outcome == "refused":
-                _close(turn, discussion, "not_ratified", "", f"{event.by}: {event.reason}")
-            else:
+        if discussion.approval == event.approval:
+            if event.outcome in ("approved", "changed"):
                 _close(turn, discussion, "consensus", discussion.agreed, f"agreed on {discussion.agreed}")
+            else:
+                _close(turn, discussion, "not_ratified", "", f"{event.by}: {event.reason or event.outcome}")
 
 
 def leave(turn: Turn, agent: str) -> None:
@@ -217,9 +223,11 @@ def leave(turn: Turn, agent: str) -> None:
             _close(turn, discussion, "cancelled", "", f"{agent} left the project")
         elif agent in discussion.participants:
             turn.emit(ev.DiscussionLeft(turn.now, discussion.discussion, agent))
+            if discussion.state != "open":
+                continue  # what they agreed on while they were there is with the directors
             if len(discussion.participants) < discussion.voters_min:
                 _close(turn, discussion, "too_few", "", f"{agent} left the project")
-            elif discussion.state == "open":
+            else:
                 _conclude(turn, discussion)
 
 
@@ -229,6 +237,7 @@ def _close(turn: Turn, discussion: Discussion, outcome: str, option: str, detail
     turn.emit(ev.DiscussionClosed(turn.now, discussion.discussion, discussion.opener, outcome, option, counted, detail))
     reason = {"consensus": "served", "no_consensus": "served"}.get(outcome, outcome)
     end_wait(turn, _KIND, discussion.discussion, discussion.opener, reason)
+    end_moot(turn, discussion.approval, f"{discussion.discussion} is over: {outcome}")
     payload: dict[str, object] = {"outcome": outcome, "option": option or None, "votes": votes, "detail": detail}
     _tell(turn, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
     return Discussed(discussion.discussion, outcome, votes, option or None)
@@ -322,7 +331,7 @@ def apply_left(state: ProjectState, event: ev.DiscussionLeft) -> None:
 def apply_consensus(state: ProjectState, event: ev.ConsensusReached) -> None:
     """Wait for a director's word."""
     discussion = state.discussions[event.discussion]
-    discussion.state, discussion.agreed = "ratifying", event.option
+    discussion.state, discussion.agreed, discussion.approval = "ratifying", event.option, event.approval
 
 
 def apply_closed(state: ProjectState, event: ev.DiscussionClosed) -> None:

@@ -42,7 +42,7 @@ class ApprovalEnded(EventBase, frozen=True):
     approval: str
     #: Who wanted it.
     asker: str
-    #: `approved`, `changed`, `refused`, `withdrawn`, `expired`, `deadlock` or `retired`.
+    #: `approved`, `changed`, `refused`, `withdrawn`, `expired`, `moot`, `deadlock` or `retired`.
     outcome: str
     #: Who decided.
     by: str

@@ -71,6 +71,8 @@ class ConsensusReached(EventBase, frozen=True):
     discussion: str
     #: What they agree on.
     option: str
+    #: The approval that the directors' word is asked by.
+    approval: str = ""
 
 
 class DiscussionClosed(EventBase, frozen=True):

@@ -121,7 +121,8 @@ def _request_ended(reading: Reading, event: ev.RequestEnded, index: int) -> Open
 
 
 def _approval_requested(reading: Reading, event: ev.ApprovalRequested, index: int) -> Opening:
-    if event.holds or event.subject in reading.state.discussions:
+    discussion = reading.state.discussions.get(event.subject)
+    if event.holds or (discussion is not None and discussion.approval == event.approval):
         return FOLLOWS
     return reading.by(
         event.at, event.asker, "AskApproval", handoff=event.handoff, subject=event.subject, details=event.details
