@@ -9,7 +9,7 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.affairs import Escalation
-from tocsin.core.message import Message
+from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority
 
 LATE_S = 0.05
@@ -269,3 +269,131 @@ def test_a_request_whose_message_dies_and_is_purged_at_once_is_over(new_team: Ne
     ask(team, thread="req_2")
     team.ask(cmd.RetireAgent("impl_002"), "impl_002", cmd.Done)
     assert outcomes(team) == ["failed", "failed"]
+
+
+def answer_held(team: Team) -> tuple[str, str, str]:
+    """Ask, and answer with what is held; return the question, the answer and its approval."""
+    team.attach("impl_002")
+    question = ask(team, timeout_s=500)
+    answer = team.send("impl_002", "impl_001", "CUSTOM_PLAN", correlation_id="req_1").signal_id
+    (approval,) = team.exchange.state.approvals
+    return question, answer, approval
+
+
+def test_a_held_answer_is_none_until_it_is_released(team: Team) -> None:
+    question, answer, approval = answer_held(team)
+    assert list(team.exchange.state.requests) == [question]
+    assert team.message(question).state is State.DELIVERED, "who answers has it, and is not done"
+    team.ask(cmd.DecideApproval(approval, "approve"), "boss", cmd.ApprovalDecided)
+    (ended,) = team.happened(ev.RequestEnded)
+    assert (ended.outcome, ended.detail) == ("answered", answer)
+    assert team.message(question).state is State.PROCESSED
+    assert not team.exchange.state.waits.waits
+
+
+def test_a_refused_answer_leaves_the_request_waiting_for_its_time(team: Team) -> None:
+    question, _, approval = answer_held(team)
+    team.ask(cmd.DecideApproval(approval, "refuse", "not that"), "boss", cmd.ApprovalDecided)
+    assert list(team.exchange.state.requests) == [question]
+    assert team.message(question).state is State.DELIVERED
+    team.advance(500 + LATE_S, beating=True)
+    assert outcomes(team) == ["timeout"]
+    assert json.loads(notices(team, "impl_001")[-1].payload)["context"]["request"] == question
+
+
+def test_a_refused_answer_that_a_director_redrives_is_one(team: Team) -> None:
+    question, answer, approval = answer_held(team)
+    team.ask(cmd.DecideApproval(approval, "refuse", "not that"), "boss", cmd.ApprovalDecided)
+    assert team.redrive("boss", answer).redriven == (answer,)
+    assert outcomes(team) == ["answered"]
+    assert team.message(question).state is State.PROCESSED
+
+
+def test_a_held_answer_acknowledges_what_it_answers(new_team: NewTeam) -> None:
+    """Else the question would come again and again to one that has answered it."""
+    team = new_team("approvals: {handoffs: {plan_approval: {message_types: [TASK_UPDATE]}}}")
+    for name, kind, role in (("manager", "Manager", "primary"), ("doer", "Implementation", "primary")):
+        team.register(name, kind, role)
+    team.register("boss", "Director", "director")
+    team.attach("doer")
+    task = {
+        "taskId": "t",
+        "taskRef": "T",
+        "taskDescription": "Do it",
+        "memoryLogPath": "l",
+        "executionType": "single-step",
+    }
+    question = ask(team, "manager", "doer", message_type="TASK_ASSIGNMENT", payload=task)
+    update = {"taskId": "t", "status": "completed", "progress": 1}
+    team.send("doer", "manager", "TASK_UPDATE", correlation_id="req_1", payload=update)
+    assert team.message(question).state is State.ACKNOWLEDGED
+    assert not outcomes(team)
+    (approval,) = team.exchange.state.approvals
+    team.ask(cmd.DecideApproval(approval, "approve"), "boss", cmd.ApprovalDecided)
+    assert outcomes(team) == ["answered"]
+    assert team.message(question).state is State.PROCESSED
+
+
+def test_an_answer_that_is_broadcast_is_looked_at_whole(team: Team) -> None:
+    """The copy of a broadcast carries no payload of its own in its event, and the decision broke on that."""
+    team.attach("impl_001")
+    task = {
+        "taskId": "t",
+        "taskRef": "T",
+        "taskDescription": "Do it",
+        "memoryLogPath": "l",
+        "executionType": "single-step",
+    }
+    ask(team, "manager_001", "impl_001", message_type="TASK_ASSIGNMENT", payload=task)
+    for status, ended in (("in_progress", []), ("completed", ["answered"])):
+        update = {"taskId": "t", "status": status, "progress": 0.5}
+        team.broadcast("impl_001", "TASK_UPDATE", correlation_id="req_1", payload=update, receiver_type="Manager")
+        assert outcomes(team) == ended
+
+
+def test_a_held_request_waits_for_any_director_and_then_for_its_responder(team: Team) -> None:
+    team.register("mensch", "Human", "human")
+    request = ask(team, message_type="CUSTOM_PLAN", priority="Blocking")
+    (wait,) = team.exchange.state.waits.waits.values()
+    assert (sorted(wait.on), wait.any_of, wait.level) == (["boss", "mensch"], True, Priority.BLOCKING)
+    assert team.exchange.state.inherited.keys() == {"boss", "mensch"}, "not who has not got it yet"
+    team.ask(cmd.RetireAgent("mensch"), "boss", cmd.Done)
+    assert sorted(wait.on) == ["boss"]
+    team.register("chief", "Director", "director")
+    assert sorted(wait.on) == ["boss", "chief"]
+    (approval,) = team.exchange.state.approvals
+    team.ask(cmd.DecideApproval(approval, "approve"), "boss", cmd.ApprovalDecided)
+    assert sorted(wait.on) == ["impl_002"]
+    assert team.exchange.state.inherited == {"impl_002": Priority.BLOCKING}
+    team.attach("impl_002")
+    team.confirm("impl_002", request)
+    reply(team)
+    assert outcomes(team) == ["answered"]
+
+
+def test_a_held_request_and_directors_who_wait_for_its_sender_are_a_circle(team: Team) -> None:
+    team.ask(cmd.AcquireLease(exclusive=("x",)), "impl_001", cmd.Held)
+    request = ask(team, message_type="CUSTOM_PLAN", priority="Info")
+    team.handle(cmd.AcquireLease(exclusive=("x",), priority=3), team.caller("boss"))
+    (found,) = team.happened(ev.DeadlockFound)
+    assert (found.victim, found.refused) == ("impl_001", f"request:{request}")
+    assert outcomes(team) == ["deadlock"]
+
+
+@pytest.mark.parametrize("way", ["refuse", "recall", "timeout"])
+def test_a_held_request_that_nobody_lets_go_is_over_and_told(team: Team, way: str) -> None:
+    request = ask(team, message_type="CUSTOM_PLAN", timeout_s=20)
+    (approval,) = team.exchange.state.approvals
+    match way:
+        case "refuse":
+            team.ask(cmd.DecideApproval(approval, "refuse", "no"), "boss", cmd.ApprovalDecided)
+        case "recall":
+            assert team.recall("impl_001", request) == "recalled"
+        case "timeout":
+            team.advance(20 + LATE_S)
+    assert outcomes(team) == ["timeout" if way == "timeout" else "failed"]
+    assert not team.exchange.state.waits.waits
+    told = [json.loads(notice.payload) for notice in notices(team, "impl_001") if notice.type == "ERROR_REPORT"]
+    assert request in [report["context"].get("request") for report in told]
+    if way == "timeout":
+        assert told[0]["errorMessage"].startswith("nobody released")

@@ -44,6 +44,7 @@ __all__ = [
     "decide_approval",
     "decide_ask",
     "decide_withdraw",
+    "deciders",
     "end_approvals_of",
     "end_moot",
     "fire_approval",
@@ -102,7 +103,7 @@ def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: s
     """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
     approval = _request(turn, handoff, asker, subject, details, holds=False, name=name)
     level = Priority.BLOCKING
-    begin_wait(turn, asker, _KIND, approval.approval, on=_deciders(turn), level=level, any_of=True)
+    begin_wait(turn, asker, _KIND, approval.approval, on=deciders(turn), level=level, any_of=True)
     return ApprovalAsked(approval.approval, approval.due_at)
 
 
@@ -113,13 +114,14 @@ def _request(
     due_at = turn.now + max(1, rule.timeout_us)
     turn.emit(ev.ApprovalRequested(turn.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at))
     payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
-    for director in _deciders(turn):
+    for director in deciders(turn):
         if director != asker:
             tell(turn, turn.state.agents[director], "ApprovalRequested", payload, Priority.BLOCKING)
     return turn.state.approvals[name]
 
 
-def _deciders(turn: Turn) -> list[str]:
+def deciders(turn: Turn) -> list[str]:
+    """Return who may decide an approval: the directors and humans of the project, by name."""
     roles = turn.policy.roles
     return sorted(agent.agent for agent in turn.state.agents.values() if roles[agent.role].directs)
 
@@ -232,7 +234,7 @@ def follow_directors(turn: Turn) -> None:
     """Let those who wait for a director wait for the directors that there are now."""
     for approval in turn.state.approvals.values():
         if not approval.holds:
-            shift_wait(turn, _KIND, approval.approval, approval.asker, _deciders(turn))
+            shift_wait(turn, _KIND, approval.approval, approval.asker, deciders(turn))
 
 
 def _end(turn: Turn, approval: Approval, outcome: str, by: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from tocsin.core.presence import presence
 from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
 
-__all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "die", "fire_dead"]
+__all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "die", "fire_dead", "was_refused"]
 
 
 def die(turn: Turn, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
@@ -38,7 +38,7 @@ def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
             refused[signal] = Problem("E_STATE_001", f"{signal} is not there, or not yours")
         elif not dead:
             refused[signal] = Problem("E_STATE_002", f"{signal} is {letters[0].state}, not dead")
-        elif not turn.directs() and any(_was_refused(turn.state, copy) for copy in dead):
+        elif not turn.directs() and any(was_refused(turn.state, copy) for copy in dead):
             refused[signal] = Problem("E_AUTH_003", f"a director refused {signal}: only a director may redrive it")
         elif any(copy.recipient not in turn.state.agents for copy in dead):
             refused[signal] = Problem("E_ROUTING_001", f"the recipient of {signal} is no longer registered")
@@ -49,7 +49,8 @@ def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
     return Redriven(tuple(redriven), refused)
 
 
-def _was_refused(state: ProjectState, message: Message) -> bool:
+def was_refused(state: ProjectState, message: Message) -> bool:
+    """Tell whether a director refused a message when it last died."""
     failure = state.failures.get(message.seq)
     return failure is not None and failure.reason == "approval_refused"
 

@@ -155,6 +155,14 @@ def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Con
         raise error_for(diagnosis.explain(shape, msgspec.json.decode(payload), "$.payload")) from None
 
 
+def is_completion(message_type: str, payload: bytes) -> bool:
+    """Tell whether a message that was accepted says that its task is done, or has failed."""
+    if message_type != "TASK_UPDATE":
+        return False
+    update = _DECODERS[message_type].decode(payload)
+    return isinstance(update, TaskUpdate) and update.status in ("completed", "failed")
+
+
 def is_critical_error(payload: bytes) -> bool:
     """Tell whether the payload of an ERROR_REPORT calls its error critical."""
     report = _DECODERS["ERROR_REPORT"].decode(payload)

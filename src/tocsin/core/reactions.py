@@ -8,11 +8,12 @@ adds is reacted to in turn. The modules that own messages need not know of any o
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.core import approvals, discussions, requests, topics
+from tocsin.core import approvals, discussions, requests, sending, topics
 from tocsin.core import events as ev
 from tocsin.core.affairs import Escalation
 from tocsin.core.commands import SYSTEM
 from tocsin.core.coordination import settle
+from tocsin.core.deadletters import was_refused
 from tocsin.core.escalation import close_if_over, open_escalation
 from tocsin.core.globs import intersects, parse_pattern
 from tocsin.core.payloads import is_critical_error
@@ -39,8 +40,10 @@ def react(turn: Turn) -> None:
 
 
 def _accepted(turn: Turn, event: ev.MessageAccepted) -> None:
-    if turn.state.requests:
-        requests.answer(turn, event)
+    if not event.held and (event.correlation_id, event.sender, event.recipient) in turn.state.asked:
+        message = turn.state.copy_for(event.recipient, event.message_id)
+        if message is not None:
+            requests.answer(turn, message)
     if event.message_type == _ERROR and event.sender != SYSTEM.agent:
         _critical_error(turn, event)
 
@@ -53,6 +56,18 @@ def _critical_error(turn: Turn, event: ev.MessageAccepted) -> None:
         open_escalation(
             turn, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
         )
+
+
+def _released(turn: Turn, event: ev.MessageReleased | ev.DeadLetterRedriven) -> None:
+    """Let a message that a director lets go do now what it did not do while it was held."""
+    message = turn.state.messages.get(event.message)
+    if message is None:
+        return
+    if isinstance(event, ev.DeadLetterRedriven) and not was_refused(turn.state, message):
+        return
+    sending.respond(turn, message)
+    requests.released(turn, message)
+    requests.answer(turn, message)
 
 
 def _left_queue(turn: Turn, event: Any) -> None:
@@ -79,11 +94,16 @@ def _retired(turn: Turn, event: ev.AgentRetired) -> None:
     approvals.end_approvals_of(turn, event.agent)
     discussions.leave(turn, event.agent)
     topics.leave(turn, event.agent)
-    approvals.follow_directors(turn)
+    _follow_directors(turn)
 
 
 def _registered(turn: Turn, event: ev.AgentRegistered) -> None:
+    _follow_directors(turn)
+
+
+def _follow_directors(turn: Turn) -> None:
     approvals.follow_directors(turn)
+    requests.follow_directors(turn)
 
 
 def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
@@ -166,6 +186,8 @@ _ENDINGS: dict[type, str] = {
 
 _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.MessageAccepted: _accepted,
+    ev.MessageReleased: _released,
+    ev.DeadLetterRedriven: _released,
     ev.MessageOffered: _left_queue,
     ev.MessageExpired: _ended,
     ev.MessageRecalled: _ended,

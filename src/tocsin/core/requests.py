@@ -3,26 +3,28 @@
 A request is a message like any other, and a wait in the one graph of waiting: it lends its priority to whoever is to
 answer, and gives way where it closes a circle. When its time is over the message is raised once, where the requester
 asked for that; then the requester is told, and the policy's escalation begins. What answers is decided by the
-contract of the request's type, as for any message.
+contract of the request's type, as for any message. While a request is held for a director's word its requester waits
+for any one of them, and for the responder from when it is released; an answer that is held is none until then.
 """
 
 from tocsin.core import events as ev
 from tocsin.core.affairs import Request
+from tocsin.core.approvals import deciders
 from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
 from tocsin.core.contracts import ResponseRule
 from tocsin.core.envelope import ANYONE, Envelope
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation import open_escalation, raise_message
-from tocsin.core.message import NEVER, State
+from tocsin.core.message import NEVER, Message, State
 from tocsin.core.notices import tell
-from tocsin.core.payloads import TaskUpdate, check_payload
+from tocsin.core.payloads import is_completion
 from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.core.sending import decide_send
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.turn import Turn
 from tocsin.core.waitgraph import Wait
-from tocsin.core.waiting import BREAKERS, begin_wait, end_wait
+from tocsin.core.waiting import BREAKERS, begin_wait, end_wait, shift_wait
 
 __all__ = [
     "answer",
@@ -34,6 +36,8 @@ __all__ = [
     "end_requests_of",
     "fail",
     "fire_request",
+    "follow_directors",
+    "released",
 ]
 
 _KIND = "request"
@@ -69,7 +73,9 @@ def decide_request(turn: Turn, command: SendRequest) -> Requested:
             due_at=due_at,
         )
     )
-    begin_wait(turn, turn.caller.agent, _KIND, envelope.message_id, on=(message.recipient,), level=message.own_level)
+    held = message.state is State.HELD
+    on = deciders(turn) if held else [message.recipient]
+    begin_wait(turn, turn.caller.agent, _KIND, envelope.message_id, on=on, level=message.own_level, any_of=held)
     return Requested(receipt, envelope.message_id, due_at)
 
 
@@ -135,27 +141,34 @@ def decide_cancel(turn: Turn, command: CancelRequest) -> Done:
     return Done()
 
 
-def answer(turn: Turn, event: ev.MessageAccepted) -> None:
-    """End the request that a message just accepted answers, if it answers one."""
-    if event.correlation_id is None or event.message_type in _CONFIRMATIONS:
+def answer(turn: Turn, message: Message) -> None:
+    """End the request that a message answers on its way to its recipient, if it answers one."""
+    if message.correlation_id is None or message.type in _CONFIRMATIONS:
         return
-    name = turn.state.asked.get((event.correlation_id, event.sender, event.recipient))
+    name = turn.state.asked.get((message.correlation_id, message.sender, message.recipient))
     if name is None:
         return
     request = turn.state.requests[name]
     asked = turn.state.messages.get(request.about)
     completes = asked is not None and turn.state.contract(asked).response is ResponseRule.COMPLETION
-    if completes and not _is_completion(turn, event):
+    if completes and not is_completion(message.type, message.payload):
         return
-    _end(turn, request, "answered", event.message_id)
+    _end(turn, request, "answered", message.message_id)
 
 
-def _is_completion(turn: Turn, event: ev.MessageAccepted) -> bool:
-    contract = turn.policy.contract_of(event.message_type)
-    if contract is None or event.message_type != "TASK_UPDATE":
-        return False
-    update = check_payload(event.message_type, event.payload, contract)
-    return isinstance(update, TaskUpdate) and update.status in ("completed", "failed")
+def released(turn: Turn, message: Message) -> None:
+    """Let whoever sent a held request wait for its responder, now that a director has let it go."""
+    request = turn.state.requests.get(message.message_id)
+    if request is not None and request.about == message.seq:
+        shift_wait(turn, _KIND, request.request, request.requester, (request.responder,))
+
+
+def follow_directors(turn: Turn) -> None:
+    """Let those whose request is held wait for the directors that there are now."""
+    for request in turn.state.requests.values():
+        message = turn.state.messages.get(request.about)
+        if message is not None and message.state is State.HELD:
+            shift_wait(turn, _KIND, request.request, request.requester, deciders(turn))
 
 
 def fail(turn: Turn, seq: int, detail: str) -> None:
@@ -194,7 +207,10 @@ def fire_request(turn: Turn, name: str) -> None:
         if message is not None and message.state is State.QUEUED:
             raise_message(turn, message, turn.policy.escalation.boost_levels, request.timeout_s)
         return
-    detail = f"{request.responder} did not answer {name} of {request.requester} within {request.timeout_s:g} s"
+    whom = f"{request.responder} did not answer"
+    if message is not None and message.state is State.HELD:
+        whom = "nobody released"
+    detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
     _end(turn, request, "timeout", detail)
     _tell(turn, request, "E_PROTOCOL_004", detail)
     open_escalation(turn, "request_timeout", f"request_timeout {name}", name, detail, about=message)

@@ -30,17 +30,17 @@ from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.inheritance import lend_on_acceptance
 from tocsin.core.message import Message, State, content_digest, signal_id
-from tocsin.core.payloads import Ack, Nack, StateSync, check_payload
+from tocsin.core.payloads import Ack, Nack, StateSync, TaskUpdate, check_payload, is_completion
 from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.core.registry import decide_register
 from tocsin.core.routing import Route, check_sender, recipients_of, route
-from tocsin.core.settlement import acknowledge, must_be_open, must_be_rejectable, process, reject
+from tocsin.core.settlement import acknowledge, must_be_open, must_be_rejectable, process, reject, take_in
 from tocsin.core.state import Agent, Broadcast, ProjectState
 from tocsin.core.threads import answered, check_correlation, follow
 from tocsin.core.turn import Turn
 
-__all__ = ["apply_accepted", "apply_broadcast", "decide_send", "message_of", "publish"]
+__all__ = ["apply_accepted", "apply_broadcast", "decide_send", "message_of", "publish", "respond"]
 
 _NO_QOS = Qos()
 
@@ -101,17 +101,38 @@ def _send(
         if held:
             approvals.check_room(turn)
             draft = msgspec.structs.replace(draft, held=held)
-        request = answered(turn, envelope, payload)
+        completes = isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed")
+        receiver = envelope.receiver.agent_id
+        request = answered(turn, envelope.correlation_id, sender.agent, receiver, completes=completes)
         receipt = _dispatch(turn, sender, draft, recipients, whole=whole)
     except TocsinError as error:
         _record_refusal(turn, envelope, requested, error.problem)
         raise
     if held:
         approvals.hold(turn, held, envelope.message_id, sender.agent)
-    if request is not None and request.state not in (State.EXPIRED, State.RECALLED, State.DEAD):
-        process(turn, request, "response")
-        pump(turn, sender)
+    if request is not None:
+        _settle(turn, request, held=bool(held))
     return receipt
+
+
+def _settle(turn: Turn, request: Message, *, held: bool) -> None:
+    """Take a response as the word that its request is done; one that is held says only that the request arrived."""
+    if request.state in (State.EXPIRED, State.RECALLED, State.DEAD):
+        return
+    (take_in if held else process)(turn, request, "response")
+    responder = turn.state.agents.get(request.recipient)
+    if responder is not None:
+        pump(turn, responder)
+
+
+def respond(turn: Turn, message: Message) -> None:
+    """Let a message that was held, and goes now, be the response that it was meant to be."""
+    if message.broadcast_id is not None:
+        return
+    completes = is_completion(message.type, message.payload)
+    request = answered(turn, message.correlation_id, message.sender, message.recipient, completes=completes)
+    if request is not None:
+        _settle(turn, request, held=False)
 
 
 def _send_confirmation(

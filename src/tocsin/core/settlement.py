@@ -42,6 +42,7 @@ __all__ = [
     "must_be_rejectable",
     "process",
     "reject",
+    "take_in",
 ]
 
 _SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
@@ -129,11 +130,16 @@ def decide_processed(turn: Turn, command: MarkProcessed) -> Done:
 
 def process(turn: Turn, message: Message, how: str) -> None:
     """Bring a message to processed, through what that implies."""
+    take_in(turn, message, how)
+    if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
+        _processed(turn, message, how)
+
+
+def take_in(turn: Turn, message: Message, how: str) -> None:
+    """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
     arrive(turn, message, "response" if how == "response" else "ack")
     if message.ack_required and message.state is State.DELIVERED:
         acknowledge(turn, message, "response" if how == "response" else "processed")
-    if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
-        _processed(turn, message, how)
 
 
 def _processed(turn: Turn, message: Message, how: str) -> None:

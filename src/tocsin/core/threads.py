@@ -5,7 +5,6 @@ from tocsin.core.contracts import CorrelationRule, ResponseRule
 from tocsin.core.envelope import Envelope
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.message import Message
-from tocsin.core.payloads import TaskUpdate
 from tocsin.core.state import ProjectState, Thread
 from tocsin.core.turn import Turn
 
@@ -51,19 +50,19 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
     return refusal("E_PROTOCOL_003", detail, field="$.correlationId", found=given, expected=_WANTED[rule])
 
 
-def answered(turn: Turn, envelope: Envelope, payload: object) -> Message | None:
-    """Return the request that a message is the response to, if it is one."""
-    if envelope.correlation_id is None:
+def answered(turn: Turn, correlation_id: str | None, sender: str, receiver: str, *, completes: bool) -> Message | None:
+    """Return the request that a message is the response to, if it is one; one that `completes` says a task is done."""
+    if correlation_id is None:
         return None
-    thread = turn.state.threads.get(envelope.correlation_id)
-    if thread is None or thread.sender != envelope.receiver.agent_id:
+    thread = turn.state.threads.get(correlation_id)
+    if thread is None or thread.sender != receiver:
         return None
-    request = turn.state.copy_for(envelope.sender.agent_id, thread.message_id)
+    request = turn.state.copy_for(sender, thread.message_id)
     if request is None or not request.offers:
         return None
     rule = turn.state.contract(request).response
     if rule is ResponseRule.COMPLETION:
-        return request if isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed") else None
+        return request if completes else None
     return request if rule is ResponseRule.ANY else None
 
 
