@@ -216,7 +216,8 @@ def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> None:
             assert (await dora.vote(opened.discussion, "spaces")).option == "spaces"
             assert (await ada.discussions()) == []
 
-            asked = await ada.ask_approval("lease_override", "take src/ from bob", "it is urgent")
+            bobs_lease = await bob.acquire("src/**")
+            asked = await ada.ask_approval("lease_override", bobs_lease.lease, "it is urgent")
             (approval,) = await dora.approvals()
             assert (approval.approval, approval.asker, approval.holds) == (asked.approval, "ada", False)
             assert (await dora.decide(asked.approval, "refuse", "wait for bob")).outcome == "refused"

@@ -265,12 +265,45 @@ def test_an_approved_override_takes_the_lease_away_and_the_next_in_line_has_it(t
     assert json.loads(lost.payload)["note"] == "impl_002 asked for it: it cannot wait"
 
 
-@pytest.mark.parametrize("verdict", ["refuse", "approve"])
-def test_an_override_that_is_refused_or_comes_too_late_takes_nothing(team: Team, verdict: str) -> None:
+def test_an_override_that_is_refused_takes_nothing(team: Team) -> None:
     held = team.ask(cmd.AcquireLease(exclusive=("src/api/**",)), "impl_001", cmd.Held)
     asked = team.ask(cmd.AskApproval("lease_override", held.lease), "impl_002", cmd.ApprovalAsked)
-    if verdict == "approve":
-        team.ask(cmd.ReleaseLease(held.lease), "impl_001", cmd.Released)
-    decide(team, asked.approval, verdict, reason="so it is")
-    assert (held.lease in team.exchange.state.leases.leases) is (verdict == "refuse")
+    decide(team, asked.approval, "refuse", reason="so it is")
+    assert held.lease in team.exchange.state.leases.leases
     assert not told(team, "impl_001", "LEASE_LOST")
+
+
+def test_an_override_is_about_a_lease_that_is_held(team: Team) -> None:
+    held = team.ask(cmd.AcquireLease(exclusive=("x",)), "impl_001", cmd.Held)
+    queued = team.ask(cmd.AcquireLease(exclusive=("x",)), "impl_002", cmd.Queued)
+    for subject in ("x", "take it from impl_001", queued.lease):
+        assert team.refused(cmd.AskApproval("lease_override", subject), "impl_002").code == "E_LEASE_001"
+    team.ask(cmd.ReleaseLease(held.lease), "impl_001", cmd.Released)
+    assert team.refused(cmd.AskApproval("lease_override", held.lease), "impl_002").code == "E_LEASE_001"
+
+
+@pytest.mark.parametrize("way", ["release", "lapse", "reclaim", "retire", "force", "override"])
+def test_a_lease_that_ends_takes_the_overrides_of_it_along(team: Team, way: str) -> None:
+    if way == "lapse":
+        team.attach("impl_001")
+    held = team.ask(cmd.AcquireLease(exclusive=("x", "y"), ttl_s=60), "impl_001", cmd.Held)
+    asked = team.ask(cmd.AskApproval("lease_override", held.lease), "impl_002", cmd.ApprovalAsked)
+    team.ask(cmd.ReleaseLease(resources=("y",)), "impl_001", cmd.Released)
+    assert waiting(team) == [asked.approval], "x is still held"
+    match way:
+        case "release":
+            team.ask(cmd.ReleaseLease(held.lease), "impl_001", cmd.Released)
+        case "lapse" | "reclaim":
+            team.advance(100, beating=True)
+        case "retire":
+            team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
+        case "force":
+            team.ask(cmd.ForceRelease(held.lease, "because"), "boss", cmd.Released)
+        case "override":
+            other = team.ask(cmd.AskApproval("lease_override", held.lease), "manager_001", cmd.ApprovalAsked)
+            decide(team, other.approval, "approve")
+    assert not waiting(team)
+    assert not team.exchange.state.waits.waits
+    assert team.happened(ev.ApprovalEnded)[-1].outcome == "moot"
+    words = [json.loads(word.payload) for word in told(team, "impl_002", "ApprovalDecided")]
+    assert [(word["outcome"], word["subject"]) for word in words] == [("moot", held.lease)]

@@ -96,7 +96,9 @@ def seek_approval(world: "World") -> None:
         world.submit(caller, msgspec.json.encode(document))
     elif draw < 0.9:
         handoff = world.rng.choice(("plan_approval", "lease_override", "pre_merge_review", "ratification"))
-        world.ask(cmd.AskApproval(handoff, "something", "more"), caller)
+        leases = [*world.exchange.state.leases.leases, "something"]
+        about = [*leases, *leases, *world.exchange.state.discussions]
+        world.ask(cmd.AskApproval(handoff, world.rng.choice(about), "more"), caller)
     else:
         world.ask(cmd.WithdrawApproval(world.rng.choice([*world.exchange.state.approvals, "apr_none"])), caller)
 

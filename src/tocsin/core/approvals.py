@@ -47,6 +47,7 @@ __all__ = [
     "deciders",
     "end_approvals_of",
     "end_moot",
+    "end_overrides",
     "fire_approval",
     "follow_directors",
     "held_at",
@@ -94,8 +95,16 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
             found=command.handoff[:64],
             expected="one of " + ", ".join(enabled),
         )
-    check_room(turn)
     subject, details = turn.text(command.subject, "$.subject"), turn.text(command.details, "$.details")
+    if command.handoff == _OVERRIDE and subject not in turn.state.leases.leases:
+        raise refusal(
+            "E_LEASE_001",
+            f"{subject[:64]!r} is no lease that is held: an override is about one",
+            field="$.subject",
+            found=subject[:64],
+            expected="the id of a lease that is held",
+        )
+    check_room(turn)
     return ask_directors(turn, command.handoff, me.agent, subject, details)
 
 
@@ -154,7 +163,7 @@ def decide_approval(turn: Turn, command: DecideApproval) -> ApprovalDecided:
 
 
 def _override(turn: Turn, approval: Approval, reason: str) -> None:
-    """Take the lease away that an override was about, unless it has ended by itself; the next in line has it then."""
+    """Take the lease away that an override was about; the next in line has it then."""
     lease = turn.state.leases.leases.get(approval.subject)
     if lease is not None:
         note = f"{approval.asker} asked for it" + (f": {reason}" if reason else "")
@@ -228,6 +237,15 @@ def end_moot(turn: Turn, name: str, reason: str) -> None:
     approval = turn.state.approvals.get(name)
     if approval is not None:
         _end(turn, approval, "moot", SYSTEM.agent, reason)
+
+
+def end_overrides(turn: Turn, lease: str) -> None:
+    """End what was asked about a lease, if it has ended by itself or another's word has."""
+    if lease in turn.state.leases.leases:
+        return
+    for approval in list(turn.state.approvals.values()):
+        if approval.handoff == _OVERRIDE and approval.subject == lease:
+            end_moot(turn, approval.approval, f"{lease} is no longer held")
 
 
 def follow_directors(turn: Turn) -> None:

@@ -127,6 +127,11 @@ def _granted(turn: Turn, event: ev.LeaseGranted) -> None:
             close_if_over(turn, opened)
 
 
+def _lease_ended(turn: Turn, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
+    if turn.state.approvals:
+        approvals.end_overrides(turn, event.lease)
+
+
 def _left_line(turn: Turn, event: ev.LeaseWaitEnded) -> None:
     _unblocked(turn, wait_key("lease", event.lease, event.agent))
     for opened in _open_about(turn, "resource_contended"):
@@ -198,6 +203,9 @@ _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.ApprovalEnded: _decided,
     ev.WaitEnded: _wait_ended,
     ev.LeaseGranted: _granted,
+    ev.LeaseReleased: _lease_ended,
+    ev.LeaseLapsed: _lease_ended,
+    ev.LeaseReclaimed: _lease_ended,
     ev.LeaseWaitEnded: _left_line,
     ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,

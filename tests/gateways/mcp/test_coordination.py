@@ -67,7 +67,10 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             assert (await dora.do("vote", discussion=opened["discussion"], option="no"))["option"] == "no"
 
             # Approvals, escalations, alerts.
-            asked = await ada.do("request_approval", handoff="lease_override", subject="take it from bob")
+            subject = (await bob.do("acquire_lease", exclusive=[path]))["lease"]
+            prose = {"handoff": "lease_override", "subject": "take it from bob"}
+            assert (await ada.refused("request_approval", **prose))["code"] == "E_LEASE_001"
+            asked = await ada.do("request_approval", handoff="lease_override", subject=subject)
             waiting = (await dora.do("list_approvals"))["approvals"]
             assert asked["approval"] in [row["approval"] for row in waiting]
             assert (await ada.refused("decide_approval", approval=asked["approval"], verdict="approve"))["code"] == (
@@ -77,6 +80,7 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             assert refused["outcome"] == "refused"
             (word,) = mail_of(await ada.do("list_alerts"), "ApprovalDecided")
             assert word["payload"]["reason"] == "wait"
+            await bob.do("release_lease", lease=subject)
             assert (await ada.refused("list_escalations"))["code"] == "E_AUTH_003"
             # Two who wait for the same thing are contention, which a director is told of.
             first = await ada.do("acquire_lease", exclusive=[path])

@@ -222,7 +222,9 @@ class ApprovalArguments(Arguments, frozen=True, kw_only=True):
             "pre_merge_review: before you merge. ratification: of what was agreed on."
         ),
     ]
-    subject: Annotated[Prose, Meta(description="What for, in a sentence; of a lease_override, the lease.")]
+    subject: Annotated[
+        Prose, Meta(description="What for, in a sentence; of a lease_override, the id of a lease that is held.")
+    ]
     details: Annotated[str, Meta(max_length=10_000, description="What a director needs to know to decide.")] = ""
 
 
