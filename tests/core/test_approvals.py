@@ -9,6 +9,7 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.message import Message, State
+from tocsin.core.priority import Priority
 from tocsin.policies import default_policy, parse_policy
 
 LATE_S = 0.05
@@ -215,6 +216,29 @@ def test_open_approvals_are_bounded(new_team: NewTeam) -> None:
     assert team.refused(cmd.AskApproval("plan_approval", "x"), "impl_001").code == "E_ADMISSION_008"
     assert team.refused_send("impl_001", "impl_002", "CUSTOM_PLAN").code == "E_ADMISSION_008"
     assert team.message(team.send("impl_001", "impl_002", "CUSTOM_NOTE").signal_id).state is State.QUEUED
+
+
+def test_one_agent_leaves_room_for_the_others(new_team: NewTeam) -> None:
+    team = new_team("approvals: {per_agent_max: 2}")
+    for name in ("impl_001", "impl_002"):
+        team.register(name)
+    plan(team)
+    first = ask(team)
+    assert team.refused(cmd.AskApproval("plan_approval", "x"), "impl_001").code == "E_ADMISSION_008"
+    assert team.refused_send("impl_001", "impl_002", "CUSTOM_PLAN").code == "E_ADMISSION_008"
+    ask(team, agent="impl_002")
+    team.ask(cmd.WithdrawApproval(first), "impl_001", cmd.Done)
+    ask(team)
+
+
+@pytest.mark.parametrize(("asker", "level"), [("impl_001", Priority.BLOCKING), ("twin", Priority.COORDINATE)])
+def test_asking_is_as_urgent_as_the_askers_role_may_be(team: Team, asker: str, level: Priority) -> None:
+    ask(team, agent=asker)
+    (wait,) = team.exchange.state.waits.waits.values()
+    assert wait.level == level
+    assert team.exchange.state.inherited == {"boss": level}
+    (notice,) = told(team, "boss", "ApprovalRequested")
+    assert notice.priority == level
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ CHOICES: dict[str, list[Any]] = {
     "health.sustained_s": [2, 60],
     "health.clear_s": [2, 60],
     "approvals.open_max": [2, 1000],
+    "approvals.per_agent_max": [1, 3, 100],
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],
     "requests.timeout_s": [3, 300],

@@ -67,11 +67,13 @@ def held_at(turn: Turn, sender: Agent, message_type: str) -> str:
     return "" if handoff is None or turn.policy.roles[sender.role].directs else handoff
 
 
-def check_room(turn: Turn) -> None:
-    """Refuse another approval where too many are open."""
-    most = turn.policy.approvals.open_max
-    if len(turn.state.approvals) >= most:
-        raise refusal("E_ADMISSION_008", f"{most} approvals are open in this project")
+def check_room(turn: Turn, asker: str) -> None:
+    """Refuse another approval where too many are open, in the project or of one agent."""
+    policy, known = turn.policy.approvals, turn.state.approvals
+    if len(known) >= policy.open_max:
+        raise refusal("E_ADMISSION_008", f"{policy.open_max} approvals are open in this project")
+    if sum(approval.asker == asker for approval in known.values()) >= policy.per_agent_max:
+        raise refusal("E_ADMISSION_008", f"{asker} waits for {policy.per_agent_max} approvals already")
 
 
 def hold(turn: Turn, handoff: str, message_id: str, sender: str) -> None:
@@ -104,14 +106,14 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
             found=subject[:64],
             expected="the id of a lease that is held",
         )
-    check_room(turn)
+    check_room(turn, me.agent)
     return ask_directors(turn, command.handoff, me.agent, subject, details)
 
 
 def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: str, *, name: str = "") -> ApprovalAsked:
     """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
     approval = _request(turn, handoff, asker, subject, details, holds=False, name=name)
-    level = Priority.BLOCKING
+    level = _level(turn, asker)
     begin_wait(turn, asker, _KIND, approval.approval, on=deciders(turn), level=level, any_of=True)
     return ApprovalAsked(approval.approval, approval.due_at)
 
@@ -125,8 +127,13 @@ def _request(
     payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
     for director in deciders(turn):
         if director != asker:
-            tell(turn, turn.state.agents[director], "ApprovalRequested", payload, Priority.BLOCKING)
+            tell(turn, turn.state.agents[director], "ApprovalRequested", payload, _level(turn, asker))
     return turn.state.approvals[name]
+
+
+def _level(turn: Turn, asker: str) -> Priority:
+    """Return how urgent an agent's asking is: Blocking, where its role may be that urgent."""
+    return min(Priority.BLOCKING, turn.policy.roles[turn.state.agents[asker].role].cap)
 
 
 def deciders(turn: Turn) -> list[str]:

@@ -99,7 +99,7 @@ def _send(
         draft = _draft(turn, envelope, contract, requested, opens_thread)
         held = approvals.held_at(turn, sender, envelope.message_type)
         if held:
-            approvals.check_room(turn)
+            approvals.check_room(turn, sender.agent)
             draft = msgspec.structs.replace(draft, held=held)
         completes = isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed")
         receiver = envelope.receiver.agent_id

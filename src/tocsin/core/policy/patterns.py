@@ -44,6 +44,8 @@ class ApprovalPolicy(Concern, frozen=True):
 
     #: Approvals that may be open at once.
     open_max: Count
+    #: Approvals that one agent may have open, held messages among them.
+    per_agent_max: Count
     #: LIMINAL's four handoff points.
     handoffs: dict[str, Handoff]
 
