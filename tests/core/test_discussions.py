@@ -288,6 +288,15 @@ def test_limits(new_team: NewTeam) -> None:
     assert team.refused(cmd.OpenDiscussion("?", CREW), "opener").code == "E_ADMISSION_008"
 
 
+def test_one_opener_leaves_room_for_the_others(new_team: NewTeam) -> None:
+    team = made(new_team, "discussions: {per_agent_max: 1}")
+    first = discuss(team)
+    assert team.refused(cmd.OpenDiscussion("?", CREW), "opener").code == "E_ADMISSION_008"
+    team.ask(cmd.OpenDiscussion("?", CREW), "ann", cmd.Discussed)
+    team.ask(cmd.CancelDiscussion(first), "opener", cmd.Discussed)
+    discuss(team)
+
+
 def test_two_discussions_that_wait_for_each_other_do_not_hang(crew: Team) -> None:
     discuss(crew, ("ann",), voters_min=1)
     crew.ask(cmd.OpenDiscussion("?", ("opener",), voters_min=1), "ann", cmd.Discussed)

@@ -66,6 +66,7 @@ CHOICES: dict[str, list[Any]] = {
     "approvals.per_agent_max": [1, 3, 100],
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],
+    "discussions.per_agent_max": [1, 100],
     "requests.timeout_s": [3, 300],
     "requests.open_max": [1, 100],
     "escalation.rules.coordinate_blocks.after_s": [2, 60],

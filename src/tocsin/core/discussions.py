@@ -75,7 +75,8 @@ def decide_open(turn: Turn, command: OpenDiscussion) -> Discussed:
         but=me.agent,
     )
     others = [agent for agent in command.participants if agent != me.agent]
-    begin_wait(turn, me.agent, _KIND, name, on=others, level=Priority.COORDINATE, any_of=True)
+    level = min(Priority.COORDINATE, turn.policy.roles[me.role].cap)
+    begin_wait(turn, me.agent, _KIND, name, on=others, level=level, any_of=True)
     return _standing(discussion)
 
 
@@ -87,6 +88,9 @@ def _check(turn: Turn, command: OpenDiscussion) -> None:
         raise refusal("E_ROUTING_001", f"no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants")
     if len(turn.state.discussions) >= policy.open_max:
         raise refusal("E_ADMISSION_008", f"{policy.open_max} discussions are open in this project")
+    me = turn.caller.agent
+    if sum(discussion.opener == me for discussion in turn.state.discussions.values()) >= policy.per_agent_max:
+        raise refusal("E_ADMISSION_008", f"{me} has {policy.per_agent_max} discussions open already")
     least = policy.participants_min if command.voters_min is None else command.voters_min
     wrong = (
         (len(set(participants)) != len(participants), "$.participants", "each participant once"),

@@ -93,6 +93,8 @@ class DiscussionPolicy(Concern, frozen=True):
     options_max: Count
     #: Discussions that may be open at once.
     open_max: Count
+    #: Discussions that one agent may have opened and that are still open.
+    per_agent_max: Count
 
 
 class TopicPolicy(Concern, frozen=True):
