@@ -8,6 +8,7 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
+from tocsin.core.commands import Caller
 from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority
 from tocsin.policies import default_policy, parse_policy
@@ -143,6 +144,60 @@ def test_nobody_decides_and_it_is_escalated_and_still_held(team: Team) -> None:
     assert team.message(held).state is State.HELD
     decide(team, waiting(team)[0], "approve")
     assert escalation.state == "normal"
+
+
+def overdues(team: Team, agent: str) -> list[dict[str, str]]:
+    return [json.loads(notice.payload) for notice in told(team, agent, "ApprovalOverdue")]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_who_waits_is_told_once_that_nobody_has_decided_in_time(team: Team, held: bool) -> None:
+    if held:
+        plan(team)
+    else:
+        ask(team, "plan_approval")
+    (approval,) = waiting(team)
+    team.advance(300 - LATE_S)
+    assert not overdues(team, "impl_001")
+    team.advance(10 * LATE_S)
+    team.advance(400)
+    (notice,) = overdues(team, "impl_001")
+    assert (notice["approval"], notice["reason"]) == (approval, "nobody has decided")
+
+
+def test_an_action_that_nobody_decides_is_given_up_in_the_end(team: Team) -> None:
+    approval = ask(team, "plan_approval")
+    team.advance(300 + 86400 - LATE_S)
+    assert waiting(team) == [approval]
+    team.advance(10 * LATE_S)
+    assert not waiting(team)
+    assert not team.exchange.state.waits.waits
+    assert team.happened(ev.ApprovalEnded)[-1].outcome == "timeout"
+    (word,) = told(team, "impl_001", "ApprovalDecided")
+    assert json.loads(word.payload)["outcome"] == "timeout"
+    assert team.exchange.state.open_escalations.keys() == set()
+
+
+def test_an_approval_where_nobody_could_decide_is_escalated_at_once(new_team: NewTeam) -> None:
+    team = new_team("approvals: {give_up_after_s: 60}")
+    team.register("impl_001")
+    team.register("impl_002")
+    first, held = ask(team), plan(team)
+    assert len(waiting(team)) == 2
+    assert {notice["reason"] for notice in overdues(team, "impl_001")} == {"nobody in the project could decide"}
+    opened = team.exchange.state.escalations.values()
+    assert [(known.trigger, known.state) for known in opened] == [("approval_timeout", "human_escalation")] * 2
+    team.now += 1
+    somebody = Caller("mensch", "human")
+    decided = team.handle(cmd.DecideApproval(waiting(team)[1], "approve"), somebody).reply
+    assert isinstance(decided, cmd.ApprovalDecided), "who is not registered may still decide"
+    assert team.message(held).state is State.QUEUED
+    team.advance(60 + LATE_S)
+    assert not waiting(team)
+    assert [(event.approval == first, event.outcome) for event in team.happened(ev.ApprovalEnded)] == [
+        (False, "approved"),
+        (True, "timeout"),
+    ]
 
 
 @pytest.mark.parametrize("way", ["recall", "expire", "retire"])

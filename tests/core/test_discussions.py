@@ -203,6 +203,13 @@ def test_a_ratification_that_gives_way_in_a_deadlock_is_no_consensus(new_team: N
     assert not team.exchange.state.approvals
 
 
+def test_a_ratification_that_nobody_decides_is_no_consensus_in_the_end(new_team: NewTeam) -> None:
+    team, *_ = ratifying(new_team)
+    team.advance(300 + 86400 + LATE_S)
+    assert closings(team) == [("not_ratified", "")]
+    assert nothing_is_left(team)
+
+
 @pytest.mark.parametrize("who", ["opener", "boss"])
 def test_a_discussion_cancelled_while_it_is_ratified_ends_its_approval(new_team: NewTeam, who: str) -> None:
     team, discussion, _ = ratifying(new_team)

@@ -123,6 +123,20 @@ def test_a_plan_is_held_until_a_director_changes_it(tmp_path: Path) -> None:
     with_team(tmp_path, story)
 
 
+def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_be_decided(tmp_path: Path) -> None:
+    async def story(team: Team) -> None:
+        assert (await team.call("DELETE", "boss", "/v1/agents/boss")).status_code == 200
+        asked = await team.post("ada", "/v1/approvals", {"handoff": "plan_approval", "subject": "a plan"})
+        (row,) = (await team.get("ada", "/v1/approvals")).json()
+        assert row["due_at"] is None
+        drained = (await team.post("ada", "/v1/inbox/drain", {})).json()["deliveries"]
+        assert [item["envelope"]["messageType"] for item in drained] == ["ApprovalOverdue"]
+        path = f"/v1/approvals/{asked.json()['approval']}/decide"
+        assert (await team.post("boss", path, {"verdict": "approve"})).json()["outcome"] == "approved"
+
+    with_team(tmp_path, story)
+
+
 def test_a_changed_payload_survives_a_restart(tmp_path: Path) -> None:
     async def before(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_PLAN"))

@@ -64,6 +64,7 @@ CHOICES: dict[str, list[Any]] = {
     "health.clear_s": [2, 60],
     "approvals.open_max": [2, 1000],
     "approvals.per_agent_max": [1, 3, 100],
+    "approvals.give_up_after_s": [2, 86400],
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],
     "discussions.per_agent_max": [1, 100],

@@ -136,6 +136,11 @@ class Approval(msgspec.Struct):
     #: Whether the directors' time is over.
     overdue: bool = False
 
+    @property
+    def escalates_at(self) -> int:
+        """Return when it is escalated; never where it was."""
+        return NEVER if self.overdue else self.due_at
+
 
 class Discussion(msgspec.Struct):
     """A question that some agents speak about and vote on."""

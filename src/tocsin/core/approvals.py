@@ -3,7 +3,8 @@
 A message of a type that the policy names is *held*: accepted, durable, paid for, and offered to nobody until a director
 releases it, as it is or with another payload, or refuses it with a reason. An action is asked for by `AskApproval`; the
 asker waits for any one of the directors and is told their word. Directors need nobody's approval. What nobody decides
-in time is escalated and goes on waiting; a held message waits no longer than its TTL.
+in time, or nobody is there to decide, is escalated, its asker is told, and it goes on waiting: a held message no longer
+than its TTL, an action no longer than the policy says.
 """
 
 import msgspec
@@ -58,7 +59,7 @@ __all__ = [
 _KIND = "approval"
 _OVERRIDE = "lease_override"
 #: Outcomes that the asker hears of in an `ApprovalDecided`; of the others it knows, or is told otherwise.
-_TOLD = frozenset({"approved", "changed", "refused", "moot"})
+_TOLD = frozenset({"approved", "changed", "refused", "moot", "timeout"})
 
 
 def held_at(turn: Turn, sender: Agent, message_type: str) -> str:
@@ -125,10 +126,14 @@ def _request(
     due_at = turn.now + max(1, rule.timeout_us)
     turn.emit(ev.ApprovalRequested(turn.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at))
     payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
-    for director in deciders(turn):
+    asked = deciders(turn)
+    for director in asked:
         if director != asker:
             tell(turn, turn.state.agents[director], "ApprovalRequested", payload, _level(turn, asker))
-    return turn.state.approvals[name]
+    approval = turn.state.approvals[name]
+    if not asked:
+        _escalate(turn, approval, 0.0, "nobody in the project could decide")
+    return approval
 
 
 def _level(turn: Turn, asker: str) -> Priority:
@@ -210,15 +215,30 @@ def decide_withdraw(turn: Turn, command: WithdrawApproval) -> Done:
 
 
 def fire_approval(turn: Turn, name: str) -> None:
-    """Escalate what no director has decided in time."""
+    """Escalate what no director has decided in time; give up an action that was escalated in vain."""
     approval = turn.state.approvals.get(name)
     if approval is None or approval.due_at == NEVER:
         return
     if turn.now < approval.due_at:
         turn.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
         return
-    turn.emit(ev.ApprovalOverdue(turn.now, name, approval.timeout_s))
-    detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and nobody has decided"
+    if approval.overdue:
+        _end(turn, approval, "timeout", SYSTEM.agent, "nobody decided, though it was escalated")
+    else:
+        _escalate(turn, approval, approval.timeout_s, "nobody has decided")
+
+
+def _escalate(turn: Turn, approval: Approval, after_s: float, why: str) -> None:
+    """Bring before others what waits in vain, and tell who waits; directors and humans may still decide it."""
+    name, due_at = approval.approval, NEVER
+    if not approval.holds:
+        due_at = turn.now + max(1, turn.policy.approvals.give_up_after_us)
+    turn.emit(ev.ApprovalOverdue(turn.now, name, after_s, due_at))
+    asker = turn.state.agents.get(approval.asker)
+    if asker is not None:
+        payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
+        tell(turn, asker, "ApprovalOverdue", {"approval": name} | payload, _level(turn, approval.asker))
+    detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
     open_escalation(turn, "approval_timeout", f"approval_timeout {name}", name, detail)
 
 
@@ -327,8 +347,11 @@ def apply_requested(state: ProjectState, event: ev.ApprovalRequested) -> None:
 def apply_overdue(state: ProjectState, event: ev.ApprovalOverdue) -> None:
     """Remember that it was escalated."""
     approval = state.approvals[event.approval]
+    state.timers.deadlines.cancel(f"{_KIND} {event.approval}", approval.due_at)
     approval.overdue = True
-    approval.due_at = NEVER
+    approval.due_at = event.due_at
+    if event.due_at != NEVER:
+        state.timers.deadlines.schedule(f"{_KIND} {event.approval}", event.due_at)
 
 
 def apply_ended(state: ProjectState, event: ev.ApprovalEnded) -> None:

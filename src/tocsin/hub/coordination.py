@@ -159,8 +159,11 @@ class EmbeddedCoordination:
         return [_shown(row, affairs.Discussion) for row in mine]
 
     def _approvals(self, call: op.Call, caller: Caller) -> list[affairs.Approval]:
-        seen = self._state.approvals.values()
-        return [_shown(row, affairs.Approval) for row in seen if self._directs(caller) or row.asker == caller.agent]
+        return [
+            _shown(row, affairs.Approval, due_at=row.escalates_at)
+            for row in self._state.approvals.values()
+            if self._directs(caller) or row.asker == caller.agent
+        ]
 
     def _escalations(self, call: op.Call, caller: Caller) -> list[affairs.Escalation]:
         if not self._directs(caller):

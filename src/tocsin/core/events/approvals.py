@@ -27,12 +27,14 @@ class ApprovalRequested(EventBase, frozen=True):
 
 
 class ApprovalOverdue(EventBase, frozen=True):
-    """No director has spoken in time; it still waits."""
+    """No director has spoken in time, or there is none; it still waits."""
 
     #: The approval.
     approval: str
-    #: The time that was crossed, seconds.
+    #: The time that was crossed, seconds; 0 where there was nobody to wait for.
     threshold_s: float
+    #: When an action is given up; 0 for a held message, which its TTL ends.
+    due_at: int = 0
 
 
 class ApprovalEnded(EventBase, frozen=True):
@@ -42,7 +44,7 @@ class ApprovalEnded(EventBase, frozen=True):
     approval: str
     #: Who wanted it.
     asker: str
-    #: `approved`, `changed`, `refused`, `withdrawn`, `expired`, `moot`, `deadlock` or `retired`.
+    #: `approved`, `changed`, `refused`, `withdrawn`, `expired`, `moot`, `timeout`, `deadlock` or `retired`.
     outcome: str
     #: Who decided.
     by: str

@@ -46,8 +46,15 @@ class ApprovalPolicy(Concern, frozen=True):
     open_max: Count
     #: Approvals that one agent may have open, held messages among them.
     per_agent_max: Count
+    #: Time after its escalation at which an action that still nobody has decided is given up, seconds.
+    give_up_after_s: Seconds
     #: LIMINAL's four handoff points.
     handoffs: dict[str, Handoff]
+
+    @cached_property
+    def give_up_after_us(self) -> int:
+        """Return the time until an action is given up in microseconds."""
+        return microseconds(self.give_up_after_s)
 
     @cached_property
     def held_types(self) -> dict[str, str]:

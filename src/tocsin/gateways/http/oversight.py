@@ -139,7 +139,7 @@ async def approvals(call: Call) -> list[ApprovalView]:
             details=row.details,
             holds=row.holds,
             opened_at=moment(row.opened_at),
-            due_at=moment(row.due_at),
+            due_at=moment(row.escalates_at),
         )
         for row in call.hub.host.exchange.state.approvals.values()
         if call.directs or row.asker == call.caller.agent

@@ -129,9 +129,16 @@ def _approval_requested(reading: Reading, event: ev.ApprovalRequested, index: in
     )
 
 
+def _approval_overdue(reading: Reading, event: ev.ApprovalOverdue, index: int) -> Opening:
+    """Tell what time has brought from what was so at once, since there was nobody to decide."""
+    return TICKS if event.threshold_s else FOLLOWS
+
+
 def _approval_ended(reading: Reading, event: ev.ApprovalEnded, index: int) -> Opening:
     if event.outcome == "withdrawn":
         return reading.by(event.at, event.asker, "WithdrawApproval", approval=event.approval)
+    if event.outcome == "timeout":
+        return TICKS
     if event.outcome not in ("approved", "changed", "refused"):
         return FOLLOWS
     verdict = "refuse" if event.outcome == "refused" else "approve"
@@ -237,7 +244,7 @@ COORDINATION: dict[type, Opener] = {
     ev.RequestExtended: always(TICKS),
     ev.RequestEnded: _request_ended,
     ev.ApprovalRequested: _approval_requested,
-    ev.ApprovalOverdue: always(TICKS),
+    ev.ApprovalOverdue: _approval_overdue,
     ev.ApprovalEnded: _approval_ended,
     ev.MessageReleased: always(FOLLOWS),
     ev.DiscussionOpened: _discussion_opened,
