@@ -233,6 +233,15 @@ def test_an_action_waits_for_any_director_and_its_asker_is_told(team: Team) -> N
     assert json.loads(word.payload)["reason"] == "red tests"
 
 
+def test_a_policy_that_says_who_directs_says_whom_is_waited_for(team: Team) -> None:
+    team.register("mensch", "Human", "human")
+    ask(team)
+    envelope = team.envelope("impl_001", "impl_002", "CUSTOM_PLAN", correlation_id="req_1")
+    team.ask(cmd.SendRequest(envelope), "impl_001", cmd.Requested)
+    team.adopt("roles: {director: {directs: false}}")
+    assert [sorted(wait.on) for wait in team.exchange.state.waits.waits.values()] == [["mensch"], ["mensch"]]
+
+
 def test_an_asker_may_withdraw_or_leave(team: Team) -> None:
     first = ask(team)
     assert team.refused(cmd.WithdrawApproval(first), "impl_002").code == "E_STATE_001"

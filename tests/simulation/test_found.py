@@ -135,3 +135,20 @@ def test_a_sign_of_life_counts_only_from_a_caller_that_may_give_it() -> None:
         assert isinstance(outcome.reply, Problem)
         assert outcome.reply.code == "E_AUTH_007"
         assert outcome.events == []
+
+
+def test_places_in_line_follow_a_new_policy_at_once() -> None:
+    """The decision that adopted a policy worked the places out by the one before it."""
+    story = _Story("leases: {overtakes_max: 1}")
+    held = story.ask(cmd.AcquireLease(("x",)), _BOSS)
+    story.ask(cmd.AcquireLease(("x", "y")), _DOER)
+    third, fourth = Caller("third", "primary"), Caller("fourth", "primary")
+    for caller in (third, fourth):
+        story.ask(cmd.RegisterAgent("AdHoc", ("1.1.0",)), caller)
+    passing = story.ask(cmd.AcquireLease(("y",)), third)
+    assert isinstance(held, cmd.Held)
+    assert isinstance(passing, cmd.Held)
+    story.ask(cmd.ReleaseLease(passing.lease), third)
+    assert isinstance(story.ask(cmd.AcquireLease(("y",)), fourth), cmd.Queued), "passed by often enough"
+    story.ask(cmd.AdoptPolicy(document_of(parse_policy("leases: {overtakes_max: 3}")), "more"), SYSTEM)
+    assert [lease.holder for lease in story.exchange.state.leases.leases.values()] == ["boss", "fourth"]

@@ -51,6 +51,7 @@ def decide_adopt(turn: Turn, command: AdoptPolicy) -> Adopted:
     version = turn.state.policy_version + 1
     encoded = msgspec.json.encode(document_of(policy), order="sorted")
     turn.emit(ev.PolicyAdopted(turn.now, turn.caller.agent, version, reason, encoded))
+    turn.policy = turn.state.policy  # what follows from it follows by it
     return Adopted(version)
 
 

@@ -101,6 +101,11 @@ def _registered(turn: Turn, event: ev.AgentRegistered) -> None:
     _follow_directors(turn)
 
 
+def _adopted(turn: Turn, event: ev.PolicyAdopted) -> None:
+    """Look again at who directs: the policy says which roles do."""
+    _follow_directors(turn)
+
+
 def _follow_directors(turn: Turn) -> None:
     approvals.follow_directors(turn)
     requests.follow_directors(turn)
@@ -198,6 +203,7 @@ _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.MessageRecalled: _ended,
     ev.MessageDied: _ended,
     ev.MessageProcessed: _processed,
+    ev.PolicyAdopted: _adopted,
     ev.AgentRetired: _retired,
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,

@@ -26,7 +26,7 @@ class Turn:
         self, state: ProjectState, apply: Callable[[Event], None], caller: Caller, now: int, ids: IdSource
     ) -> None:
         self.state = state
-        #: The policy in force when the decision began.
+        #: The policy in force: a decision that adopts another one goes on by that.
         self.policy: Policy = state.policy if state.has_policy else _UNGOVERNED
         self.caller = caller
         self.now = now
