@@ -13,7 +13,7 @@ from tocsin.core.waitgraph import Wait
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-__all__ = ["begin", "end", "shift"]
+__all__ = ["begin", "end", "end_all", "shift"]
 
 _KIND = "simulated"
 
@@ -55,9 +55,19 @@ def end(world: "World") -> None:
     """Let a wait end."""
     wait = _drawn(world)
     if wait is not None:
-        turn = _turn(world)
-        waiting.end_wait(turn, _KIND, wait.ref, wait.waiter)
-        _decided(world, turn, "end_wait")
+        _end(world, wait)
+
+
+def end_all(world: "World") -> None:
+    """Let every such wait end: nobody has run these errands for long."""
+    while (wait := _drawn(world)) is not None:
+        _end(world, wait)
+
+
+def _end(world: "World", wait: Wait) -> None:
+    turn = _turn(world)
+    waiting.end_wait(turn, _KIND, wait.ref, wait.waiter)
+    _decided(world, turn, "end_wait")
 
 
 def _drawn(world: "World") -> Wait | None:

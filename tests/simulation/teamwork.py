@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tests.simulation.affairs import Affairs
 from tests.simulation.promises import must
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
@@ -64,6 +65,10 @@ def ask(world: "World") -> None:
         return
     document = msgspec.json.decode(world.envelope(caller))
     document.setdefault("correlationId", f"ask_{world.steps}")
+    others = [name for name in world.exchange.state.agents if name != caller.agent]
+    if others and world.rng.random() < 0.7:
+        kind = _HELD if world.rng.random() < 0.4 else {"messageType": "CUSTOM_THING", "payload": {}}
+        document |= kind | {"receiver": {"agentId": world.rng.choice(others), "type": "*"}}
     data = msgspec.json.encode(document)
     envelope = parse_envelope(data, world.policy.limits.message_bytes_max)
     timeout_s = world.rng.choice((None, 0.5, 4, 40))
@@ -82,6 +87,8 @@ def answer(world: "World") -> None:
     document = msgspec.json.decode(world.envelope(caller))
     document["receiver"] = {"agentId": request.requester, "type": "*"}
     document["correlationId"] = request.correlation_id
+    if world.rng.random() < 0.3:
+        document |= world.rng.choice((_HELD, {"receiver": {"agentId": "*", "type": "*"}}))
     world.submit(caller, msgspec.json.encode(document))
 
 
@@ -91,27 +98,33 @@ def seek_approval(world: "World") -> None:
     draw = world.rng.random()
     if draw < 0.6:
         document = msgspec.json.decode(world.envelope(caller))
-        document |= {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
+        document |= _HELD
         document.pop("correlationId", None)
         world.submit(caller, msgspec.json.encode(document))
     elif draw < 0.9:
-        handoff = world.rng.choice(("plan_approval", "lease_override", "pre_merge_review", "ratification"))
+        handoff = world.rng.choice(_HANDOFFS)
         leases = [*world.exchange.state.leases.leases, "something"]
         about = [*leases, *leases, *world.exchange.state.discussions]
         world.ask(cmd.AskApproval(handoff, world.rng.choice(about), "more"), caller)
     else:
-        world.ask(cmd.WithdrawApproval(world.rng.choice([*world.exchange.state.approvals, "apr_none"])), caller)
+        chosen = world.rng.choice([*world.exchange.state.approvals, "apr_none"])
+        known = world.exchange.state.approvals.get(chosen)
+        asker = caller if known is None or world.rng.random() < 0.2 else world.callers[known.asker]
+        world.ask(cmd.WithdrawApproval(chosen), asker)
 
 
 def decide_approval(world: "World") -> None:
     """Let somebody decide what waits for a word; mostly somebody who may."""
-    waiting = [*world.exchange.state.approvals, "apr_none"]
+    chosen = world.rng.choice([*world.exchange.state.approvals, "apr_none"])
     changed = world.rng.choice((None, None, b'{"plan": "other"}'))
     commands: tuple[Command, ...] = (
-        cmd.DecideApproval(waiting[0], "approve", "", changed),
-        cmd.DecideApproval(waiting[0], "refuse", "no"),
+        cmd.DecideApproval(chosen, "approve", "", changed),
+        cmd.DecideApproval(chosen, "refuse", "no"),
     )
-    world.ask(world.rng.choice(commands), world.somebody())
+    roles = world.policy.roles
+    directors = [caller for caller in world.callers.values() if roles[caller.role].directs]
+    likely = directors and world.rng.random() < 0.8
+    world.ask(world.rng.choice(commands), world.rng.choice(directors) if likely else world.somebody())
 
 
 def discuss(world: "World") -> None:
@@ -125,15 +138,37 @@ def discuss(world: "World") -> None:
         world.ask(msgspec.structs.replace(command, consensus=rule, max_s=max_s), caller)
         return
     discussion = world.rng.choice(known)
-    voter = world.callers[world.rng.choice(discussion.participants)]
+    silent = [name for name in discussion.participants if name not in discussion.votes]
+    voter = world.callers[world.rng.choice(silent or discussion.participants or [discussion.opener])]
+    ender = world.callers[discussion.opener] if world.rng.random() < 0.5 else caller
     name = discussion.discussion
     choices: tuple[tuple[Command, Caller], ...] = (
         (cmd.Speak(name, "well"), voter),
         (cmd.Vote(name, "a"), voter),
         (cmd.Vote(name, world.rng.choice("ab")), voter),
-        (cmd.CancelDiscussion(name), caller),
+        (cmd.CancelDiscussion(name), ender),
     )
     world.ask(*world.rng.choices(choices, (2, 4, 2, 1))[0])
+
+
+def meddle(world: "World") -> None:
+    """Let somebody come between a vote and its ratification: by asking about it, withdrawing, ending it or leaving."""
+    waiting = [talk for talk in world.exchange.state.discussions.values() if talk.state != "open"]
+    if not waiting:
+        return
+    talk, caller = world.rng.choice(waiting), world.somebody()
+    match world.rng.choice(("ask", "ask", "withdraw", "cancel", "leave")):
+        case "ask":
+            reply = world.ask(cmd.AskApproval(world.rng.choice(_HANDOFFS), talk.discussion), caller)
+            if isinstance(reply, cmd.ApprovalAsked):
+                world.ask(cmd.WithdrawApproval(reply.approval), caller)
+        case "withdraw":
+            world.ask(cmd.WithdrawApproval(talk.approval), world.callers[talk.opener])
+        case "cancel":
+            world.ask(cmd.CancelDiscussion(talk.discussion), world.callers[talk.opener])
+        case "leave":
+            gone = world.callers[world.rng.choice(talk.participants or [talk.opener])]
+            world.ask(cmd.RetireAgent(gone.agent, "simulated"), gone)
 
 
 def publish(world: "World") -> None:
@@ -161,9 +196,20 @@ def report_health(world: "World") -> None:
 
 
 def finish_affairs(world: "World") -> None:
-    """Give a last word on everything that waits for one."""
-    for approval in list(world.exchange.state.approvals):
-        world.ask(cmd.DecideApproval(approval, "approve"), SYSTEM)
+    """Give a last word on what waits for one, of every sort; some of it must wait for the next round."""
+    state = world.exchange.state
+    for approval in list(state.approvals.values()):
+        name = approval.approval
+        last_words: tuple[tuple[Command, Caller] | None, ...] = (
+            (cmd.DecideApproval(name, "approve"), SYSTEM),
+            (cmd.DecideApproval(name, "refuse", "no"), SYSTEM),
+            (cmd.WithdrawApproval(name), world.callers[approval.asker]),
+            (cmd.CancelDiscussion(approval.subject), SYSTEM),
+            None,
+        )
+        word = world.rng.choice(last_words)
+        if word is not None and name in state.approvals:
+            world.ask(*word)
 
 
 def look_after(world: "World") -> None:
@@ -180,8 +226,7 @@ class Accounts:
     def __init__(self) -> None:
         #: Works put aside and not yet given back, by agent.
         self.aside: dict[str, list[int]] = {}
-        #: Requests that have not ended.
-        self.requests: set[str] = set()
+        self.affairs = Affairs()
         #: Alerts that stand.
         self.alerts: set[str] = set()
         #: What has set off an escalation.
@@ -189,6 +234,7 @@ class Accounts:
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
+        self.affairs.follow(event, state)
         match event:
             case ev.WorkPutAside() | ev.AttentionLapsed():
                 self.aside.setdefault(event.agent, []).append(event.work)
@@ -200,12 +246,6 @@ class Accounts:
             case ev.InterruptRaised():
                 allowed = event.level == 4 or event.level > event.work_level + 1
                 must(allowed, f"level {event.level} interrupted work of level {event.work_level}")
-            case ev.RequestOpened():
-                must(event.request not in self.requests, f"{event.request} was opened twice")
-                self.requests.add(event.request)
-            case ev.RequestEnded():
-                must(event.request in self.requests, f"{event.request} ended twice")
-                self.requests.remove(event.request)
             case ev.AlertRaised():
                 must(event.metric not in self.alerts, f"the alert of {event.metric} was raised twice")
                 self.alerts.add(event.metric)
@@ -233,9 +273,7 @@ class Accounts:
         held_for = {approval.subject for approval in state.approvals.values() if approval.holds}
         for message in state.messages.values():
             must(message.state != "held" or message.message_id in held_for, f"message {message.seq} is held for ever")
-        must(self.requests == state.requests.keys(), "a request was lost, or ended without a word")
-        waiting = {wait.ref for wait in state.waits.waits.values() if wait.kind == "request"}
-        must(waiting == self.requests, f"requests and waits differ: {waiting ^ self.requests}")
+        self.affairs.check(state)
         standing = {name for name, alert in state.alerts.items() if alert.raised_at}
         must(standing == self.alerts, f"alerts were lost: {standing ^ self.alerts}")
         self._check_escalations(state)
@@ -247,12 +285,6 @@ class Accounts:
         }
         must(aside == kept, f"work put aside was lost: {aside} became {kept}")
 
-    def check_ended(self, state: ProjectState) -> None:
-        """Check, after everybody has caught up, that nobody waits any more."""
-        must(not state.discussions, f"somebody still discusses: {sorted(state.discussions)}")
-        must(not state.approvals, f"somebody still waits for a word: {sorted(state.approvals)}")
-        must(not state.requests, f"somebody still waits for an answer: {sorted(state.requests)}")
-
     def _check_escalations(self, state: ProjectState) -> None:
         for name, escalation in state.escalations.items():
             is_open = escalation.state != "normal"
@@ -262,6 +294,9 @@ class Accounts:
         must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
 
 
+_HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
+#: What makes a message one that is held.
+_HELD: dict[str, object] = {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
 _ARROWS = {(route.before, route.step, route.after) for route in PATHS}
 
 ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
@@ -269,10 +304,11 @@ ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (
     (go_on_with_work, 6),
     (look_after, 1.5),
     (ask, 5),
-    (answer, 2),
+    (answer, 3),
     (seek_approval, 3),
-    (decide_approval, 1.5),
-    (discuss, 3),
+    (decide_approval, 2.5),
+    (discuss, 5),
+    (meddle, 3),
     (publish, 3),
     (report_health, 3),
 )

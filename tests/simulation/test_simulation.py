@@ -68,3 +68,23 @@ def test_the_ledger_notices_a_state_that_no_event_explains() -> None:
     next(iter(world.exchange.state.agents.values())).tokens += 1
     with pytest.raises(Violation, match="differs from the live one"):
         ledger.check_state(world.exchange.state, world.now)
+
+
+def test_the_ledger_notices_an_asker_who_was_not_told() -> None:
+    world = World(3)
+    while not world.exchange.state.approvals:
+        world.step()
+    approval = next(iter(world.exchange.state.approvals.values()))
+    word = ev.ApprovalEnded(world.now, approval.approval, approval.asker, "refused", "boss", "no", approval.subject)
+    with pytest.raises(Violation, match=f"{approval.asker} was not told of {approval.approval}"):
+        world.ledger.follow([word])
+
+
+def test_the_ledger_notices_a_wait_for_the_wrong_ones() -> None:
+    world = World(3)
+    while not (waits := [wait for wait in world.exchange.state.waits.waits.values() if wait.kind == "discussion"]):
+        world.step()
+    for exchange in (world.exchange, world.ledger.shadow):
+        exchange.apply(ev.WaitEnded(world.now, waits[0].waiter, waits[0].kind, waits[0].ref, "served"))
+    with pytest.raises(Violation, match="somebody waits for the wrong ones"):
+        world.ledger.check_state(world.exchange.state, world.now)

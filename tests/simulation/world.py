@@ -429,6 +429,7 @@ class World:
         """Let everybody catch up, and check that every message ends."""
         state = self.exchange.state
         self.now = max(self.now, self.latest)
+        errands.end_all(self)
         for _ in range(40):
             for name in list(state.agents):
                 caller = self.callers[name] = Caller(name, state.agents[name].role)
@@ -437,11 +438,8 @@ class World:
                 session = next(iter(state.agents[name].sessions), None)
                 if session is not None:
                     self.ask(cmd.GrantCredit(session, 1000), caller)
-                    self.ask(cmd.Drain(session, 500), caller)
-                here = [m for m in state.messages.values() if m.recipient == name]
-                arrived = tuple(m.message_id for m in here if m.state is State.OFFERED)
-                self.ask(cmd.Confirm(arrived[:500]), caller)
-                for message in here:
+                    self.empty(session, caller)
+                for message in [m for m in state.messages.values() if m.recipient == name]:
                     if message.ack_required and message.state is State.DELIVERED:
                         self.ask(cmd.Acknowledge(message.message_id), caller)
             teamwork.finish_affairs(self)
@@ -449,6 +447,16 @@ class World:
             self.tick_all()
         self.ledger.check_state(state, self.now)
         self.ledger.check_ended(state)
+
+    def empty(self, session: str, caller: Caller) -> None:
+        """Let somebody take and confirm all that waits for it, however little comes at a time."""
+        while True:
+            drained = self.ask(cmd.Drain(session, 500), caller)
+            here = [m for m in self.exchange.state.messages.values() if m.recipient == caller.agent]
+            arrived = tuple(m.message_id for m in here if m.state is State.OFFERED)
+            self.ask(cmd.Confirm(arrived[:500]), caller)
+            if not isinstance(drained, cmd.Drained) or not drained.deliveries:
+                return
 
 
 def _may_go_with_a_refusal(event: Event) -> bool:
