@@ -172,7 +172,8 @@ async def vote(visit: Visit, given: take.VoteArguments) -> Outcome:
 async def request_approval(visit: Visit, given: take.ApprovalArguments) -> Outcome:
     """Ask the directors before you do something that needs their word, and wait for it.
 
-    An ApprovalDecided comes to your inbox: do not do it before, and not if it was refused.
+    An ApprovalDecided comes to your inbox: do not do it before, and only if its outcome is approved. An ApprovalOverdue
+    says that nobody has decided yet.
     """
     done = await visit.ask("ask_approval", body=msgspec.to_builtins(given))
     return Outcome({"approval": done["approval"]}, f"The directors are asked, under {done['approval']}.")
