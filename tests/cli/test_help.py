@@ -20,7 +20,7 @@ def commands(group: Any = COMMANDS, *before: str) -> Iterator[tuple[str, Any]]:
             yield from commands(command, *before, name)
 
 
-@pytest.mark.parametrize(("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*pair, id=pair[0]) for pair in commands()])
 def test_a_command_and_all_that_it_takes_are_explained(name: str, command: Any) -> None:
     assert command.help, name
     for parameter in command.params:

@@ -1,6 +1,7 @@
 """Every command against something that is no hub: one sentence and an exit code that says so, whatever it speaks."""
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -148,3 +149,19 @@ def ask_the_others(url: str, data: Path) -> None:
     told = asked("--url", url, "--data", str(data), "doctor", "--json")
     assert (told.exit_code, [check["good"] for check in json.loads(told.stdout)]) == (1, [False] * 3), told.stdout
     assert asked("--url", url, "--data", str(data), "hooks", "check", "--event", "Stop").stdout == ""
+
+
+@pytest.mark.parametrize("nonsense", [NONSENSE["a page"], STRANGE["a list of numbers"], STRANGE["a list of objects"]])
+def test_a_commit_is_not_checked_by_what_is_no_hub(
+    liar: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nonsense: tuple[int, str, bytes]
+) -> None:
+    liar.said = nonsense  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for command in (("git", "init", "--quiet"), ("git", "add", "file")):
+        subprocess.run(command, check=True)  # noqa: S603
+    options = ("--url", f"http://127.0.0.1:{liar.server_port}", "hooks", "guard-commit")
+    told = asked(*options)
+    assert (told.exit_code, "the commit was not checked" in told.stderr) == (0, True)
+    told = asked(*options, "--strict")
+    assert (told.exit_code, "the guard is strict" in told.stderr) == (1, True)

@@ -137,6 +137,7 @@ def test_without_tokens_it_serves_loopback_only(tmp_path: Path) -> None:
     with RunningHub(data, "--insecure-loopback") as hub:
         (data / "admin.token").unlink()
         assert hub.json("doctor")[2]["good"]
+        assert hub.ask("send", "eve", "to myself", agent="eve")["receipt"]["recipient"] == "eve"
     assert any("INSECURE" in line for line in hub.said)
 
 
