@@ -1,8 +1,8 @@
 """Leases held against an oracle that knows nothing of indexes, counts or events: plain lists, looked through each time.
 
 The oracle restates the rules in the plainest way: who may have what, in which order the line is served, what is lent to
-whom, and when time is over. Deadlocks are left to the exchange: it says which waits it refused and what it released,
-the oracle checks that there was a circle and follows.
+whom, and when time is over. Which circle is broken first is left to the exchange: the oracle sees for itself that it is
+one, says who has to give way, and follows what was released.
 """
 
 from dataclasses import dataclass, field
@@ -76,6 +76,21 @@ class Oracle:
                     level = max(entry.level, levels.get(entry.agent, -1))
                     levels[holder] = max(level, levels.get(holder, -1))
         return levels
+
+    def victim(self, names: list[str]) -> Entry:
+        """Say who gives way in a circle: the lowest, then the youngest; what the circle lends to itself counts not."""
+        circle = [entry for entry in self.line if entry.name in names]
+        agents = {entry.agent for entry in circle}
+
+        def level(agent: str) -> int:
+            lenders = {agent}
+            lending: list[Entry] = []
+            for _ in AGENTS:
+                lending = [e for e in self.line if e.agent not in agents and self.holders(e) & lenders]
+                lenders |= {entry.agent for entry in lending}
+            return max(entry.level for entry in self.line if entry.agent == agent or entry in lending)
+
+        return min(circle, key=lambda entry: (level(entry.agent), -entry.number))
 
     def order(self, entry: Entry) -> tuple[int, int]:
         return (-max(entry.level, self.lent().get(entry.agent, 0)), entry.number)
@@ -151,8 +166,8 @@ class LeaseMachine(RuleBasedStateMachine):
                 ahead.agent for ahead in self.oracle.ahead(entry) if self.oracle.reserves(ahead, entry)
             }
             assert other in blockers
-        (victim,) = [entry for entry in self.oracle.line if f"lease:{entry.name}" == event.refused]
-        assert victim.agent == event.victim
+        victim = self.oracle.victim([label.removeprefix("lease:") for label in event.waits])
+        assert (event.victim, event.refused) == (victim.agent, f"lease:{victim.name}")
 
     @rule(asks=st.lists(ASKS, min_size=1, max_size=4))
     def acquire(self, asks: list[tuple[str, dict[str, bool], int, bool]]) -> None:

@@ -134,6 +134,25 @@ def test_an_alternative_is_no_deadlock_until_all_are_stuck(crew: Team) -> None:
     assert found.victim == "c"
 
 
+def test_who_waits_behind_a_circle_is_not_in_it_whatever_else_is_open(crew: Team) -> None:
+    """An alternative anywhere in the project made all who are stuck count, and the lowest of them gave way in vain."""
+    wait(crew, "boss", "c", "d", any_of=True, ref="elsewhere")
+    with deciding(crew) as turn:
+        for waiter, on, level in (("a", "b", CRITICAL), ("s", "a", INFO), ("b", "a", BLOCKING)):
+            waiting.begin_wait(turn, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
+    (found,) = crew.happened(ev.DeadlockFound)
+    assert (set(found.cycle), found.victim) == ({"a", "b"}, "b")
+
+
+def test_who_waits_behind_a_deadlock_with_alternatives_is_not_in_it(crew: Team) -> None:
+    wait(crew, "a", "b", "c", any_of=True, level=CRITICAL)
+    with deciding(crew) as turn:
+        for waiter, on, level in (("s", "a", INFO), ("d", "s", INFO), ("b", "a", BLOCKING), ("c", "a", CRITICAL)):
+            waiting.begin_wait(turn, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
+    (found,) = crew.happened(ev.DeadlockFound)
+    assert (set(found.cycle), found.victim) == ({"a", "b", "c"}, "b")
+
+
 def test_a_circle_with_an_alternative_does_not_feed_itself(crew: Team) -> None:
     wait(crew, "a", "b", "c", any_of=True, ref="any", level=INFO)
     wait(crew, "b", "a", level=INFO)
@@ -266,6 +285,22 @@ def movable(graph: WaitGraph) -> set[str]:
         moving |= news
 
 
+def reach(graph: WaitGraph, start: str, among: set[str]) -> set[str]:
+    """Work out whom an agent waits for, directly and through others, among some."""
+    found: set[str] = set()
+    while True:
+        news = {
+            other
+            for each in graph.waits.values()
+            if each.waiter in found | {start}
+            for other in each.on
+            if other in among - found
+        }
+        if not news:
+            return found
+        found |= news
+
+
 @given(WAITS, st.data())
 def test_lending_is_exact_whatever_changes(waits: list[tuple[str, set[str], int, bool]], data: st.DataObject) -> None:
     graph = WaitGraph()
@@ -299,7 +334,9 @@ def test_a_deadlock_is_found_when_it_closes_and_never_otherwise(waits: list[tupl
         stuck = set(NAMES) - movable(graph)
         assert bool(found) == bool(stuck)
         if found:
-            assert {wait.waiter for wait in found} <= stuck
+            members = {wait.waiter for wait in found}
+            assert members <= stuck
+            assert all(reach(graph, agent, members) == members for agent in members), "somebody is in no circle"
             graph.drop(each)
 
 

@@ -3,12 +3,13 @@
 from itertools import combinations, product
 
 from tests.simulation.promises import must
+from tocsin.core import events as ev
 from tocsin.core.globs import intersects, parse_pattern
 from tocsin.core.holdings import Claim, LeaseRequest
 from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState
 
-__all__ = ["check_coordination", "check_times"]
+__all__ = ["check_coordination", "check_deadlock", "check_times"]
 
 
 def check_coordination(live: ProjectState) -> None:
@@ -97,6 +98,39 @@ def _can_end(on: set[str], behind: frozenset[str], any_of: bool, stuck: set[str]
     if any_of:
         return not on or bool(on - stuck)
     return not (on | behind) & stuck
+
+
+def check_deadlock(event: ev.DeadlockFound, before: ProjectState) -> None:
+    """Check that all who are in a deadlock wait for each other, and that the right one gave way."""
+    before.leases.settle_places(before.policy.leases.overtakes_max)
+    members = set(event.cycle)
+    waits = [wait for wait in before.waits.waits.values() if wait.waiter in members]
+    for agent in members:
+        reached, news = set[str](), {agent}
+        while news:
+            targets = {other for wait in waits if wait.waiter in news for other in {*wait.on, *wait.behind}}
+            news = (targets & members) - reached
+            reached |= news
+        must(reached == members, f"{agent} waits for {sorted(reached)}, of the deadlock {event.cycle}")
+    refused = {f"{wait.kind}:{wait.ref} {wait.waiter}": wait for wait in waits}
+    named = [refused[f"{label} {agent}"] for agent, label in zip(event.cycle, event.waits, strict=True)]
+    for agent, level in zip(event.cycle, event.levels, strict=True):
+        must(level == _level_outside(agent, members, before), f"{agent} counts at {level} in {event.cycle}")
+    victim = min(zip(event.levels, named, strict=True), key=lambda pair: (pair[0], -pair[1].seq))[1]
+    must((event.victim, event.refused) == (victim.waiter, victim.label), f"{event.victim} gave way for {victim.waiter}")
+
+
+def _level_outside(agent: str, members: set[str], state: ProjectState) -> int:
+    """Work out the priority of one in a deadlock, without what it is lent by those who are in it too."""
+    waits = list(state.waits.waits.values())
+    levels = [wait.level for wait in waits if wait.waiter == agent]
+    lenders, news = {agent}, {agent}
+    while news:
+        lending = [wait for wait in waits if wait.on.keys() & news and wait.waiter not in members]
+        levels += [wait.level for wait in lending]
+        news = {wait.waiter for wait in lending} - lenders
+        lenders |= news
+    return max(levels)
 
 
 def _check_inheritance(live: ProjectState) -> None:

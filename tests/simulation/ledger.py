@@ -7,7 +7,7 @@ knows of orders and endings is written down anew here, in the plainest way, not 
 
 import msgspec
 
-from tests.simulation.coordination import check_coordination
+from tests.simulation.coordination import check_coordination, check_deadlock
 from tests.simulation.ids import SeededIds
 from tests.simulation.promises import Violation, must
 from tests.simulation.teamwork import Accounts
@@ -84,6 +84,8 @@ class Ledger:
                 must(raised, f"message {event.message} was raised wrongly")
             else:
                 must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
+        elif isinstance(event, ev.DeadlockFound):
+            check_deadlock(event, state)
         elif isinstance(event, ev.DecayRateChanged):
             manager = state.policy.queue_manager
             must(manager.rate_min <= event.new_rate <= manager.rate_max, f"the decay rate became {event.new_rate}")

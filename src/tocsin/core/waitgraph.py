@@ -5,8 +5,10 @@ on when *all* of them have ended. A wait is for agents. Usually it needs all of 
 an `any_of` wait needs one (an approval that any director can give), and is stuck only when all of them are.
 
 An agent that does not wait will move on by itself. One that waits will move on if each of its waits can end, a wait for
-all when everyone in it moves on, a wait for any when someone does. A deadlock is the agents that this never reaches; as
-long as every wait is for all, that is the same as a circle. Nothing is ever reported that time could still resolve.
+all when everyone in it moves on, a wait for any when someone does. Who is never reached by this is stuck: in a
+deadlock, or behind one. A deadlock is a circle of waits for all; where waits for any take part, it is those of the
+stuck who wait for each other and for nobody else. Nothing is reported that time could still resolve, and nobody who
+merely waits for those who are in it.
 
 A lease's line adds places: whoever stands in line waits also for those before it (`behind`), who hold nothing yet.
 Such a place can close a circle, but it lends no priority: whoever stands before has at least as much.
@@ -176,17 +178,28 @@ class WaitGraph:
         apart = self.upon.keys().isdisjoint(self.by_waiter)
         if not suspects or (apart and not (places and self.several)):
             return []
-        if len(suspects) == 1 and not self.alternatives:
-            return self._way_back(suspects[0], places=places)
+        if len(suspects) == 1:
+            if path := self._way_back(suspects[0], places=places):
+                return path
+            if not self.alternatives or not self._way_back(suspects[0], places=places, any_of=True):
+                return []
         stuck = self._stuck(suspects, places=places)
-        path: list[Wait] = []
         for agent in suspects:
             if agent in stuck and (path := self._way_back(agent, places=places)):
-                break
-        return list(stuck.values()) if path and self.alternatives else path
+                return path
+        return self._knot(suspects, stuck, places=places) if self.alternatives else []
 
-    def _way_back(self, start: str, *, places: bool) -> list[Wait]:
-        """Follow waits from an agent back to itself; return the waits on the way."""
+    def _knot(self, suspects: list[str], stuck: dict[str, list[Wait]], *, places: bool) -> list[Wait]:
+        """Return those who are stuck with a suspect and with nobody else: each can be reached from each."""
+        ways = {name: _others(waits, places) & stuck.keys() for name, waits in stuck.items()}
+        for agent in suspects:
+            ahead = _reach(agent, ways) if agent in stuck else {}
+            if agent in ahead and len(back := _reach(agent, _turned(ahead, ways))) == len(ahead):
+                return [next(wait for wait in stuck[name] if _others([wait], places) & back.keys()) for name in ahead]
+        return []
+
+    def _way_back(self, start: str, *, places: bool, any_of: bool = False) -> list[Wait]:
+        """Follow waits from an agent back to itself, those that any one can end where asked for; return the way."""
         by_waiter = self.by_waiter
         came: dict[str, Wait] = {}
         stack = [start]
@@ -195,6 +208,8 @@ class WaitGraph:
             if waits is None:
                 continue
             for wait in waits.values():
+                if wait.any_of and not any_of:
+                    continue
                 for other in {*wait.on, *wait.behind} if places and wait.behind else wait.on:
                     if other not in came:
                         came[other] = wait
@@ -211,8 +226,8 @@ class WaitGraph:
         path.reverse()
         return path
 
-    def _stuck(self, starts: list[str], *, places: bool) -> dict[str, Wait]:
-        """Return, among those that some agents can reach, who will never move on, with a wait that cannot end."""
+    def _stuck(self, starts: list[str], *, places: bool) -> dict[str, list[Wait]]:
+        """Return, among those that some agents can reach, who will never move on, with the waits that cannot end."""
         reached = dict.fromkeys(starts)
         line = list(reached)
         dependents: dict[str, list[Wait]] = {agent: [] for agent in line}
@@ -242,7 +257,7 @@ class WaitGraph:
                     moving.append(wait.waiter)
         moved = set(moving)
         return {
-            agent: next(wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places))
+            agent: [wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places)]
             for agent in line
             if agent not in moved
         }
@@ -253,3 +268,29 @@ def _can_end(wait: Wait, moving: set[str], *, places: bool) -> bool:
         return not wait.on or any(agent in moving for agent in wait.on)
     ahead = wait.behind if places else ()
     return all(agent in moving for agent in wait.on) and all(agent in moving for agent in ahead)
+
+
+def _others(waits: list[Wait], places: bool) -> set[str]:
+    """Return whom some waits are for."""
+    return {other for wait in waits for other in (*wait.on, *(wait.behind if places else ()))}
+
+
+def _reach(start: str, ways: dict[str, set[str]]) -> dict[str, None]:
+    """Return whom an agent reaches in one step or more."""
+    found = dict.fromkeys(sorted(ways[start]))
+    line = list(found)
+    for agent in line:
+        for other in sorted(ways[agent]):
+            if other not in found:
+                found[other] = None
+                line.append(other)
+    return found
+
+
+def _turned(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Turn the ways among some agents round."""
+    turned: dict[str, set[str]] = {agent: set() for agent in agents}
+    for agent in agents:
+        for other in ways[agent]:
+            turned[other].add(agent)
+    return turned

@@ -58,8 +58,8 @@ class WaitEnded(EventBase, frozen=True):
 class DeadlockFound(EventBase, frozen=True):
     """Agents waited for each other in a circle; one wait was refused to break it."""
 
-    #: The circle: each waits for the next, the last for the first. With waits that any of several could end, all who
-    #: are stuck.
+    #: The circle: each waits for the next, the last for the first. Where waits that any of several could end take part,
+    #: all who wait for each other.
     cycle: tuple[str, ...]
     #: The wait of each, as `kind:ref`.
     waits: tuple[str, ...]
