@@ -357,6 +357,47 @@ def test_two_in_line_for_the_same_thing_are_told_once(crew: Team) -> None:
     assert len(crew.happened(ev.LeaseContended)) == 2
 
 
+def contended(crew: Team) -> list[tuple[str, int]]:
+    return [(event.resource, event.depth) for event in crew.happened(ev.LeaseContended)]
+
+
+def test_a_glob_that_wants_what_several_wait_for_is_contention_of_each(crew: Team) -> None:
+    """One request took the line from one to three, and only a line of exactly two was told of."""
+    for resource in ("src/a", "src/b", "src/c"):
+        acquire(crew, "a", resource)
+    queue(crew, "b", "src/a")
+    queue(crew, "c", "src/b")
+    assert not contended(crew)
+    queue(crew, "d", "src/**")
+    assert contended(crew) == [("src/a", 2), ("src/b", 2)]
+
+
+def test_those_who_wait_for_parts_of_one_glob_wait_for_the_same_thing(crew: Team) -> None:
+    acquire(crew, "a", "src/**")
+    for agent, resource in (("b", "src/x"), ("c", "src/y"), ("d", "src/z")):
+        queue(crew, agent, resource)
+    assert contended(crew) == [("src/**", 2)]
+
+
+def test_one_who_waits_twice_is_one(crew: Team) -> None:
+    acquire(crew, "a", "x")
+    queue(crew, "b", "x")
+    queue(crew, "b", "x")
+    assert not contended(crew)
+    queue(crew, "c", "x")
+    assert contended(crew) == [("x", 2)]
+
+
+def test_two_who_would_share_do_not_contend_with_each_other(crew: Team) -> None:
+    acquire(crew, "a", "x")
+    queue(crew, "b", shared=("x",))
+    queue(crew, "c", shared=("x",))
+    assert not contended(crew)
+    queue(crew, "d", "x")
+    assert contended(crew) == [("x", 2)]
+    assert crew.happened(ev.LeaseContended)[0].waiters == ("b", "c", "d")
+
+
 def test_a_clone_waits_at_its_cap_and_a_primary_may_not_override(crew: Team) -> None:
     acquire(crew, "a", "x")
     assert queue(crew, "twin", "x", priority=CRITICAL).priority == COORDINATE

@@ -135,10 +135,23 @@ def test_boost_on_timeout_raises_it_once_and_waits_again(new_team: NewTeam) -> N
     request = ask(team, timeout_s=20, boost_on_timeout=True, priority="Coordinate")
     team.advance(20 + LATE_S)
     assert team.message(request).own_level == Priority.BLOCKING
+    assert team.exchange.state.inherited == {"impl_002": Priority.BLOCKING}, "whoever is to answer counts for more too"
     assert team.exchange.state.requests
     team.advance(20)
     assert outcomes(team) == ["timeout"]
     assert len(team.happened(ev.RequestExtended)) == 1
+
+
+def test_boost_on_timeout_of_a_request_that_was_taken_lends_more(new_team: NewTeam) -> None:
+    team = new_team()
+    team.register("impl_001")
+    team.register("impl_002")
+    team.attach("impl_002")
+    request = ask(team, timeout_s=20, boost_on_timeout=True, priority="Coordinate")
+    team.confirm("impl_002", request)
+    team.advance(20 + LATE_S)
+    assert team.happened(ev.WaitRaised)[0].level == Priority.BLOCKING
+    assert team.exchange.state.inherited == {"impl_002": Priority.BLOCKING}
 
 
 @pytest.mark.parametrize(("waited_s", "level"), [(59.9, Priority.COORDINATE), (60 + LATE_S, Priority.BLOCKING)])

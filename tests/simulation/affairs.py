@@ -149,6 +149,8 @@ class Affairs:
         must(not self.approvals, f"somebody still waits for a word: {sorted(self.approvals)}")
         must(not self.requests, f"somebody still waits for an answer: {sorted(self.requests)}")
         must(not state.waits.waits, f"somebody still waits: {sorted(state.waits.waits)}")
+        full = len(state.open_escalations) >= state.policy.escalation.open_max
+        must(full or not state.deferred, f"there is room, and yet these wait: {sorted(state.deferred)}")
 
 
 def _has_room(state: ProjectState, agent: str) -> bool:

@@ -66,6 +66,7 @@ def _check_line(live: ProjectState) -> None:
             )
         }
         wait = waits[request.lease]
+        must(wait.level == request.level, f"{request.lease} waits at {wait.level} and stands at {request.level}")
         must(set(wait.on) == holders, f"{request.lease} waits for {set(wait.on)}, and {holders} hold what it wants")
         must(wait.behind == ahead, f"{request.lease} stands behind {set(wait.behind)}, it should be {ahead}")
         must(bool(holders or ahead), f"{request.lease} waits for nobody and is not granted")

@@ -86,6 +86,9 @@ class Ledger:
                 must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
         elif isinstance(event, ev.DeadlockFound):
             check_deadlock(event, state)
+        elif isinstance(event, ev.WaitRaised):
+            wait = state.waits.waits[f"{event.wait_kind}:{event.ref}:{event.waiter}"]
+            must(wait.level < event.level <= Priority.CRITICAL, f"{wait.key} was raised from {wait.level} wrongly")
         elif isinstance(event, ev.DecayRateChanged):
             manager = state.policy.queue_manager
             must(manager.rate_min <= event.new_rate <= manager.rate_max, f"the decay rate became {event.new_rate}")

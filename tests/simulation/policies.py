@@ -52,7 +52,6 @@ CHOICES: dict[str, list[Any]] = {
     "leases.wait_default_s": [10, 300],
     "leases.wait_max_s": [300, 600],
     "leases.overtakes_max": [0, 1, 3],
-    "leases.contention_depth": [2, 3],
     "leases.per_agent_max": [2, 20],
     "leases.leases_max": [6, 1000],
     "leases.waiters_max": [2, 64],
@@ -71,18 +70,28 @@ CHOICES: dict[str, list[Any]] = {
     "requests.timeout_s": [3, 300],
     "requests.open_max": [1, 100],
     "escalation.rules.coordinate_blocks.after_s": [2, 60],
+    "escalation.rules.blocking_blocks.after_s": [3, 60],
     "escalation.rules.blocking_waits.after_s": [2, 60],
-    "escalation.rules.blocking_waits.actions": [["boost"], ["notify_director"], ["interrupt_recipient"]],
+    "escalation.rules.contention.count": [2, 3],
+    "escalation.boost_levels": [1, 1, 2],
     "escalation.director_s": [3, 300],
+    "escalation.human_s": [5, 86400],
     "escalation.open_max": [2, 1000],
+    "escalation.deferred_max": [1, 3, 1000],
     "escalation.history_max": [1, 1000],
     "routing.enforce_direction": [True, False],
 }
 
 
+_ACTIONS = ("boost", "interrupt_recipient", "notify_director", "escalate_to_human")
+
+
 def drawn_policy(rng: random.Random) -> Policy:
-    """Draw a policy."""
+    """Draw a policy; every rule does what it does by default, or any of what can be done."""
     document = document_of(default_policy())
+    for rule in document["escalation"]["rules"].values():
+        if rng.random() < 0.5:
+            rule["actions"] = rng.sample(_ACTIONS, rng.randint(1, 3))
     for path, choices in CHOICES.items():
         *parents, field = path.split(".")
         place = document

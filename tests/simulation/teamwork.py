@@ -231,6 +231,8 @@ class Accounts:
         self.alerts: set[str] = set()
         #: What has set off an escalation.
         self.causes: set[str] = set()
+        #: What is to set one off once there is room.
+        self.deferred: set[str] = set()
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
@@ -255,6 +257,13 @@ class Accounts:
             case ev.EscalationOpened():
                 must(event.cause not in self.causes, f"{event.cause} was escalated twice")
                 self.causes.add(event.cause)
+                self.deferred.discard(event.cause)
+            case ev.EscalationDeferred():
+                must(event.cause not in self.causes | self.deferred, f"{event.cause} was deferred in vain")
+                must(len(state.open_escalations) >= state.policy.escalation.open_max, f"{event.cause} had room")
+                self.deferred |= {event.cause} if event.kept else set()
+            case ev.EscalationsForgotten():
+                self.deferred -= set(event.causes)
             case ev.EscalationMoved():
                 arrow = (event.old_state, event.step, event.new_state)
                 must(arrow in _ARROWS, f"{event.escalation} moved as no table says: {arrow}")
@@ -291,6 +300,7 @@ class Accounts:
             must(is_open is (name in state.open_escalations), f"{name} is {escalation.state} and counted wrongly")
             must(is_open is (name not in state.closed_escalations), f"{name} is {escalation.state} and kept as closed")
             must(not is_open or bool(escalation.due_at), f"{name} is open and nobody will look at it")
+        must(self.deferred == state.deferred.keys(), f"what waits to be escalated was lost: {self.deferred}")
         must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
 
 

@@ -464,8 +464,9 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
-    followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, ev.EscalationOpened, ev.EscalationMoved)
-    return isinstance(event, (*kinds, *followed, ev.EscalationsForgotten, ev.InterruptRaised, ev.MessagesForgotten))
+    escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
+    followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
+    return isinstance(event, (*kinds, *followed, ev.InterruptRaised, ev.MessagesForgotten))
 
 
 _PAYLOADS: dict[str, dict[str, object]] = {

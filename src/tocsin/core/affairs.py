@@ -15,6 +15,7 @@ __all__ = [
     "Alert",
     "Approval",
     "Attention",
+    "Deferred",
     "Discussion",
     "Escalation",
     "Request",
@@ -99,6 +100,23 @@ class Escalation(msgspec.Struct):
     resolution: str = ""
     resolved_by: str = ""
     steps: list[Step] = []
+
+
+class Deferred(msgspec.Struct):
+    """Something to be escalated once one of those that are open has closed."""
+
+    #: What set it off.
+    cause: str
+    trigger: str
+    subject: str
+    detail: str
+    about: int
+    #: Enqueueing time of the message that it is about.
+    waiting_since: int
+    level: int | None
+    threshold: float
+    #: Number of the event that deferred it: its age.
+    seq: int
 
 
 class Request(msgspec.Struct):

@@ -239,7 +239,7 @@ def _escalate(turn: Turn, approval: Approval, after_s: float, why: str) -> None:
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
         tell(turn, asker, "ApprovalOverdue", {"approval": name} | payload, _level(turn, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
-    open_escalation(turn, "approval_timeout", f"approval_timeout {name}", name, detail)
+    open_escalation(turn, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
 
 
 def lapse(turn: Turn, seq: int) -> None:

@@ -128,9 +128,11 @@ def escalation_due(state: ProjectState, message: Message) -> int | None:
 
 
 def wait_due(state: ProjectState, wait: Wait) -> int | None:
-    """Return when a wait has blocked somebody for too long, if it ever has."""
+    """Return when a wait has blocked somebody for too long: once, and at some priorities never."""
     after_us = state.policy.escalation.wait_after_us[wait.level]
-    return None if after_us is None else wait.since + after_us
+    if after_us is None or state.is_known(wait.cause):
+        return None
+    return wait.since + after_us
 
 
 def arm_wait(state: ProjectState, wait: Wait) -> None:

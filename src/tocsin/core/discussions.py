@@ -207,7 +207,7 @@ def fire_discussion(turn: Turn, name: str) -> None:
     lasted_s = (discussion.due_at - discussion.opened_at) / 1_000_000
     detail = f"no consensus within {lasted_s:g} s on: {discussion.question[:_NAME_MAX]}"
     _close(turn, discussion, "timeout", "", detail)
-    open_escalation(turn, "consensus_timeout", f"consensus_timeout {name}", name, detail)
+    open_escalation(turn, "consensus_timeout", f"consensus_timeout {name}", name, detail, threshold=lasted_s)
 
 
 def ratified(turn: Turn, event: ev.ApprovalEnded) -> None:

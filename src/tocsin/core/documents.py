@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Alert, Approval, Attention, Discussion, Escalation, Request, Topic
+from tocsin.core.affairs import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
 from tocsin.core.events import Event
 from tocsin.core.holdings import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
@@ -61,9 +61,13 @@ def _wait_of(event: Any) -> tuple[str]:
     return (wait_key(event.wait_kind, event.ref, event.waiter),)
 
 
+def _raised_request(event: ev.WaitRaised) -> tuple[str, ...]:
+    return (event.ref,) if event.wait_kind == "lease" else ()
+
+
 def _read_wait(state: ProjectState, key: str) -> WaitRow | None:
     wait = state.waits.waits.get(key)
-    if wait is None:
+    if wait is None or wait.kind == "lease":
         return None
     on = sorted(wait.on)
     return WaitRow(wait.waiter, wait.kind, wait.ref, wait.since, wait.level, wait.seq, wait.any_of, on)
@@ -97,6 +101,10 @@ def _lapsed(event: ev.LeaseLapsed | ev.LeaseReclaimed) -> tuple[str, ...]:
 
 def _restore_lapsed(state: ProjectState, row: LapsedLease) -> None:
     state.leases.lapsed[row.lease] = row
+
+
+def _restore_deferred(state: ProjectState, row: Deferred) -> None:
+    state.deferred[row.cause] = row
 
 
 _ENDS = (ev.LeaseLapsed, ev.LeaseReclaimed)
@@ -136,7 +144,12 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "lease_request",
-        {ev.LeaseQueued: _lease_of, ev.LeaseGranted: _granted, ev.LeaseWaitEnded: _lease_of},
+        {
+            ev.LeaseQueued: _lease_of,
+            ev.LeaseGranted: _granted,
+            ev.LeaseWaitEnded: _lease_of,
+            ev.WaitRaised: _raised_request,
+        },
         lambda state: state.leases.line,
         lambda state, id_: state.leases.line.get(id_),
         LeaseRequest,
@@ -152,7 +165,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "wait",
-        dict.fromkeys((ev.WaitBegan, ev.WaitShifted, ev.WaitEnded), _wait_of),
+        dict.fromkeys((ev.WaitBegan, ev.WaitShifted, ev.WaitRaised, ev.WaitEnded), _wait_of),
         lambda state: (key for key, wait in state.waits.waits.items() if wait.kind != "lease"),
         _read_wait,
         WaitRow,
@@ -208,6 +221,18 @@ KINDS: tuple[Kind, ...] = (
         lambda state, name: state.escalations.get(name),
         Escalation,
         lambda state, row: state.remember_escalation(row),
+    ),
+    Kind(
+        "deferred_escalation",
+        {
+            ev.EscalationDeferred: lambda event: (event.cause,),
+            ev.EscalationOpened: lambda event: (event.cause,),
+            ev.EscalationsForgotten: lambda event: event.causes,
+        },
+        lambda state: state.deferred,
+        lambda state, cause: state.deferred.get(cause),
+        Deferred,
+        _restore_deferred,
     ),
 )
 

@@ -13,7 +13,7 @@ This module knows what to do about an escalation. What sets one off is found els
 from heapq import nsmallest
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Escalation, Step
+from tocsin.core.affairs import Deferred, Escalation, Step
 from tocsin.core.arming import escalation_due, wait_due
 from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEscalation
 from tocsin.core.delivery import pump
@@ -21,12 +21,14 @@ from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation_paths import CLOSED, ROUTES, Place, place_after
 from tocsin.core.message import NEVER, Message, State
 from tocsin.core.notices import notify_directors, notify_humans
-from tocsin.core.policy import EscalationRule, Trigger
+from tocsin.core.policy import EscalationRule, Trigger, microseconds
 from tocsin.core.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
+from tocsin.core.waiting import raise_wait
 
 __all__ = [
+    "apply_deferred",
     "apply_forgotten",
     "apply_moved",
     "apply_opened",
@@ -37,6 +39,7 @@ __all__ = [
     "fire_queued",
     "fire_wait",
     "is_open",
+    "open_deferred",
     "open_escalation",
     "raise_message",
 ]
@@ -75,8 +78,7 @@ def fire_queued(turn: Turn, seq: int) -> None:
         f"longer than {rule.after_s:g} s at {liminal_name(message.priority)}"
     )
     cause = f"time_in_queue {seq} {message.enqueued_at}"
-    if open_escalation(turn, "time_in_queue", cause, message.message_id, detail, about=message) is None:
-        turn.state.timers.escalation.schedule(seq, turn.now + max(rule.after_us, 1))
+    open_escalation(turn, "time_in_queue", cause, message.message_id, detail, about=message)
 
 
 def fire_wait(turn: Turn, key: str) -> None:
@@ -94,9 +96,7 @@ def fire_wait(turn: Turn, key: str) -> None:
     )
     asked = turn.state.ids.get(wait.ref) if wait.kind == "request" else None
     about = None if asked is None else turn.state.messages.get(asked)
-    open_escalation(
-        turn, "dependency_blocked", f"dependency_blocked {wait.seq}", key, detail, about=about, level=wait.level
-    )
+    open_escalation(turn, "dependency_blocked", wait.cause, key, detail, about=about, level=wait.level)
 
 
 def open_escalation(
@@ -108,59 +108,95 @@ def open_escalation(
     *,
     about: Message | None = None,
     level: int | None = None,
-    steps: tuple[str, ...] = (),
-) -> Escalation | None:
-    """Do what the policy's rule for a trigger says, once for each cause; nothing where there is no rule or no room.
+    threshold: float = 0.0,
+) -> None:
+    """Do what the policy's rule for a trigger says, once for each cause; where there is no room, do it later.
 
-    `steps` are taken on the way, before anybody is told: the stations of a deadlock.
+    `threshold` is what was crossed, where the rule has no number of its own.
     """
     state, policy = turn.state, turn.policy.escalation
-    found = policy.rule_for(trigger, level if level is not None or about is None else about.priority)
-    if found is None or cause in state.causes or len(state.open_escalations) >= policy.open_max:
-        return None
+    level = level if level is not None or about is None else about.priority
+    if state.is_known(cause) or policy.rule_for(trigger, level) is None:
+        return
+    detail, seq = detail[: turn.policy.limits.text_max], NEVER if about is None else about.seq
+    if len(state.open_escalations) < policy.open_max:
+        since = NEVER if about is None else about.enqueued_at
+        _open_now(turn, Deferred(cause, trigger, subject, detail, seq, since, level, threshold, state.seq))
+        return
+    kept = len(state.deferred) < policy.deferred_max
+    turn.emit(ev.EscalationDeferred(turn.now, cause, trigger, subject, detail, seq, level, threshold, kept))
+    if not kept:
+        notify_directors(turn, detail, code=_CODES[trigger], about=subject, priority=Priority.BLOCKING)
+
+
+def _open_now(turn: Turn, case: Deferred) -> None:
+    found = turn.policy.escalation.rule_for(case.trigger, case.level)
+    if found is None:
+        raise InvariantViolation(f"{case.cause} is escalated by no rule")
     name, rule = found
+    threshold = rule.count or rule.after_s or case.threshold
     escalation = turn.ids.fresh("esc", turn.now)
-    threshold = rule.count if rule.count is not None else rule.after_s or 0.0
-    seq = NEVER if about is None else about.seq
     turn.emit(
         ev.EscalationOpened(
-            turn.now, escalation, cause, name, trigger, subject, detail[: turn.policy.limits.text_max], seq, threshold
+            turn.now, escalation, case.cause, name, case.trigger, case.subject, case.detail, case.about, threshold
         )
     )
-    opened = state.escalations[escalation]
-    _move(turn, opened, ROUTES[trigger], detail="")
-    _act(turn, opened, rule, steps)
-    return opened
+    opened = turn.state.escalations[escalation]
+    _move(turn, opened, ROUTES[case.trigger], detail="")
+    _act(turn, opened, rule, threshold)
 
 
-def _act(turn: Turn, opened: Escalation, rule: EscalationRule, steps: tuple[str, ...]) -> None:
+def open_deferred(turn: Turn) -> None:
+    """Open what had to wait, oldest first, as far as there is room; what is over by now is let go."""
+    state, policy = turn.state, turn.policy.escalation
+    while state.deferred and len(state.open_escalations) < policy.open_max:
+        case = next(iter(state.deferred.values()))
+        over = case.trigger != "deadlock" and _is_over(state, case)
+        if over or policy.rule_for(case.trigger, case.level) is None:
+            turn.emit(ev.EscalationsForgotten(turn.now, (), (case.cause,)))
+        else:
+            _open_now(turn, case)
+
+
+#: The steps that are taken on the way, before anybody is told.
+_STATIONS: dict[str, tuple[str, ...]] = {"deadlock": ("circular_wait", "victim_chosen", "released")}
+
+
+def _act(turn: Turn, opened: Escalation, rule: EscalationRule, threshold: float) -> None:
     """Take the first steps of a path, as far as the rule goes at once."""
-    raises = "boost" in rule.actions or "interrupt_recipient" in rule.actions
-    if raises:
-        _raise_subject(turn, opened, rule)
-    if opened.state == Place.TIME_BASED and raises:
-        _move(turn, opened, "boosted", detail="", due_at=turn.now + max(rule.after_us, 1))
+    raised = _raise_subject(turn, opened, rule, threshold)
+    tells = not raised or "notify_director" in rule.actions or "escalate_to_human" in rule.actions
+    again = NEVER if tells else turn.now + max(1, microseconds(threshold))
+    if opened.state == Place.TIME_BASED and raised:
+        _move(turn, opened, "boosted", detail="", due_at=again)
+        if tells:
+            _move(turn, opened, "not_resolved", detail="")
     elif opened.state == Place.DEPENDENCY:
-        again = turn.now + max(rule.after_us, 1) if raises else NEVER
         _move(turn, opened, "inherited", detail="", due_at=again)
-        for step in steps:
+        for step in _STATIONS.get(opened.trigger, ()):
             _move(turn, opened, step, detail="")
-    elif opened.state == Place.HEALTH:
+    if opened.state == Place.HEALTH:
         _tell_directors(turn, opened, "alerted", Priority.CRITICAL)
-    if not raises and opened.state in (Place.TIME_BASED, Place.INHERITANCE, Place.FORCED):
+    elif tells:
         _tell_directors(turn, opened, "notified", Priority.BLOCKING)
     if "escalate_to_human" in rule.actions and opened.state in (Place.DIRECTOR, Place.ALERT):
         _tell_humans(turn, opened, SYSTEM.agent, "the rule says so")
 
 
-def _raise_subject(turn: Turn, opened: Escalation, rule: EscalationRule) -> None:
-    message = turn.state.messages.get(opened.about)
-    if message is None or message.state is not State.QUEUED:
-        return
+def _raise_subject(turn: Turn, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:
+    """Raise the message or the wait that an escalation is about; say whether the rule raises and there is one."""
     levels = turn.policy.escalation.boost_levels if "boost" in rule.actions else 0
     if "interrupt_recipient" in rule.actions:
         levels = Priority.CRITICAL
-    raise_message(turn, message, levels, rule.after_s or 0.0)
+    message = turn.state.messages.get(opened.about)
+    if message is not None and message.state is not State.QUEUED:
+        message = None
+    wait = turn.state.waits.waits.get(opened.subject) if opened.trigger == "dependency_blocked" else None
+    if levels and wait is not None:
+        raise_wait(turn, wait, levels)
+    if levels and message is not None:
+        raise_message(turn, message, levels, threshold)
+    return bool(levels) and not (message is None and wait is None)
 
 
 def raise_message(turn: Turn, message: Message, levels: int, threshold_s: float) -> None:
@@ -226,9 +262,16 @@ def fire_escalation(turn: Turn, name: str) -> None:
         _tell_directors(turn, opened, "notified", Priority.BLOCKING)
     elif opened.state in (Place.DIRECTOR, Place.ALERT):
         _tell_humans(turn, opened, SYSTEM.agent, "no director acted in time")
+    elif opened.trigger in _UNSEEN and turn.now - opened.steps[-1].at >= turn.policy.escalation.human_us:
+        _move(turn, opened, "over", detail="nobody said how it ended")
+        _close(turn, opened)
     else:
         due = turn.now + turn.policy.escalation.director_us
         turn.state.timers.deadlines.schedule(f"{_KIND} {name}", due)
+
+
+#: Triggers whose trouble has no end that the bus could see.
+_UNSEEN = frozenset({"critical_error", "consensus_timeout"})
 
 
 def close_if_over(turn: Turn, opened: Escalation) -> bool:
@@ -243,7 +286,7 @@ def close_if_over(turn: Turn, opened: Escalation) -> bool:
     return opened.closed_at != NEVER
 
 
-def _is_over(state: ProjectState, opened: Escalation) -> bool:
+def _is_over(state: ProjectState, opened: Escalation | Deferred) -> bool:
     """Tell whether what an escalation is about is no longer so."""
     match opened.trigger:
         case "time_in_queue":
@@ -263,12 +306,21 @@ def _is_over(state: ProjectState, opened: Escalation) -> bool:
         case "dependency_blocked":
             return opened.subject not in state.waits.waits
         case "resource_contended":
-            rule = state.policy.escalation.rules.get(opened.rule)
-            enough = 1 if rule is None or rule.count is None else rule.count
-            return len(state.leases.waiting_for(opened.subject)) < enough
+            return state.leases.contention(opened.subject).depth < (state.policy.escalation.contention_depth or 1)
+        case "critical_error":
+            return _was_seen_to(state, opened.about)
         case "deadlock":
             return True
     return False
+
+
+def _was_seen_to(state: ProjectState, seq: int) -> bool:
+    """Tell whether a report went to somebody who directs, and was dealt with."""
+    report = state.messages.get(seq)
+    if report is None or report.state is not State.PROCESSED:
+        return False
+    recipient = state.agents.get(report.recipient)
+    return recipient is not None and recipient.role in ("director", "human")
 
 
 def decide_resolve(turn: Turn, command: ResolveEscalation) -> Escalated:
@@ -319,6 +371,7 @@ def is_open(opened: Escalation) -> bool:
 
 def _close(turn: Turn, opened: Escalation) -> None:
     _move(turn, opened, "returned", detail="")
+    open_deferred(turn)
     surplus = len(turn.state.closed_escalations) - turn.policy.escalation.history_max
     if surplus > 0:
         names = tuple([known.escalation for known in _oldest_closed(turn.state, surplus)])
@@ -367,6 +420,7 @@ def _move(
 def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:
     """Write it down, and never again for the same cause."""
     message = state.messages.get(event.about)
+    state.deferred.pop(event.cause, None)
     state.remember_escalation(
         Escalation(
             escalation=event.escalation,
@@ -381,6 +435,18 @@ def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:
             waiting_since=NEVER if message is None else message.enqueued_at,
             steps=[],
         )
+    )
+
+
+def apply_deferred(state: ProjectState, event: ev.EscalationDeferred) -> None:
+    """Write down what is to be opened later."""
+    if not event.kept:
+        return
+    message = state.messages.get(event.about)
+    since = NEVER if message is None else message.enqueued_at
+    about, level, threshold = event.about, event.level, event.threshold
+    state.deferred[event.cause] = Deferred(
+        event.cause, event.trigger, event.subject, event.detail, about, since, level, threshold, state.seq
     )
 
 
@@ -406,3 +472,5 @@ def apply_forgotten(state: ProjectState, event: ev.EscalationsForgotten) -> None
     """Strike them out."""
     for name in event.escalations:
         state.forget_escalation(name)
+    for cause in event.causes:
+        del state.deferred[cause]

@@ -75,6 +75,7 @@ def next_due(state: ProjectState) -> int | None:
 
 def decide_tick(turn: Turn, command: Tick) -> Ticked:
     """Let what is due happen, up to a limit; the next tick goes on where this one stops."""
+    escalation.open_deferred(turn)
     fired = int(queue_manager.fire_idle(turn)) + retention.fire_retention(turn)
     timers, limit = turn.state.timers, turn.policy.limits.timers_per_tick
     for wheel, fire in (

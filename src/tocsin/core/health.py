@@ -78,7 +78,7 @@ def _raise(turn: Turn, alert: Alert, value: float, limit: float) -> None:
     threshold_s = turn.policy.health.sustained_s
     turn.emit(ev.AlertRaised(turn.now, alert.metric, value, limit, alert.since, threshold_s))
     detail = f"{alert.metric} has been over {limit:g} for {threshold_s:g} s: it is {value:g}"
-    open_escalation(turn, "health_degraded", _cause(alert), alert.metric, detail)
+    open_escalation(turn, "health_degraded", _cause(alert), alert.metric, detail, threshold=threshold_s)
 
 
 def _clear(turn: Turn, alert: Alert, value: float) -> None:

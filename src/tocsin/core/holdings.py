@@ -5,7 +5,7 @@ Only declared here; who may hold what is `leasebook`'s affair.
 
 import msgspec
 
-__all__ = ["Claim", "LapsedLease", "Lease", "LeaseRequest", "Standing"]
+__all__ = ["Claim", "Contention", "LapsedLease", "Lease", "LeaseRequest", "Standing"]
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -74,3 +74,14 @@ class Standing(msgspec.Struct, frozen=True):
     def is_free(self) -> bool:
         """Tell whether it can be granted."""
         return not self.holders and not self.ahead
+
+
+class Contention(msgspec.Struct, frozen=True):
+    """Who waits for something that is held."""
+
+    #: How many in turn: those who would share it count as one.
+    depth: int
+    #: Who waits, first in line first.
+    waiters: tuple[str, ...]
+    #: Who holds it.
+    holders: tuple[str, ...]

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from tocsin.core.globindex import GlobIndex
 from tocsin.core.globs import Pattern, Segment, intersects, parse_pattern
-from tocsin.core.holdings import Claim, LapsedLease, Lease, LeaseRequest, Standing
+from tocsin.core.holdings import Claim, Contention, LapsedLease, Lease, LeaseRequest, Standing
 from tocsin.core.waitgraph import Wait, WaitGraph, wait_key
 
 __all__ = ["LeaseBook", "claims_of", "conflict"]
@@ -151,6 +151,13 @@ class LeaseBook:
         for claim in request.claims:
             self._unsettle(claim.resource)
 
+    def raise_to(self, lease: str, level: int) -> None:
+        """Let a request count at another priority."""
+        request = self.line[lease]
+        request.level = level
+        for claim in request.claims:
+            self._unsettle(claim.resource)
+
     def reorder(self, agent: str) -> None:
         """Work the places anew after an agent has inherited more or less."""
         for name in self.by_agent.get(agent, ()):
@@ -230,6 +237,40 @@ class LeaseBook:
         """Return the leases that have something in common with a resource, oldest first."""
         found = {name for name, _ in self._held_index.conflicting(parse_pattern(resource))}
         return sorted((self.leases[name] for name in found), key=lambda lease: lease.seq)
+
+    def in_the_way(self, request: LeaseRequest, depth: int) -> list[str]:
+        """Return the held resources that a request waits for, of holders for whom so many wait at least."""
+        found: dict[str, None] = {}
+        for claim in request.claims:
+            for name, number in self._held_index.conflicting(parse_pattern(claim.resource)):
+                lease = self.leases[name]
+                if lease.holder == request.agent or len(self._waits.upon.get(lease.holder, ())) < depth:
+                    continue
+                held = lease.claims[number]
+                if not (claim.shared and held.shared):
+                    found[held.resource] = None
+        return list(found)
+
+    def contention(self, resource: str, but: str = "") -> Contention:
+        """Say who waits for a resource that is held under this name, one request left out where it is named."""
+        pattern = parse_pattern(resource)
+        held: list[tuple[str, bool]] = []
+        for name, number in self._held_index.conflicting(pattern):
+            claim = self.leases[name].claims[number]
+            if claim.resource == resource:
+                held.append((self.leases[name].holder, claim.shared))
+        waiting: list[LeaseRequest] = []
+        alone: set[str] = set()
+        for name, number in self._line_index.conflicting(pattern) if held else ():
+            request = self.line[name]
+            shared = request.claims[number].shared
+            if name != but and any(agent != request.agent and not (shared and also) for agent, also in held):
+                waiting.append(request)
+                if not shared:
+                    alone.add(request.agent)
+        waiters = tuple(dict.fromkeys([request.agent for request in sorted(waiting, key=self.order)]))
+        holders = tuple(dict.fromkeys([agent for agent, _ in held]))
+        return Contention(len(alone) + (len(waiters) > len(alone)), waiters, holders)
 
     def covering(self, path: str) -> list[tuple[Lease, int]]:
         """Return the leases that hold an exact path, oldest first, each with the number of the claim that does."""

@@ -201,12 +201,18 @@ def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
             book.place(request),
         )
     )
-    for claim in request.claims:
-        waiting = book.waiting_for(claim.resource)
-        if len(waiting) == turn.policy.leases.contention_depth:
-            waiters = tuple(dict.fromkeys([other.agent for other in waiting]))
-            holders = tuple(dict.fromkeys([lease.holder for lease in book.holding(claim.resource)]))
-            turn.emit(ev.LeaseContended(turn.now, claim.resource, len(waiting), waiters, holders))
+    _tell_contention(turn, request)
+
+
+def _tell_contention(turn: Turn, request: LeaseRequest) -> None:
+    """Say of each thing in a request's way that so many wait for it now as are worth telling."""
+    book, depth = turn.state.leases, turn.policy.escalation.contention_depth
+    if depth is None:
+        return
+    for resource in book.in_the_way(request, depth):
+        now = book.contention(resource)
+        if book.contention(resource, request.lease).depth < depth <= now.depth:
+            turn.emit(ev.LeaseContended(turn.now, resource, now.depth, now.waiters, now.holders))
 
 
 def decide_renew(turn: Turn, command: RenewLease) -> Held:

@@ -133,8 +133,12 @@ def _granted(turn: Turn, event: ev.LeaseGranted) -> None:
 
 
 def _lease_ended(turn: Turn, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
+    """Look at what is contended and no longer held, and at what it was to be taken away by."""
     if turn.state.approvals:
         approvals.end_overrides(turn, event.lease)
+    for opened in _open_about(turn, "resource_contended"):
+        if opened.subject in event.resources:
+            close_if_over(turn, opened)
 
 
 def _left_line(turn: Turn, event: ev.LeaseWaitEnded) -> None:
@@ -170,16 +174,15 @@ def _gaming(turn: Turn, event: ev.GamingDetected) -> None:
         f"{event.window_s:g} s were Blocking or above; they count as Info until that ends"
     )
     cause = f"priority_inflation {event.agent} {turn.state.seq}"
-    open_escalation(turn, "priority_inflation", cause, event.agent, detail)
+    ratio = turn.policy.gaming.high_priority_ratio
+    open_escalation(turn, "priority_inflation", cause, event.agent, detail, threshold=ratio)
 
 
 def _deadlock(turn: Turn, event: ev.DeadlockFound) -> None:
     """Take a broken deadlock through its stations, for the record: whoever broke it has told everybody."""
     detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} gave way"
     cause = f"deadlock {event.refused} {turn.state.seq}"
-    open_escalation(
-        turn, "deadlock", cause, event.refused, detail, steps=("circular_wait", "victim_chosen", "released")
-    )
+    open_escalation(turn, "deadlock", cause, event.refused, detail)
 
 
 def _cleared(turn: Turn, event: ev.GamingCleared) -> None:

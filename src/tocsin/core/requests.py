@@ -23,8 +23,8 @@ from tocsin.core.priority import Priority
 from tocsin.core.sending import decide_send
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.turn import Turn
-from tocsin.core.waitgraph import Wait
-from tocsin.core.waiting import BREAKERS, begin_wait, end_wait, shift_wait
+from tocsin.core.waitgraph import Wait, wait_key
+from tocsin.core.waiting import BREAKERS, begin_wait, end_wait, raise_wait, shift_wait
 
 __all__ = [
     "answer",
@@ -204,8 +204,11 @@ def fire_request(turn: Turn, name: str) -> None:
     message = turn.state.messages.get(request.about)
     if request.boost and not request.boosted:
         turn.emit(ev.RequestExtended(turn.now, name, turn.now + max(1, microseconds(request.timeout_s))))
+        levels = turn.policy.escalation.boost_levels
         if message is not None and message.state is State.QUEUED:
-            raise_message(turn, message, turn.policy.escalation.boost_levels, request.timeout_s)
+            raise_message(turn, message, levels, request.timeout_s)
+        if (wait := turn.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
+            raise_wait(turn, wait, levels)
         return
     whom = f"{request.responder} did not answer"
     if message is not None and message.state is State.HELD:
@@ -213,7 +216,8 @@ def fire_request(turn: Turn, name: str) -> None:
     detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
     _end(turn, request, "timeout", detail)
     _tell(turn, request, "E_PROTOCOL_004", detail)
-    open_escalation(turn, "request_timeout", f"request_timeout {name}", name, detail, about=message)
+    cause = f"request_timeout {name}"
+    open_escalation(turn, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
 
 
 def _end(turn: Turn, request: Request, outcome: str, detail: str) -> None:

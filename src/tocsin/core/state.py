@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Alert, Approval, Attention, Discussion, Escalation, Request, Topic
+from tocsin.core.affairs import Affair, Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
@@ -165,6 +165,8 @@ class ProjectState:
         #: Escalation by cause, and those about a message.
         self.causes: dict[str, str] = {}
         self.escalated: dict[int, dict[str, None]] = {}
+        #: What is to be escalated once there is room, by cause, the oldest first.
+        self.deferred: dict[str, Deferred] = {}
         #: Who waits for whom.
         self.waits = WaitGraph()
         #: What each agent is lent by those who wait for it.
@@ -270,8 +272,14 @@ class ProjectState:
             if not self.escalated[escalation.about]:
                 del self.escalated[escalation.about]
 
+    def is_known(self, cause: str) -> bool:
+        """Tell whether a cause has set off an escalation, or will."""
+        return cause in self.causes or cause in self.deferred
+
     def was_escalated(self, message: Message) -> bool:
-        """Tell whether a message's present waiting has been escalated."""
+        """Tell whether a message's present waiting has been escalated, or will be once there is room."""
+        if self.deferred and f"time_in_queue {message.seq} {message.enqueued_at}" in self.deferred:
+            return True
         for name in self.escalated.get(message.seq, ()):
             known = self.escalations[name]
             if known.trigger == "time_in_queue" and known.waiting_since == message.enqueued_at:

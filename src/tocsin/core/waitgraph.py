@@ -54,6 +54,11 @@ class Wait(msgspec.Struct):
         return wait_key(self.kind, self.ref, self.waiter)
 
     @property
+    def cause(self) -> str:
+        """Return what its escalation is known by, once it has lasted too long."""
+        return f"dependency_blocked {self.seq}"
+
+    @property
     def label(self) -> str:
         """Return what it waits for, as events say it."""
         return f"{self.kind}:{self.ref}"
@@ -130,6 +135,11 @@ class WaitGraph:
         if not wait.on[agent]:
             del wait.on[agent]
             self._leave(wait, agent)
+
+    def raise_to(self, wait: Wait, level: int) -> None:
+        """Let a wait count, and lend, at another priority."""
+        wait.level = level
+        self.lent.update(dict.fromkeys(wait.on))
 
     def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
         """Say who stands before a wait in line."""

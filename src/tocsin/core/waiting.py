@@ -8,8 +8,9 @@ Whoever owns a kind of waiting (leases, requests, discussions, approvals) begins
 from collections.abc import Callable, Iterable
 
 from tocsin.core import events as ev
-from tocsin.core.arming import arm_wait
+from tocsin.core.arming import arm_wait, wait_due
 from tocsin.core.errors import InvariantViolation
+from tocsin.core.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
 from tocsin.core.waitgraph import Wait, wait_key
@@ -19,10 +20,12 @@ __all__ = [
     "Breaker",
     "apply_wait_began",
     "apply_wait_ended",
+    "apply_wait_raised",
     "apply_wait_shifted",
     "begin_wait",
     "end_wait",
     "end_waits_of",
+    "raise_wait",
     "shift_wait",
     "waits_for",
 ]
@@ -48,6 +51,13 @@ def shift_wait(turn: Turn, kind: str, ref: str, waiter: str, on: Iterable[str]) 
     wanted = tuple(sorted({*on} - {waiter}))
     if wanted != tuple(sorted(wait.on)):
         turn.emit(ev.WaitShifted(turn.now, waiter, kind, ref, wanted))
+
+
+def raise_wait(turn: Turn, wait: Wait, levels: int) -> None:
+    """Let a wait count for more, by some levels and never up to an override; one that stands higher stays."""
+    level = Priority(wait.level).boost(levels)
+    if level > wait.level:
+        turn.emit(ev.WaitRaised(turn.now, wait.waiter, wait.kind, wait.ref, level))
 
 
 def end_wait(turn: Turn, kind: str, ref: str, waiter: str, reason: str = "served") -> bool:
@@ -87,12 +97,24 @@ def apply_wait_shifted(state: ProjectState, event: ev.WaitShifted) -> None:
     state.waits.shift(_wait(state, event), event.on)
 
 
+def apply_wait_raised(state: ProjectState, event: ev.WaitRaised) -> None:
+    """Let it count for more, and be looked at when one of its new level has lasted too long."""
+    wait = _wait(state, event)
+    due = wait_due(state, wait)
+    if due is not None:
+        state.timers.deadlines.cancel(f"wait {wait.key}", due)
+    state.waits.raise_to(wait, event.level)
+    if wait.kind == "lease":
+        state.leases.raise_to(wait.ref, event.level)
+    arm_wait(state, wait)
+
+
 def apply_wait_ended(state: ProjectState, event: ev.WaitEnded) -> None:
     """Strike it out."""
     state.waits.drop(_wait(state, event))
 
 
-def _wait(state: ProjectState, event: ev.WaitShifted | ev.WaitEnded) -> Wait:
+def _wait(state: ProjectState, event: ev.WaitShifted | ev.WaitRaised | ev.WaitEnded) -> Wait:
     wait = state.waits.waits.get(wait_key(event.wait_kind, event.ref, event.waiter))
     if wait is None:
         raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which is not there")

@@ -46,6 +46,7 @@ from tocsin.core.events.discussions import (
     VoteCast,
 )
 from tocsin.core.events.escalation import (
+    EscalationDeferred,
     EscalationMoved,
     EscalationOpened,
     EscalationsForgotten,
@@ -112,6 +113,7 @@ from tocsin.core.events.waits import (
     PriorityRestored,
     WaitBegan,
     WaitEnded,
+    WaitRaised,
     WaitShifted,
 )
 
@@ -137,6 +139,7 @@ __all__ = [
     "DiscussionLeft",
     "DiscussionOpened",
     "DiscussionSpoken",
+    "EscalationDeferred",
     "EscalationMoved",
     "EscalationOpened",
     "EscalationsForgotten",
@@ -191,6 +194,7 @@ __all__ = [
     "VoteCast",
     "WaitBegan",
     "WaitEnded",
+    "WaitRaised",
     "WaitShifted",
     "WorkBegun",
     "WorkContinued",
@@ -233,6 +237,7 @@ Event: TypeAlias = (
     | SessionWindowChanged
     | WaitBegan
     | WaitShifted
+    | WaitRaised
     | WaitEnded
     | DeadlockFound
     | PriorityInherited
@@ -256,6 +261,7 @@ Event: TypeAlias = (
     | WorkPutAside
     | WorkResumed
     | EscalationOpened
+    | EscalationDeferred
     | EscalationMoved
     | EscalationsForgotten
     | RequestOpened

@@ -2,7 +2,7 @@
 
 from tocsin.core.events.base import EventBase
 
-__all__ = ["EscalationMoved", "EscalationOpened", "EscalationsForgotten"]
+__all__ = ["EscalationDeferred", "EscalationMoved", "EscalationOpened", "EscalationsForgotten"]
 
 
 class EscalationOpened(EventBase, frozen=True):
@@ -24,6 +24,27 @@ class EscalationOpened(EventBase, frozen=True):
     about: int
     #: The threshold that was crossed, in the rule's unit.
     threshold: float
+
+
+class EscalationDeferred(EventBase, frozen=True):
+    """Something should be escalated, and as many escalations are open as may be."""
+
+    #: What set it off.
+    cause: str
+    #: The trigger.
+    trigger: str
+    #: What it is about.
+    subject: str
+    #: The case in a sentence.
+    detail: str
+    #: Sequence number of the message that it is about; 0 where it is about none.
+    about: int
+    #: Priority of the message or wait that it is about; null where it is about none.
+    level: int | None
+    #: The threshold that was crossed, in its unit.
+    threshold: float
+    #: Whether it is opened when one has closed; else the directors were told, and that was all.
+    kept: bool
 
 
 class EscalationMoved(EventBase, frozen=True):
@@ -50,3 +71,5 @@ class EscalationsForgotten(EventBase, frozen=True):
 
     #: The escalations.
     escalations: tuple[str, ...]
+    #: Causes that waited to be opened, and whose trouble was over by then.
+    causes: tuple[str, ...] = ()

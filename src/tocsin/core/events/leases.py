@@ -167,9 +167,9 @@ class LeaseWaitEnded(EventBase, frozen=True):
 class LeaseContended(EventBase, frozen=True):
     """So many wait for the same thing that it is worth telling."""
 
-    #: What they wait for.
+    #: What is held that they wait for, as its holder named it.
     resource: str
-    #: How many requests wait for it.
+    #: How many in turn wait for it: those who would share it count as one.
     depth: int
     #: Who waits, first in line first.
     waiters: tuple[str, ...]

@@ -8,6 +8,7 @@ __all__ = [
     "PriorityRestored",
     "WaitBegan",
     "WaitEnded",
+    "WaitRaised",
     "WaitShifted",
 ]
 
@@ -40,6 +41,19 @@ class WaitShifted(EventBase, frozen=True):
     ref: str
     #: Whom it waits for from now on.
     on: tuple[str, ...]
+
+
+class WaitRaised(EventBase, frozen=True):
+    """A wait has lasted too long: it counts, and lends, at a higher priority from now on."""
+
+    #: Who waits.
+    waiter: str
+    #: What sort of wait it is; `lease` for a place in line.
+    wait_kind: str
+    #: What it waits for.
+    ref: str
+    #: The priority that it waits at from now on.
+    level: int
 
 
 class WaitEnded(EventBase, frozen=True):

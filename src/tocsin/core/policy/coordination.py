@@ -28,8 +28,6 @@ class Leases(Concern, frozen=True):
     priority: str
     #: How often a request that waits for several things may be passed by for one that it could have had.
     overtakes_max: Annotated[int, Meta(ge=0, le=10**6)]
-    #: That many waiting for the same resource are worth telling.
-    contention_depth: Count
     #: Resources of one lease.
     resources_max: Count
     #: Characters of one resource.

@@ -22,7 +22,7 @@ Opener = Callable[["Reading", Any, int], Opening]
 #: Kinds that no command and no timer begins with: one that stands alone has a cause that events do not tell.
 _NEVER_FIRST = frozenset(
     {
-        *(ev.WaitBegan, ev.WaitShifted, ev.WaitEnded),
+        *(ev.WaitBegan, ev.WaitShifted, ev.WaitRaised, ev.WaitEnded),
         *(ev.PriorityInherited, ev.PriorityRestored, ev.DeadlockFound),
     }
 )

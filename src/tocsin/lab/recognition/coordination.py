@@ -218,6 +218,7 @@ def _shed(reading: Reading, event: ev.FramesShed, index: int) -> Opening:
 COORDINATION: dict[type, Opener] = {
     ev.WaitBegan: always(FOLLOWS),
     ev.WaitShifted: always(FOLLOWS),
+    ev.WaitRaised: always(FOLLOWS),
     ev.WaitEnded: _wait_ended,
     ev.DeadlockFound: always(FOLLOWS),
     ev.PriorityInherited: always(FOLLOWS),
@@ -262,6 +263,7 @@ COORDINATION: dict[type, Opener] = {
     ev.AlertWorsened: _health,
     ev.AlertCleared: _health,
     ev.EscalationOpened: always(FOLLOWS),
+    ev.EscalationDeferred: always(FOLLOWS),
     ev.EscalationMoved: _escalation_moved,
     ev.EscalationsForgotten: always(FOLLOWS),
     ev.FramesShed: _shed,
