@@ -70,7 +70,10 @@ def circle_of(names: Sequence[str]) -> str:
 
 def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
     """Return the priority of one in a circle: its own, and what comes to it from outside the circle."""
-    level = max(mine.level for mine in graph.by_waiter[wait.waiter].values())
+    mine, upon = graph.by_waiter[wait.waiter], graph.upon.get(wait.waiter, {})
+    level = wait.level if len(mine) == 1 else max([each.level for each in mine.values()])
+    if len(upon) == 1 and next(iter(upon.values())).waiter in members:
+        return level  # as in the middle of a long circle: nobody else waits for it
     line = [wait.waiter]
     seen: set[str] = set()
     for agent in line:

@@ -136,7 +136,9 @@ class GlobIndex:
                 line.append((node, place + 1))
             if segment.text == DEEP:
                 line.append((node, place + 1))
-                line.extend((child, place) for child in _children(node))
+                line.extend([(child, place) for child in node.exact.values()])
+                for bucket in node.globs.values():
+                    line.extend([(child, place) for child in bucket.values()])
             elif not (node.exact or node.globs):
                 continue
             elif segment.is_glob:
@@ -144,12 +146,6 @@ class GlobIndex:
             else:
                 line.extend((child, place + 1) for child in _meeting_name(node, segment))
         return found
-
-
-def _children(node: _Node) -> Iterator[_Node]:
-    yield from node.exact.values()
-    for bucket in node.globs.values():
-        yield from bucket.values()
 
 
 def _meeting_name(node: _Node, segment: Segment) -> Iterator[_Node]:
@@ -175,6 +171,8 @@ def _meeting_glob(node: _Node, segment: Segment) -> Iterator[_Node]:
         child = node.exact[name]
         if child.segment is not None and segments_meet(segment, child.segment):
             yield child
+    if not node.globs:
+        return
     starts = {segment.prefix[:end] for end in range(1, len(segment.prefix))}
     keys = [(start, True) for start in {*starts, *_beginning_with(node.starts, segment.prefix)}]
     keys += [key for key in node.globs if not key[1]]

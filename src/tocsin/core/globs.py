@@ -254,6 +254,9 @@ def _fits(glob: Segment, name: str) -> bool:
     if not name.startswith(glob.prefix) or not name.endswith(glob.suffix):
         return False
     parts = glob.parts or ()
+    literal = len(glob.prefix) + len(glob.suffix)
+    if len(parts) == literal + 1 and parts[len(glob.prefix)] is None:
+        return len(name) >= literal  # one star and nothing else, such as `*.py`
     place = name_place = 0
     star = star_name = -1
     while name_place < len(name):
