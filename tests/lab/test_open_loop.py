@@ -167,7 +167,7 @@ def test_what_a_sender_left_to_the_policy_moves_with_it_and_what_it_named_does_n
 # In world 0 a wait of the simulator's own kind begins at the very moment of a command: no history of a hub has that.
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_wild_worlds_are_recorded_without_losing_count(seed: int) -> None:
-    events, _ = simulated(seed, 250)
+    events, _ = simulated(seed, 250, errands=False)
     for trace in traces_of(events):
         assert sum(step.events for step in trace.steps) == trace.events
         replay = open_loop(ready(trace))

@@ -20,9 +20,10 @@ START = 1_762_905_600_000_000
 _JSON = msgspec.json.Encoder()
 
 
-def simulated(seed: int, steps: int) -> tuple[list[Event], World]:
-    """Play a world, and return all that happened in it."""
+def simulated(seed: int, steps: int, *, errands: bool = True) -> tuple[list[Event], World]:
+    """Play a world, and return all that happened in it; without `errands`, only what commands can lead to."""
     world = World(seed)
+    world.errands = errands
     for _ in range(steps):
         world.step()
     return [event for batch in world.journal.batches for event in decode_events(batch)], world

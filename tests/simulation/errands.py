@@ -28,7 +28,7 @@ waiting.BREAKERS[_KIND] = _refuse
 def begin(world: "World") -> None:
     """Let somebody wait for others: for all of them, or for any."""
     rng, agents = world.rng, list(world.exchange.state.agents)
-    if len(agents) < 2 or len(world.exchange.state.waits.waits) > 12:
+    if not world.errands or len(agents) < 2 or len(world.exchange.state.waits.waits) > 12:
         return
     waiter = rng.choice(agents)
     on = rng.sample(agents, rng.randint(1, min(3, len(agents))))

@@ -65,6 +65,8 @@ class World:
         self.exchange = self.store.exchange(SeededIds(seed))
         self.ledger = Ledger()
         self.losing = False
+        #: Whether agents wait for each other in ways that no command has.
+        self.errands = True
         #: Fingerprints of the state by number of batches, for rebuilding prefixes.
         self.milestones: dict[int, bytes] = {}
         self.callers: dict[str, Caller] = {}
