@@ -30,14 +30,16 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_a_run_meets_every_kind_of_event() -> None:
-    seen: set[str] = set()
-    for seed in range(24):
+    # What a frame bus has shed is reported by the hub alone, and changes nothing.
+    missing = {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
+    for seed in range(100):
         world = World(seed)
         for _ in range(400):
             world.step()
-        seen |= world.ledger.counts.keys()
-    # What a frame bus has shed is reported by the hub alone, and changes nothing.
-    assert seen == {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
+        missing -= world.ledger.counts.keys()
+        if not missing:
+            break
+    assert not missing
 
 
 def test_the_ledger_notices_a_delivery_after_recall() -> None:
