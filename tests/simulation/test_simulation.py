@@ -3,7 +3,9 @@
 import os
 
 import pytest
+from msgspec.structs import replace
 
+from tests.simulation.coordination import check_deadlock
 from tests.simulation.ledger import Ledger, Violation
 from tests.simulation.world import World
 from tocsin.core import events as ev
@@ -90,3 +92,17 @@ def test_the_ledger_notices_a_wait_for_the_wrong_ones() -> None:
         exchange.apply(ev.WaitEnded(world.now, waits[0].waiter, waits[0].kind, waits[0].ref, "served"))
     with pytest.raises(Violation, match="somebody waits for the wrong ones"):
         world.ledger.check_state(world.exchange.state, world.now)
+
+
+def test_the_ledger_notices_one_who_is_in_no_circle_and_one_who_gave_way_for_another() -> None:
+    world = World(3)
+    waits = [("a", "b", 2), ("b", "a", 1), ("c", "a", 0)]
+    for waiter, on, level in waits:
+        world.ledger.shadow.apply(ev.WaitBegan(world.now, waiter, "simulated", waiter, (on,), False, level))
+    found = ev.DeadlockFound(world.now, ("a", "b"), ("simulated:a", "simulated:b"), (2, 1), "b", "simulated:b")
+    check_deadlock(found, world.ledger.shadow.state)
+    with pytest.raises(Violation, match="a gave way for b"):
+        check_deadlock(replace(found, victim="a", refused="simulated:a"), world.ledger.shadow.state)
+    more = {"cycle": ("a", "b", "c"), "waits": (*found.waits, "simulated:c"), "levels": (2, 1, 0)}
+    with pytest.raises(Violation, match="of the deadlock"):
+        check_deadlock(replace(found, **more), world.ledger.shadow.state)

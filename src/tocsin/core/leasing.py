@@ -211,7 +211,7 @@ def _tell_contention(turn: Turn, request: LeaseRequest) -> None:
         return
     for resource in book.in_the_way(request, depth):
         now = book.contention(resource)
-        if book.contention(resource, request.lease).depth < depth <= now.depth:
+        if now.depth >= depth > book.contention(resource, request.lease).depth:
             turn.emit(ev.LeaseContended(turn.now, resource, now.depth, now.waiters, now.holders))
 
 
