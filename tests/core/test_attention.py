@@ -1,11 +1,14 @@
 """Attention: LIMINAL's interrupt-or-queue decision row by row, and work that comes back exactly once."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
+from tocsin.core.affairs import Attention
 from tocsin.core.message import State
 from tocsin.core.preemption import Status, Verdict, judge
 from tocsin.core.priority import Priority, liminal_name
@@ -342,3 +345,115 @@ def test_a_retired_agent_is_busy_with_nothing(busy: tuple[Team, str]) -> None:
     team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
     assert not team.exchange.state.attention
     team.advance(4000)
+
+
+def test_who_comes_back_after_a_crash_is_told_that_it_had_this_before(busy: tuple[Team, str]) -> None:
+    team, work = busy
+    put_aside(team, b"here")
+    assert not resume(team, work).duplicate
+    for session in list(team.exchange.state.agents["impl_001"].sessions):
+        team.detach(session)
+    team.attach("impl_001")
+    again = resume(team, work)
+    assert (again.saved, again.duplicate) == (b"here", True)
+    put_aside(team, b"there")
+    news = resume(team, work)
+    assert (news.saved, news.duplicate) == (b"there", False)
+
+
+@pytest.fixture
+def interrupted(busy: tuple[Team, str]) -> tuple[Team, str, str]:
+    """Let the work of impl_001 be interrupted by a Critical message that it has not turned to."""
+    team, work = busy
+    urgent = note(team, "Critical")
+    assert attention(team).interrupted_by == team.message(urgent).seq
+    return team, work, urgent
+
+
+def attention(team: Team) -> Attention:
+    return team.exchange.state.attention["impl_001"]
+
+
+ENDINGS: dict[str, Callable[[Team, str], object]] = {
+    "processed": lambda team, urgent: team.ask(cmd.MarkProcessed(urgent), "impl_001", cmd.Done),
+    "dead": lambda team, urgent: team.ask(
+        cmd.Reject(urgent, "no", "E_TASK_001", can_retry=False), "impl_001", cmd.Rejected
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", ENDINGS)
+def test_what_has_ended_interrupts_no_longer(interrupted: tuple[Team, str, str], reason: str) -> None:
+    team, work, urgent = interrupted
+    ENDINGS[reason](team, urgent)
+    (ended,) = team.happened(ev.InterruptEnded)
+    assert (ended.agent, ended.by, ended.reason) == ("impl_001", team.message(urgent).seq, reason)
+    assert pause_point(team) == cmd.Attending(Status.PROCESSING, work)
+    assert put_aside(team, b"half").working_on is None, "it does not work on what has ended"
+
+
+def test_what_is_to_come_again_later_interrupts_again_then(busy: tuple[Team, str]) -> None:
+    team, work = busy
+    task = {"taskId": "t", "taskRef": "T", "taskDescription": "Do it", "memoryLogPath": "l.md"}
+    task |= {"executionType": "single-step"}
+    sent = {"correlation_id": "req_1", "payload": task, "priority": "Critical"}
+    urgent = team.send("boss", "impl_001", "TASK_ASSIGNMENT", **sent).signal_id
+    team.ask(cmd.Reject(urgent, "later", "E_TASK_001", can_retry=True), "impl_001", cmd.Rejected)
+    assert team.happened(ev.InterruptEnded)[-1].reason == "queued"
+    assert pause_point(team) == cmd.Attending(Status.PROCESSING, work)
+    team.advance(10, beating=True)
+    assert len(team.happened(ev.InterruptRaised)) > 1
+    assert pause_point(team).interrupted_by == urgent
+
+
+def test_what_comes_after_a_stale_interrupt_interrupts(interrupted: tuple[Team, str, str]) -> None:
+    team, _, urgent = interrupted
+    ENDINGS["processed"](team, urgent)
+    second = note(team, "Critical")
+    assert team.happened(ev.InterruptRaised)[-1].by == team.message(second).seq
+    assert put_aside(team, b"half").working_on == second
+
+
+def test_what_was_on_its_way_meanwhile_interrupts_next(interrupted: tuple[Team, str, str]) -> None:
+    team, work, urgent = interrupted
+    second = note(team, "Critical")
+    assert is_offered(team, second)
+    assert len(team.happened(ev.InterruptRaised)) == 1
+    ENDINGS["processed"](team, urgent)
+    attending = pause_point(team)
+    assert (attending.working_on, attending.interrupted_by) == (work, second)
+
+
+@pytest.mark.parametrize("ending", ["recalled", "expired"])
+def test_what_was_never_taken_interrupts_no_longer_when_it_ends(team: Team, ending: str) -> None:
+    """A piggyback agent is interrupted by what it has not drained yet, and what may end there."""
+    session = team.attach("impl_001", "piggyback")
+    work = note(team, "Info")
+    assert team.drain(session) == [work]
+    begin(team, work)
+    urgent = team.send("boss", "impl_001", "CUSTOM_NOTE", priority="Critical", metadata={"ttl": 60}).signal_id
+    assert pause_point(team, stay=True).interrupted_by == urgent
+    if ending == "recalled":
+        team.ask(cmd.Recall(urgent), "boss", cmd.RecallResult)
+    else:
+        team.advance(400, beating=True)
+    assert team.happened(ev.InterruptEnded)[-1].reason == ending
+    assert attention(team).paused, "who stays at a pause point stays there"
+    second = note(team, "Critical")
+    assert pause_point(team).interrupted_by == second
+
+
+def test_an_agent_is_not_held_up_by_an_interrupter_that_is_forgotten(new_team: NewTeam) -> None:
+    team = new_team("retention: {settled_s: 5, batch: 1}")
+    team.register("boss", "Director", "director")
+    team.register("impl_001")
+    team.attach("impl_001")
+    work = note(team, "Coordinate")
+    begin(team, work)
+    urgent = note(team, "Critical")
+    team.ask(cmd.Confirm((urgent,)), "impl_001", cmd.Confirmed)
+    seq = team.message(urgent).seq
+    while seq in team.exchange.state.messages:
+        team.advance(10, beating=True)
+    second = note(team, "Critical")
+    assert team.happened(ev.InterruptRaised)[-1].by == team.message(second).seq

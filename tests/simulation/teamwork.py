@@ -39,21 +39,26 @@ def go_on_with_work(world: "World") -> None:
     busy = [name for name in world.exchange.state.attention if name in world.callers]
     caller = world.callers[world.rng.choice(busy)] if busy and world.rng.random() < 0.9 else world.somebody()
     attention = world.exchange.state.attention.get(caller.agent)
-    saved = {} if attention is None else {aside.message_id: aside.saved for aside in attention.aside}
+    aside = [] if attention is None else [work.message_id for work in attention.aside]
     idle = attention is None or attention.work is None
+    interrupter = None if attention is None else world.exchange.state.messages.get(attention.interrupted_by)
     command: Command = world.rng.choice(
         (
+            cmd.MarkProcessed("msg_none_0" if interrupter is None else interrupter.message_id),
             cmd.ReachPausePoint(),
             cmd.ReachPausePoint(stay=True),
             cmd.PutAside(world.rng.randbytes(world.rng.choice((0, 3, 40)))),
             cmd.ResumeWork(),
-            cmd.ResumeWork(world.rng.choice([*saved, "msg_none_0"])),
+            cmd.ResumeWork(world.rng.choice([*aside, "msg_none_0"])),
             cmd.FinishWork(world.rng.random() < 0.8),
         )
     )
     reply = world.ask(command, caller)
-    if isinstance(reply, cmd.Resumed) and idle:
-        must(reply.saved == saved[reply.message_id], f"{caller.agent} got back something else than it saved")
+    if isinstance(reply, cmd.Resumed):
+        work = world.exchange.state.attention[caller.agent].work
+        must(work is not None and work.message_id == reply.message_id, f"{caller.agent} resumed something else")
+        if work is not None:
+            world.ledger.accounts.given_back(caller.agent, work.message, reply, idle=idle)
 
 
 def ask(world: "World") -> None:
@@ -226,6 +231,10 @@ class Accounts:
     def __init__(self) -> None:
         #: Works put aside and not yet given back, by agent.
         self.aside: dict[str, list[int]] = {}
+        #: What an agent saved last of a work, by agent and work.
+        self.saved: dict[tuple[str, int], bytes] = {}
+        #: Of which works an agent has been given back what it saved last.
+        self.given: set[tuple[str, int]] = set()
         self.affairs = Affairs()
         #: Alerts that stand.
         self.alerts: set[str] = set()
@@ -239,12 +248,19 @@ class Accounts:
         self.affairs.follow(event, state)
         match event:
             case ev.WorkPutAside() | ev.AttentionLapsed():
+                if isinstance(event, ev.WorkPutAside):
+                    self._put_aside(event)
                 self.aside.setdefault(event.agent, []).append(event.work)
             case ev.WorkResumed():
                 must(event.work in self.aside.get(event.agent, []), f"{event.agent} got work back twice: {event.work}")
                 self.aside[event.agent].remove(event.work)
+            case ev.WorkFinished():
+                self._forget(event.agent, event.work)
             case ev.AgentRetired():
                 self.aside.pop(event.agent, None)
+                for agent, work in [*self.saved, *self.given]:
+                    if agent == event.agent:
+                        self._forget(agent, work)
             case ev.InterruptRaised():
                 allowed = event.level == 4 or event.level > event.work_level + 1
                 must(allowed, f"level {event.level} interrupted work of level {event.work_level}")
@@ -270,12 +286,38 @@ class Accounts:
             case _:
                 pass
 
+    def given_back(self, agent: str, work: int, reply: cmd.Resumed, *, idle: bool) -> None:
+        """Check that what an agent got back is what it saved last, and that it got it once, but for duplicates."""
+        key = (agent, work)
+        if not idle and not reply.duplicate:
+            must(reply.saved == b"", f"{agent} only went on, and got something back")
+            return
+        must(reply.saved == self.saved.get(key, b""), f"{agent} got back something else than it saved")
+        if idle:
+            must(reply.duplicate is (key in self.given), f"{agent} got back what it saved twice, or never")
+            self.given.add(key)
+
+    def _put_aside(self, event: ev.WorkPutAside) -> None:
+        key = (event.agent, event.work)
+        if event.reason == "detached":
+            must(event.saved == self.saved.get(key, b""), f"{event.agent} lost what it had saved of {event.work}")
+        else:
+            self.saved[key] = event.saved
+            self.given.discard(key)
+
+    def _forget(self, agent: str, work: int) -> None:
+        self.saved.pop((agent, work), None)
+        self.given.discard((agent, work))
+
     def check(self, state: ProjectState) -> None:
         """Check what must hold between steps."""
         for name, attention in state.attention.items():
             must(name in state.agents, f"{name} is gone and still busy")
             must(attention.work is not None or bool(attention.aside), f"{name} attends to nothing")
             must(attention.work is None or bool(attention.due_at), f"{name} may be busy for ever")
+            interrupter = state.messages.get(attention.interrupted_by)
+            over = interrupter is not None and interrupter.state in _OVER
+            must(not over, f"{name} is interrupted by message {attention.interrupted_by}, which has ended")
         for name, approval in state.approvals.items():
             held = [copy.state == "held" for copy in state.copies_of(approval.subject)] if approval.holds else [True]
             must(any(held), f"{name} waits for a word on what is not held")
@@ -307,6 +349,7 @@ class Accounts:
 _HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
 #: What makes a message one that is held.
 _HELD: dict[str, object] = {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
+_OVER = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 _ARROWS = {(route.before, route.step, route.after) for route in PATHS}
 
 ACTIONS: tuple[tuple[Callable[["World"], None], float], ...] = (

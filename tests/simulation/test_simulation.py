@@ -36,7 +36,7 @@ def test_a_run_meets_every_kind_of_event() -> None:
     missing = {kind.__name__ for kind in ev.EVENT_TYPES} - {"FramesShed"}
     for seed in range(100):
         world = World(seed)
-        for _ in range(400):
+        for _ in range(500):
             world.step()
         missing -= world.ledger.counts.keys()
         if not missing:

@@ -45,7 +45,7 @@ class Work(msgspec.Struct):
     began_at: int
     #: What the agent saved of it when it was put aside; kept until the work ends, for an agent that missed the reply.
     saved: bytes = b""
-    #: Whether it was put aside and taken up again.
+    #: Whether the agent was given back what it saved last.
     resumed: bool = False
 
 

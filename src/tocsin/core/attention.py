@@ -15,6 +15,9 @@ where the head must wait all must.
 An interrupt throws nothing away. The agent puts its work aside with what it wants to remember, works on what
 interrupted it, and resumes: what it saved comes back exactly once, and once more only to an agent that missed the
 reply. An agent whose last session ends, or that says nothing for too long, has its work put aside for it.
+
+What interrupts may itself end before the agent turns to it: processed at once, rejected, dead. Then it interrupts no
+longer, and what else is on its way to the agent or waits for it gets its chance.
 """
 
 from tocsin.core import events as ev
@@ -23,7 +26,7 @@ from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, Rea
 from tocsin.core.delivery import pump
 from tocsin.core.errors import InvariantViolation, TocsinError, refusal
 from tocsin.core.message import NEVER, Message, State
-from tocsin.core.preemption import Status, Verdict, interrupt, judge, status_of
+from tocsin.core.preemption import ENDED, Status, Verdict, interrupt, interrupter_of, judge, status_of
 from tocsin.core.settlement import acknowledge, arrive, process
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.turn import Turn
@@ -33,6 +36,7 @@ __all__ = [
     "apply_continued",
     "apply_finished",
     "apply_interrupt",
+    "apply_interrupt_ended",
     "apply_lapsed",
     "apply_paused",
     "apply_put_aside",
@@ -44,10 +48,10 @@ __all__ = [
     "decide_put_aside",
     "decide_resume",
     "detach",
+    "end_interrupt",
     "fire_attention",
 ]
 
-_ENDED = (State.EXPIRED, State.RECALLED, State.DEAD)
 _KIND = "attention"
 
 
@@ -57,7 +61,7 @@ def decide_begin(turn: Turn, command: BeginWork) -> Attending:
     message = turn.state.copy_for(me.agent, command.message_id)
     if message is None or not message.offers:
         raise _not_found(command.message_id)
-    if message.state is State.PROCESSED or message.state in _ENDED:
+    if message.state in ENDED:
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
     attention = turn.state.attention.get(me.agent)
     if attention is not None:
@@ -101,13 +105,13 @@ def decide_pause_point(turn: Turn, command: ReachPausePoint) -> Attending:
     """Let in what may interrupt now; where nothing may and the agent does not stay, nothing has happened."""
     me = turn.me()
     attention, work = _at_work(turn)
-    if attention.interrupted_by != NEVER and not command.stay:
+    if interrupter_of(turn.state, attention) is not None and not command.stay:
         return _attending(turn, me)
     if command.stay or _comes_at_pause_point(turn, me, work):
         turn.emit(ev.PausePointReached(turn.now, me.agent, work.message, _busy_until(turn)))
         pump(turn, me)
         _interrupt_unpushed(turn, me, attention)
-        if not command.stay and attention.interrupted_by == NEVER:
+        if not command.stay and interrupter_of(turn.state, attention) is None:
             turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
     return _attending(turn, me)
 
@@ -124,7 +128,7 @@ def _interrupt_unpushed(turn: Turn, me: Agent, attention: Attention) -> None:
     """Let what could not be pushed interrupt: the agent takes it with its next drain."""
     head = me.mailbox.head(turn.now, turn.policy.decay)
     work = attention.work
-    if work is None or attention.interrupted_by != NEVER or head is None:
+    if work is None or interrupter_of(turn.state, attention) is not None or head is None:
         return
     if judge(head.level, Status.PAUSE_POINT, work.level, interruptible=True) is Verdict.INTERRUPT:
         interrupt(turn, attention, head)
@@ -145,8 +149,8 @@ def decide_put_aside(turn: Turn, command: PutAside) -> Attending:
         )
     if len(attention.aside) >= limits.aside_max:
         raise _too_many_aside(me.agent, limits.aside_max)
-    interrupter = turn.state.messages.get(attention.interrupted_by)
-    if interrupter is not None and (interrupter.state is State.QUEUED or interrupter.state in _ENDED):
+    interrupter = interrupter_of(turn.state, attention)
+    if interrupter is not None and interrupter.state is State.QUEUED:
         interrupter = None
     _put_aside(turn, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
     if interrupter is not None:
@@ -184,7 +188,7 @@ def decide_resume(turn: Turn, command: ResumeWork) -> Resumed:
     if work is not None:
         if wanted is not None and wanted != work.message_id:
             raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
-        if attention.paused or attention.interrupted_by != NEVER:
+        if attention.paused or interrupter_of(turn.state, attention) is not None:
             turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
             return Resumed(work.message_id, b"", work.interruptible)
         return Resumed(work.message_id, work.saved, work.interruptible, duplicate=True)
@@ -192,8 +196,9 @@ def decide_resume(turn: Turn, command: ResumeWork) -> Resumed:
     if not found:
         raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
     resumed = found[-1]
+    had = resumed.resumed
     turn.emit(ev.WorkResumed(turn.now, me.agent, resumed.message, _busy_until(turn)))
-    return Resumed(resumed.message_id, resumed.saved, resumed.interruptible)
+    return Resumed(resumed.message_id, resumed.saved, resumed.interruptible, duplicate=had)
 
 
 def decide_finish(turn: Turn, command: FinishWork) -> Attending:
@@ -202,10 +207,34 @@ def decide_finish(turn: Turn, command: FinishWork) -> Attending:
     _, work = _at_work(turn)
     message = turn.state.messages.get(work.message)
     turn.emit(ev.WorkFinished(turn.now, me.agent, work.message))
-    if command.processed and message is not None and message.state not in _ENDED:
+    if command.processed and message is not None and message.state not in ENDED:
         process(turn, message, "processed")
     pump(turn, me)
     return _attending(turn, me)
+
+
+def end_interrupt(turn: Turn, seq: int) -> None:
+    """Let the work of an agent go on where what interrupted it has ended or comes again later; or interrupt it anew."""
+    message = turn.state.messages.get(seq)
+    attention = None if message is None else turn.state.attention.get(message.recipient)
+    if message is None or attention is None or attention.work is None or attention.interrupted_by != seq:
+        return
+    if message.state in ENDED or message.backing_off:
+        me = turn.state.agents[attention.agent]
+        turn.emit(ev.InterruptEnded(turn.now, me.agent, attention.work.message, seq, message.state))
+        _interrupt_on_its_way(turn, me, attention, attention.work)
+        pump(turn, me)
+
+
+def _interrupt_on_its_way(turn: Turn, me: Agent, attention: Attention, work: Work) -> None:
+    """Let the most urgent of what was offered and not confirmed interrupt, if it may; the rest it has in hand."""
+    offered = [turn.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
+    others = [message for message in offered if message.seq != work.message]
+    first = max(others, key=lambda message: (message.level, -message.seq), default=None)
+    if first is None:
+        return
+    if judge(first.level, status_of(attention), work.level, interruptible=work.interruptible) is Verdict.INTERRUPT:
+        interrupt(turn, attention, first)
 
 
 def detach(turn: Turn, agent: Agent) -> None:
@@ -249,7 +278,7 @@ def attending(state: ProjectState, agent: str) -> Attending:
     if attention is None:
         return Attending(Status.IDLE)
     work = attention.work
-    interrupter = state.messages.get(attention.interrupted_by)
+    interrupter = interrupter_of(state, attention)
     return Attending(
         status_of(attention),
         None if work is None else work.message_id,
@@ -324,10 +353,17 @@ def apply_interrupt(state: ProjectState, event: ev.InterruptRaised) -> None:
     attention.interrupted_by = event.by
 
 
+def apply_interrupt_ended(state: ProjectState, event: ev.InterruptEnded) -> None:
+    """Let the work go on; an agent that stays at a pause point stays there."""
+    attention, _ = _of(state, event.agent, event.work)
+    attention.interrupted_by = NEVER
+
+
 def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
     """Keep what was saved, and turn to what came in between."""
     attention, work = _of(state, event.agent, event.work)
     work.saved = event.saved
+    work.resumed = work.resumed and event.reason == "detached"
     attention.aside.append(work)
     if event.instead == NEVER:
         _release(state, attention)

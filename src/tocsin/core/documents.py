@@ -176,8 +176,8 @@ KINDS: tuple[Kind, ...] = (
         Attention,
         lambda state: state.attention,
         "agent",
-        *(ev.WorkBegun, ev.PausePointReached, ev.WorkContinued, ev.InterruptRaised, ev.WorkPutAside),
-        *(ev.WorkResumed, ev.WorkFinished, ev.AttentionLapsed, ev.AgentRetired),
+        *(ev.WorkBegun, ev.PausePointReached, ev.WorkContinued, ev.InterruptRaised, ev.InterruptEnded),
+        *(ev.WorkPutAside, ev.WorkResumed, ev.WorkFinished, ev.AttentionLapsed, ev.AgentRetired),
     ),
     Kind(
         "request",

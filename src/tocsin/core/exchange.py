@@ -97,6 +97,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.PausePointReached: attention.apply_paused,
     ev.WorkContinued: attention.apply_continued,
     ev.InterruptRaised: attention.apply_interrupt,
+    ev.InterruptEnded: attention.apply_interrupt_ended,
     ev.WorkPutAside: attention.apply_put_aside,
     ev.WorkResumed: attention.apply_resumed,
     ev.WorkFinished: attention.apply_finished,

@@ -7,11 +7,15 @@ from enum import StrEnum
 
 from tocsin.core import events as ev
 from tocsin.core.affairs import Attention
-from tocsin.core.message import NEVER, Message
+from tocsin.core.message import Message, State
 from tocsin.core.priority import Priority
+from tocsin.core.state import ProjectState
 from tocsin.core.turn import Turn
 
-__all__ = ["Status", "Verdict", "judge", "lets_in", "status_of"]
+__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "lets_in", "status_of"]
+
+#: States of a message that nobody can turn to any more.
+ENDED = frozenset({State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD})
 
 
 class Status(StrEnum):
@@ -58,6 +62,12 @@ def status_of(attention: Attention | None) -> Status:
     return Status.PAUSE_POINT if attention.paused else Status.PROCESSING
 
 
+def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
+    """Return the message that interrupts an agent; nothing where it has ended or is forgotten."""
+    message = state.messages.get(attention.interrupted_by)
+    return None if message is None or message.state in ENDED else message
+
+
 def lets_in(turn: Turn, attention: Attention, message: Message) -> bool:
     """Tell whether a message may be pushed to a busy agent now, and record that it interrupts where it does."""
     work = attention.work
@@ -65,7 +75,7 @@ def lets_in(turn: Turn, attention: Attention, message: Message) -> bool:
         return True
     status = status_of(attention)
     verdict = judge(message.level, status, work.level, interruptible=work.interruptible)
-    if verdict is Verdict.INTERRUPT and attention.interrupted_by == NEVER:
+    if verdict is Verdict.INTERRUPT and interrupter_of(turn.state, attention) is None:
         interrupt(turn, attention, message)
     return verdict in (Verdict.DELIVER, Verdict.INTERRUPT)
 

@@ -8,7 +8,7 @@ adds is reacted to in turn. The modules that own messages need not know of any o
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.core import approvals, discussions, requests, sending, topics
+from tocsin.core import approvals, attention, discussions, requests, sending, topics
 from tocsin.core import events as ev
 from tocsin.core.affairs import Escalation
 from tocsin.core.commands import SYSTEM
@@ -78,6 +78,7 @@ def _left_queue(turn: Turn, event: Any) -> None:
 
 def _ended(turn: Turn, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
     _left_queue(turn, event)
+    attention.end_interrupt(turn, event.message)
     if turn.state.approvals:
         approvals.lapse(turn, event.message)
     if turn.state.requests:
@@ -87,6 +88,11 @@ def _ended(turn: Turn, event: ev.MessageExpired | ev.MessageRecalled | ev.Messag
 def _processed(turn: Turn, event: ev.MessageProcessed) -> None:
     """Close what was escalated because nobody answered, now that somebody has."""
     _left_queue(turn, event)
+    attention.end_interrupt(turn, event.message)
+
+
+def _requeued(turn: Turn, event: ev.MessageRequeued) -> None:
+    attention.end_interrupt(turn, event.message)
 
 
 def _retired(turn: Turn, event: ev.AgentRetired) -> None:
@@ -207,6 +213,7 @@ _REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
     ev.MessageDied: _ended,
     ev.MessageProcessed: _processed,
     ev.PolicyAdopted: _adopted,
+    ev.MessageRequeued: _requeued,
     ev.AgentRetired: _retired,
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,

@@ -92,6 +92,7 @@ DOCUMENTS = frozenset({"payload", "metadata", "policy"})
 RENAMED: dict[tuple[str, str], str] = {
     ("PolicyAdopted", "version"): "policy_version",
     ("InterruptRaised", "by"): "interrupting",
+    ("InterruptEnded", "by"): "interrupting",
 }
 #: Every kind of event by its name, as a record says it.
 KINDS: dict[str, type] = {kind.__name__: kind for kind in EVENT_TYPES}

@@ -28,6 +28,7 @@ from tocsin.core.events.approvals import (
 )
 from tocsin.core.events.attention import (
     AttentionLapsed,
+    InterruptEnded,
     InterruptRaised,
     PausePointReached,
     WorkBegun,
@@ -149,6 +150,7 @@ __all__ = [
     "GamingDetected",
     "HealthBreached",
     "HealthRecovered",
+    "InterruptEnded",
     "InterruptRaised",
     "LeaseContended",
     "LeaseExpiring",
@@ -253,6 +255,7 @@ Event: TypeAlias = (
     | LeaseWaitEnded
     | LeaseContended
     | AttentionLapsed
+    | InterruptEnded
     | InterruptRaised
     | PausePointReached
     | WorkBegun

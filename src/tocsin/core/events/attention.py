@@ -4,6 +4,7 @@ from tocsin.core.events.base import EventBase
 
 __all__ = [
     "AttentionLapsed",
+    "InterruptEnded",
     "InterruptRaised",
     "PausePointReached",
     "WorkBegun",
@@ -68,6 +69,19 @@ class InterruptRaised(EventBase, frozen=True):
     level: int
     #: What let it: `override`, `interruptible` or `pause_point`.
     rule: str
+
+
+class InterruptEnded(EventBase, frozen=True):
+    """What interrupted an agent's work is not there to be turned to any more."""
+
+    #: The agent.
+    agent: str
+    #: Sequence number of the message worked on.
+    work: int
+    #: Sequence number of the message that interrupted.
+    by: int
+    #: What became of it: `processed`, `expired`, `recalled`, `dead`, or `queued` where it comes again later.
+    reason: str
 
 
 class WorkPutAside(EventBase, frozen=True):

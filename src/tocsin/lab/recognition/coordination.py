@@ -237,6 +237,7 @@ COORDINATION: dict[type, Opener] = {
     ev.PausePointReached: _paused,
     ev.WorkContinued: _continued,
     ev.InterruptRaised: always(FOLLOWS),
+    ev.InterruptEnded: always(FOLLOWS),
     ev.WorkPutAside: _put_aside,
     ev.WorkResumed: _resumed,
     ev.WorkFinished: _finished,
