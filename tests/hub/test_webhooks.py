@@ -1,61 +1,16 @@
 """Webhooks against a real server on loopback: signed, retried, in order, resumed, never redirected."""
 
 import asyncio
-import json
-import queue
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gateways.hubs import QUICK, envelope, team_at
+from tests.hub.outside import SECRET, Outside
 from tocsin.core.errors import TocsinError
-from tocsin.hub.webhooks import sign
-
-SECRET = b"a secret of some length"
-WAIT_S = 30
-
-
-class Outside:
-    """Somebody outside: answers as told, and keeps what came."""
-
-    def __init__(self) -> None:
-        self.came: queue.Queue[tuple[dict[str, str], bytes]] = queue.Queue()
-        self.statuses: list[int] = []
-        outside = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = outside.statuses.pop(0) if outside.statuses else 204
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                outside.came.put((dict(self.headers) | {"path": self.path}, body))
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?team=a"
-        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-
-    def take(self) -> tuple[dict[str, str], Any]:
-        headers, body = self.came.get(timeout=WAIT_S)
-        assert headers["Tocsin-Signature"] == sign(SECRET, headers["Tocsin-Timestamp"], body)
-        return headers, json.loads(body)
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -143,6 +98,33 @@ def test_a_destination_that_is_down_is_in_nobodys_way(tmp_path: Path, outside: O
         unused.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{unused.getsockname()[1]}/"
     run(tmp_path, hooks(outside, tmp_path, url=nobody) | {"backoff_s": [1000.0], "attempts_max": 1000}, 1, 2, 3)
+
+
+@pytest.mark.parametrize("answer", [None, 500, 404])
+def test_an_event_that_is_not_taken_holds_up_no_other(tmp_path: Path, outside: Outside, answer: int | None) -> None:
+    """Not even one that is never answered, whose bytes trickle so that no timeout of a socket ends it."""
+
+    def stumbles(body: Any) -> int | None:
+        return answer if body["facts"]["subject"] == "msg_1_x" else 204
+
+    async def story() -> None:
+        outside.answer = stumbles
+        slow = hooks(outside, tmp_path) | {"timeout_s": 0.1, "hold_s": 0.1, "backoff_s": [0.05, 1000.0]}
+        async with team_at(tmp_path, QUICK, webhooks=slow | {"attempts_max": 1000}) as team:
+            await team.register("ada")
+            await team.register("bob")
+            for number in (1, 2, 3):
+                held = await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
+                assert held.status_code == 200
+            while (body := (await asyncio.to_thread(outside.take))[1])["facts"]["subject"] == "msg_1_x":
+                pass
+            assert body["facts"]["subject"] == "msg_2_x"
+            _, body = await asyncio.to_thread(outside.take)
+            assert (body["facts"]["subject"], body["missed"]) == ("msg_3_x", 0)
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    outside.answer = lambda body: 204
+    run_until_taken(tmp_path, hooks(outside, tmp_path), outside, "msg_1_x")
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,10 @@ class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempts_max: Count
     #: Waits between them, seconds; the last repeats.
     backoff_s: Annotated[list[Seconds], Meta(min_length=1)]
+    #: How long an event that a destination does not take may hold up those after it, seconds.
+    hold_s: Seconds
+    #: Events of one destination that may be put aside for that; with more, the others wait.
+    aside_max: Count
 
 
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,22 +1,19 @@
 """Webhooks: what people outside should hear of, told to addresses that the operator configured.
 
 Theory of operation. The queue is the journal itself. Each destination has a courier, a thread that remembers in a file
-how far it has come, reads on from there, and posts one event at a time; the bus only wakes it. So nothing here ever
+how far it has looked, reads on from there, and posts one event at a time; the bus only wakes it. So nothing here ever
 holds up a commit, a destination that is down costs no memory, and a restart goes on where it was. What the journal has
-pruned meanwhile is missed, and said so with the next delivery. Delivery is at least once, in order.
+pruned meanwhile is missed, and said so with the next delivery. Delivery is at least once.
 
-A delivery is signed: `Tocsin-Signature: v1=<hex>` is the HMAC-SHA256 of `<Tocsin-Timestamp>.<body>` with the secret of
-the destination. Redirects are not followed and proxies of the environment are not used: it goes where the operator
-said, or nowhere.
+Deliveries are in order as long as they are taken. While a destination is not there at all, its courier waits for it.
+One that is there and does not take an event holds the others up no longer than `hold_s`: the event is put aside and
+tried again beside them, until it has been tried often enough.
 """
 
-import hmac
-import http.client
 import logging
 import threading
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,8 +21,8 @@ from tocsin.core import events as ev
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.hub.config import Destination, WebhookConfig
+from tocsin.hub.deliveries import Address, Trouble, sign
 from tocsin.journal.base import Journal
-from tocsin.journal.errors import JournalError
 from tocsin.journal.log import tail
 
 __all__ = ["Courier", "Webhooks", "sign"]
@@ -34,11 +31,8 @@ _log = logging.getLogger(__name__)
 _EVENTS = {kind.__name__: kind for kind in ev.EVENT_TYPES}
 #: A secret of fewer bytes is no secret.
 _SECRET_MIN = 16
-
-
-def sign(secret: bytes, timestamp: str, body: bytes) -> str:
-    """Return the signature of a delivery."""
-    return "v1=" + hmac.new(secret, timestamp.encode() + b"." + body, "sha256").hexdigest()
+#: How far it has looked is written down at least this often while nothing is to be brought, seconds.
+_NOTE_EVERY_S = 60.0
 
 
 class Webhooks:
@@ -58,13 +52,21 @@ class Webhooks:
     def follow(self, first_seq: int, events: list[Event]) -> None:
         """Wake whoever has something to tell."""
         for courier in self._couriers:
-            if any(type(event) in courier.wanted for event in events):
-                courier.wake()
+            wanted = any(type(event) in courier.wanted for event in events)
+            courier.heard(first_seq + len(events) - 1, wanted=wanted)
 
     def close(self) -> None:
         """Let the couriers end what they are at; what is left waits in the journal."""
         for courier in self._couriers:
             courier.stop()
+
+
+class _Aside(msgspec.Struct):
+    """An event that others have overtaken."""
+
+    attempts: int
+    #: When it is tried again, by the monotonic clock.
+    due_s: float
 
 
 class Courier:
@@ -73,15 +75,20 @@ class Courier:
     def __init__(self, journal: Journal, config: WebhookConfig, row: Destination, data: Path, place: Path) -> None:
         self._journal, self._config, self._row = journal, config, row
         self.wanted = frozenset(_kind(row, name) for name in row.events)
-        self._secret = _secret(row, data / row.secret_file)
-        self._parts = urlsplit(row.url)
-        if self._parts.scheme not in ("http", "https") or not self._parts.hostname:
-            raise refusal("E_POLICY_001", f"webhook {row.name}: {row.url!r} is no http or https address")
+        self._address = Address(row.name, row.url, _secret(row, data / row.secret_file), config.timeout_s)
         self._cursor_file = place / f"{row.name}.cursor"
-        self._cursor = self._recalled()
+        #: Up to here every event was brought, given up, put aside, or not wanted.
+        self._cursor = 0
+        self._aside: dict[int, _Aside] = {}
+        self._noted = ""
+        self._recall()
         self._missed = 0
+        self._troubles = 0
         self._wake = threading.Condition()
         self._news = True
+        #: Whether everything that was there has been looked at, and how far nothing was wanted of what came since.
+        self._caught_up = False
+        self._unwanted = 0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"webhook {row.name}", daemon=True)
 
@@ -89,11 +96,14 @@ class Courier:
         """Begin."""
         self._thread.start()
 
-    def wake(self) -> None:
-        """Say that there is something to bring."""
+    def heard(self, last_seq: int, *, wanted: bool) -> None:
+        """Say what has been committed, and whether there is something to bring among it."""
         with self._wake:
-            self._news = True
-            self._wake.notify()
+            if wanted:
+                self._news = True
+                self._wake.notify()
+            elif not self._news:
+                self._unwanted = last_seq
 
     def stop(self) -> None:
         """End after the delivery under way."""
@@ -103,47 +113,111 @@ class Courier:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _recalled(self) -> int:
-        """Return how far it had come; a new destination hears only of what comes after now."""
-        if not self._cursor_file.exists():
-            self._remember(self._journal.last_seq())
-        return int(self._cursor_file.read_text(encoding="ascii") or 0)
+    def _recall(self) -> None:
+        """Take up where it had come; a new destination hears only of what comes after now."""
+        if self._cursor_file.exists():
+            self._noted = self._cursor_file.read_text(encoding="ascii")
+        cursor, *aside = self._noted.split() or [str(self._journal.last_seq())]
+        self._cursor = int(cursor)
+        for item in aside:
+            seq, _, attempts = item.partition(":")
+            self._aside[int(seq)] = _Aside(int(attempts), 0.0)
+        self._note()
 
-    def _remember(self, seq: int) -> None:
-        aside = self._cursor_file.with_suffix(".new")
-        aside.write_text(str(seq), encoding="ascii")
-        aside.replace(self._cursor_file)
-        self._cursor = seq
+    def _note(self) -> None:
+        """Write down how far it has come, if that is news."""
+        aside = [f"{seq}:{kept.attempts}" for seq, kept in self._aside.items()]
+        text = " ".join([str(self._cursor), *aside])
+        if text != self._noted:
+            new = self._cursor_file.with_suffix(".new")
+            new.write_text(text, encoding="ascii")
+            new.replace(self._cursor_file)
+            self._noted = text
 
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._news or self._closing)
-                if self._closing:
-                    return
+                self._wake.wait_for(lambda: self._news or self._closing, self._rest_s())
+                closing = self._closing
                 self._news = False
+                if self._caught_up:
+                    self._cursor = max(self._cursor, self._unwanted)
             try:
-                self._bring()
-            except JournalError as error:
-                _log.warning("webhook %s cannot read the journal: %s", self._row.name, error)
-                self._pause(self._config.backoff_s[-1])
-                self.wake()
+                self._caught_up = not closing and self._bring()
+                self._note()
+                self._troubles = 0
+            except Exception as error:  # whatever it is, this thread is all that brings anything here
+                waits = self._config.backoff_s
+                _log.warning("webhook %s cannot go on: %s: %s", self._row.name, type(error).__name__, error)
+                self._caught_up = False
+                self._pause(waits[min(self._troubles, len(waits) - 1)])
+                self._troubles += 1
+                self._news = True
+            if closing:
+                return
 
-    def _bring(self) -> None:
-        """Bring everything that is there."""
+    def _rest_s(self) -> float:
+        """Return how long there is nothing to do, unless something is committed."""
+        due_s = min((kept.due_s for kept in self._aside.values()), default=None)
+        return _NOTE_EVERY_S if due_s is None else min(_NOTE_EVERY_S, max(0.0, due_s - time.monotonic()))
+
+    def _bring(self) -> bool:
+        """Bring everything that is there; say whether that was done, or the courier is to end instead."""
         pruned = self._journal.pruned_seq()
         if pruned > self._cursor:
             self._missed += pruned - self._cursor
-            self._remember(pruned)
+            self._cursor = pruned
+        self._bring_aside()
         for seq, event in tail(self._journal, self._cursor):
-            if type(event) in self.wanted and not self._deliver(seq, event):
-                return
-            if type(event) in self.wanted:
-                self._remember(seq)
+            if type(event) not in self.wanted:
+                self._cursor = seq
+            elif self._deliver(seq, event):
+                self._cursor = seq
+                self._note()
+                self._bring_aside()
+            else:
+                return False
+        return True
 
     def _deliver(self, seq: int, event: Event) -> bool:
-        """Try until it is taken or has been tried often enough; say whether to go on."""
-        waits = self._config.backoff_s
+        """Try until it is taken, has been tried often enough, or holds the others up; say whether to go on."""
+        began_s, attempts = time.monotonic(), 0
+        while (trouble := self._post(seq, event)) is not None:
+            attempts += 1
+            wait_s = self._told(seq, attempts, trouble)
+            if wait_s is None:
+                return True
+            held_s = time.monotonic() - began_s + wait_s
+            if not trouble.away and held_s > self._config.hold_s and len(self._aside) < self._config.aside_max:
+                self._aside[seq] = _Aside(attempts, time.monotonic() + wait_s)
+                return True
+            if self._pause(wait_s):
+                return False
+        return True
+
+    def _bring_aside(self) -> None:
+        """Try one of those put aside again, the one whose time came first."""
+        now_s = time.monotonic()
+        due = [seq for seq, kept in self._aside.items() if kept.due_s <= now_s]
+        if not due:
+            return
+        seq = min(due, key=lambda seq: self._aside[seq].due_s)
+        kept = self._aside[seq]
+        found, event = next(tail(self._journal, seq - 1), (0, None))
+        wait_s = None
+        if event is None or found != seq:
+            self._missed += 1  # pruned meanwhile
+        elif (trouble := self._post(seq, event)) is not None:
+            kept.attempts += 1
+            wait_s = self._told(seq, kept.attempts, trouble)
+        if wait_s is None:
+            del self._aside[seq]
+        else:
+            kept.due_s = time.monotonic() + wait_s
+        self._note()
+
+    def _post(self, seq: int, event: Event) -> Trouble | None:
+        """Post one event; return what went wrong, if anything did."""
         body = msgspec.json.encode(
             {
                 "project": self._journal.project,
@@ -153,46 +227,25 @@ class Courier:
                 "facts": dict(zip(event.__struct_fields__, msgspec.to_builtins(event)[1:], strict=True)),
             }
         )
-        for attempt in range(self._config.attempts_max):
-            problem = self._post(seq, event, body)
-            if problem is None:
-                self._missed = 0
-                return True
-            _log.warning("webhook %s did not take event %d (%d): %s", self._row.name, seq, attempt + 1, problem)
-            if self._pause(waits[min(attempt, len(waits) - 1)]):
-                return False
+        trouble = self._address.post(type(event).__name__, f"{self._journal.project}-{seq}", body)
+        if trouble is None:
+            self._missed = 0
+        return trouble
+
+    def _told(self, seq: int, attempts: int, trouble: Trouble) -> float | None:
+        """Say what went wrong, and return the wait before the next try; nothing where it is given up."""
+        waits = self._config.backoff_s
+        _log.warning("webhook %s did not take event %d (%d): %s", self._row.name, seq, attempts, trouble.detail)
+        if attempts < self._config.attempts_max:
+            return waits[min(attempts, len(waits)) - 1]
         _log.error("webhook %s: event %d is given up", self._row.name, seq)
         self._missed += 1
-        return True
+        return None
 
     def _pause(self, seconds: float) -> bool:
         """Wait; say whether the courier is to end instead."""
         with self._wake:
             return self._wake.wait_for(lambda: self._closing, seconds)
-
-    def _post(self, seq: int, event: Event, body: bytes) -> str | None:
-        """Post one delivery; return what went wrong, if anything did."""
-        timestamp = str(int(time.time()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "tocsin",
-            "Tocsin-Event": type(event).__name__,
-            "Tocsin-Delivery": f"{self._journal.project}-{seq}",
-            "Tocsin-Timestamp": timestamp,
-            "Tocsin-Signature": sign(self._secret, timestamp, body),
-        }
-        parts = self._parts
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=self._config.timeout_s)
-        try:
-            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", target, body, headers)
-            status = connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            return str(error) or type(error).__name__
-        finally:
-            connection.close()
-        return None if 200 <= status < 300 else f"HTTP {status}"
 
 
 def _kind(row: Destination, name: str) -> type:
