@@ -269,6 +269,46 @@ def test_a_request_that_the_hub_knows_of_is_escalated(kind: str, tmp_path: Path)
     run(test())
 
 
+def test_any_request_to_one_agent_is_a_wait_that_the_hub_knows_of(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob") as bob,
+            ground.join("dora", role="director") as dora,
+        ):
+            asking = asyncio.create_task(ada.request("bob", NOTE, {"n": 1}))
+            await until(ada, _asks)
+            (known,) = await bob.open_requests()
+            assert (known.requester, known.responder) == ("ada", "bob")
+            await _answer_one(bob)
+            assert (await asking).payload == {"n": 2}
+            assert await ada.open_requests() == []
+            before = await _timed_out(dora, closed=True)
+            with pytest.raises(NoResponse, match=r"within 0\.1 s"):
+                await ada.request("bob", NOTE, {"n": 1}, timeout_s=0.1)
+            assert await _timed_out(dora, closed=True) == before, "nobody asked for that"
+            assert [message.type async for message in ada.inbox(timeout_s=0.1)] == []
+
+    run(test())
+
+
+async def _asks(agent: Agent) -> bool:
+    return bool(await agent.open_requests())
+
+
+def test_what_no_answer_is_foreseen_for_can_be_asked_all_the_same(kind: str, tmp_path: Path) -> None:
+    policy = f"{POLICY}  CUSTOM_CALL: {{response: none}}\n"
+
+    async def test() -> None:
+        async with ground_of(kind, tmp_path, policy) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+            asking = asyncio.create_task(ada.request("bob", "CUSTOM_CALL", {"n": 1}))
+            await _answer_one(bob)
+            assert (await asking).payload == {"n": 2}
+
+    run(test())
+
+
 async def _timed_out(director: Agent, *, closed: bool = False) -> list[Escalation]:
     known = await director.escalations(closed=closed)
     return [escalation for escalation in known if escalation.trigger == "request_timeout"]
@@ -286,7 +326,7 @@ def test_a_request_that_closes_a_circle_gives_way(kind: str, tmp_path: Path) -> 
             holding = asyncio.create_task(_hold(ada, "a"))
             await until(ada, waits)
             with pytest.raises(Deadlock):
-                await bob.request("ada", NOTE, {}, escalate=True, timeout_s=30, priority="Info")
+                await bob.request("ada", NOTE, {}, timeout_s=30, priority="Info")
             # What the victim held that the circle waited for was released with it.
             assert await holding == "a"
             with pytest.raises(LeaseConflict):

@@ -18,7 +18,7 @@ LATE_S = 0.05
 def ask(
     team: Team, sender: str = "impl_001", receiver: str = "impl_002", thread: str = "req_1", **parts: object
 ) -> str:
-    options = {name: parts.pop(name) for name in ("timeout_s", "boost_on_timeout") if name in parts}
+    options = {name: parts.pop(name) for name in ("timeout_s", "boost_on_timeout", "escalate") if name in parts}
     message_type = str(parts.pop("message_type", "CUSTOM_QUESTION"))
     envelope = team.envelope(sender, receiver, message_type, correlation_id=thread, **parts)  # type: ignore[arg-type]
     command = cmd.SendRequest(envelope, **options)  # type: ignore[arg-type]
@@ -410,3 +410,12 @@ def test_a_held_request_that_nobody_lets_go_is_over_and_told(team: Team, way: st
     assert request in [report["context"].get("request") for report in told]
     if way == "timeout":
         assert told[0]["errorMessage"].startswith("nobody released")
+
+
+def test_who_wants_no_escalation_is_only_told(team: Team) -> None:
+    request = ask(team, timeout_s=10, escalate=False)
+    team.advance(11)
+    assert outcomes(team) == ["timeout"]
+    (notice,) = notices(team, "impl_001")
+    assert json.loads(notice.payload)["context"]["request"] == request
+    assert not escalations(team, "request_timeout")

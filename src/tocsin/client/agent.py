@@ -38,7 +38,7 @@ from tocsin.client.settling import Settler
 from tocsin.client.transport import Bus, Delivery, Transport
 from tocsin.client.whereabouts import signer_of, transport_to
 from tocsin.client.work import Worker
-from tocsin.core.envelope import VERSIONS
+from tocsin.core.envelope import ANYONE, VERSIONS
 from tocsin.core.errors import refusal
 from tocsin.core.priority import Priority, liminal_name
 
@@ -234,14 +234,16 @@ class Agent(Coordination):
     ) -> Message:
         """Send a message and return the first response in its thread; a rejection, or its death, is raised.
 
-        The response is not handed out by `inbox` too; one that comes too late is. With `escalate` the hub knows of the
-        wait: it lends its priority, gives way (`Deadlock`) where it closes a circle, and is escalated when its time is
-        over; with `boost_on_timeout` too, but raised and given the same time again first.
+        The response is not handed out by `inbox` too; one that comes too late is. The hub knows of the wait for one
+        other agent: it lends its priority, and gives way (`Deadlock`) where it closes a circle. With `boost_on_timeout`
+        the message is raised and given the same time again when its time is over; with `escalate`, its directors are
+        told when it is.
         """
         timeout_s = timeout_s or self._config.request_timeout_s
-        known_s = timeout_s if escalate or boost_on_timeout else None
-        if known_s is not None:  # the hub says when the time is over; should it not, this does
-            timeout_s = known_s * (2 if boost_on_timeout else 1) + self._call_timeout_s
+        known = to not in (ANYONE, self.name)
+        patience_s = timeout_s
+        if known:  # the hub says when the time is over; should it not, this does
+            patience_s = timeout_s * (2 if boost_on_timeout else 1) + self._call_timeout_s
         thread = options["correlation_id"] = options.get("correlation_id") or self._writer.fresh_id("thr")
         draft = Draft(to=to, type=type, payload={} if payload is None else payload, **options)
         written = self._sender.write(draft)
@@ -250,11 +252,14 @@ class Agent(Coordination):
         self._requests.expect(thread, awaited)
         self._inbox.await_response()
         try:
-            async with asyncio.timeout(timeout_s):
-                if known_s is None:
+            async with asyncio.timeout(patience_s) as patience:
+                if known:
+                    known = await self._sender.ask(
+                        written, timeout_s, self._call_timeout_s, retry, boost=boost_on_timeout, escalate=escalate
+                    )
+                if not known:
+                    patience.reschedule(asyncio.get_running_loop().time() + timeout_s)
                     await self._sender.send(written, timeout_s, retry)
-                else:
-                    await self._sender.ask(written, known_s, boost_on_timeout, self._call_timeout_s)
                 response = await awaited.response
         except NoAnswer:
             raise
@@ -266,7 +271,7 @@ class Agent(Coordination):
             if response is None and _has_come(awaited.response):
                 self._inbox.put(awaited.response.result())
             self._inbox.response_came()
-            if known_s is not None and (response is None or failure_in(response) is None):
+            if known and (response is None or failure_in(response) is None):
                 self._sender.wait_no_longer(written, self._call_timeout_s)
         self._inbox.confirm(response)
         failure = failure_in(response)
@@ -312,7 +317,7 @@ class Agent(Coordination):
         )
         self._worker.arrived(message)
         awaited = self._requests.match(message)
-        if awaited is None and self._leases.takes(message):
+        if awaited is None and (self._leases.takes(message) or self._requests.takes(message)):
             self._connection.confirm(message.signal_id)
         elif awaited is None:
             self._inbox.put(message)

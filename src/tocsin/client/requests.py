@@ -16,6 +16,8 @@ _ACK, _NACK, _REPORT = "ACK", "NACK", "ERROR_REPORT"
 _WAIT = "request:"
 #: What a rejection without a code of the catalogue means.
 _REJECTED = "E_TASK_003"
+#: Requests that are remembered: what more the bus says of one whose end is known is no news to anybody.
+_MADE_MAX = 1000
 
 
 class Awaited:
@@ -42,9 +44,13 @@ class Requests:
 
     def __init__(self) -> None:
         self._awaited: dict[str, list[Awaited]] = {}
+        self._made: dict[str, None] = {}
 
     def expect(self, correlation_id: str, awaited: Awaited) -> None:
         """Begin to await."""
+        self._made[awaited.message_id] = None
+        if len(self._made) > _MADE_MAX:
+            del self._made[next(iter(self._made))]
         self._awaited.setdefault(correlation_id, []).append(awaited)
 
     def give_up(self, correlation_id: str, awaited: Awaited) -> None:
@@ -70,6 +76,13 @@ class Requests:
             return None
         everyone = (awaited for waiting in self._awaited.values() for awaited in waiting)
         return next((awaited for awaited in everyone if awaited.fits(message)), None)
+
+    def takes(self, message: Message) -> bool:
+        """Take what the bus says of a request whose end is known already; tell whether it was that."""
+        if message.sender != SYSTEM.agent or message.type != _REPORT:
+            return False
+        context = message.payload.get("context")
+        return isinstance(context, dict) and context.get("request") in self._made
 
     def fail(self, error: TocsinError) -> None:
         """Tell everyone that nothing will come any more."""

@@ -5,8 +5,8 @@ A send that may succeed later is tried again where the caller says so, under the
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,8 @@ _REPLY = msgspec.json.Decoder(SendReply)
 _REQUESTED = msgspec.json.Decoder(Requested)
 _NOTHING = msgspec.json.Decoder(Nothing)
 _NEVER = Retry(attempts_max=1)
+#: How a hub says that no answer to a type is foreseen: its code and the field.
+_UNANSWERED = ("E_VALIDATION_003", "$.messageType")
 
 #: What became of one message of many: its receipt, or the refusal that a single send would have raised.
 Outcome: TypeAlias = Sent | TocsinError
@@ -47,25 +49,38 @@ class Sender:
 
     async def send(self, written: Written, timeout_s: float, retry: Retry | None) -> Sent:
         """Send one message; raise what it is refused with."""
+        reply: SendReply = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
+        return reply.sent()
+
+    async def ask(
+        self, written: Written, known_s: float, timeout_s: float, retry: Retry | None, *, boost: bool, escalate: bool
+    ) -> bool:
+        """Send a message as a request that the hub knows of; say whether it does, or nothing answers this type."""
+        query = {"timeout_s": known_s, "boost_on_timeout": boost, "escalate": escalate}
+        call = op.Call(operation="send_request", query=query, envelope=written.envelope, signature=written.signature)
+        try:
+            await self._persistently(lambda: self._connection.submit(call, _REQUESTED, timeout_s), written, retry)
+        except TocsinError as error:
+            if (error.problem.code, error.problem.field) != _UNANSWERED:
+                raise
+            return False
+        return True
+
+    async def _persistently(
+        self, submit: "Callable[[], asyncio.Future[Any]]", written: Written, retry: Retry | None
+    ) -> Any:
+        """Do something under a messageId, again where it may succeed later and the caller says so."""
         retry = retry or self._retry
         backoff = (retry or _NEVER).backoff()
         while True:
             try:
-                reply: SendReply = await self._submit(written, timeout_s)
-                return reply.sent()
+                return await submit()
             except TocsinError as error:
                 if isinstance(error, NoAnswer):
                     error.problem.facts["message_id"] = written.message_id
                 if retry is None or not retry.worth(error, backoff):
                     raise
                 await asyncio.sleep(max(error.problem.retry_after_s or 0.0, backoff.next_s()))
-
-    async def ask(self, written: Written, known_s: float, boost: bool, timeout_s: float) -> Requested:
-        """Send a message as a request that the hub knows of."""
-        query = {"timeout_s": known_s, "boost_on_timeout": boost}
-        call = op.Call(operation="send_request", query=query, envelope=written.envelope, signature=written.signature)
-        told: Requested = await self._connection.submit(call, _REQUESTED, timeout_s)
-        return told
 
     def wait_no_longer(self, written: Written, timeout_s: float) -> None:
         """Let the hub know that a response is not awaited any more; where it knows already, nothing changes."""

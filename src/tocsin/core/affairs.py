@@ -135,6 +135,8 @@ class Request(msgspec.Struct):
     opened_at: int
     due_at: int
     boosted: bool = False
+    #: Whether the end of its time is escalated; otherwise only the requester is told.
+    escalate: bool = True
 
 
 class Approval(msgspec.Struct):

@@ -2,9 +2,10 @@
 
 A request is a message like any other, and a wait in the one graph of waiting: it lends its priority to whoever is to
 answer, and gives way where it closes a circle. When its time is over the message is raised once, where the requester
-asked for that; then the requester is told, and the policy's escalation begins. What answers is decided by the
-contract of the request's type, as for any message. While a request is held for a director's word its requester waits
-for any one of them, and for the responder from when it is released; an answer that is held is none until then.
+asked for that; then the requester is told, and the policy's escalation begins, unless it asked for none. What
+answers is decided by the contract of the request's type, as for any message. While a request is held for a director's
+word its requester waits for any one of them, and for the responder from when it is released; an answer that is held is
+none until then.
 """
 
 from tocsin.core import events as ev
@@ -71,6 +72,7 @@ def decide_request(turn: Turn, command: SendRequest) -> Requested:
             timeout_s=timeout_s,
             boost=command.boost_on_timeout,
             due_at=due_at,
+            escalate=command.escalate,
         )
     )
     held = message.state is State.HELD
@@ -216,8 +218,9 @@ def fire_request(turn: Turn, name: str) -> None:
     detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
     _end(turn, request, "timeout", detail)
     _tell(turn, request, "E_PROTOCOL_004", detail)
-    cause = f"request_timeout {name}"
-    open_escalation(turn, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
+    if request.escalate:
+        cause = f"request_timeout {name}"
+        open_escalation(turn, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
 
 
 def _end(turn: Turn, request: Request, outcome: str, detail: str) -> None:
@@ -266,6 +269,7 @@ def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
             boost=event.boost,
             opened_at=event.at,
             due_at=event.due_at,
+            escalate=event.escalate,
         )
     )
     state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)

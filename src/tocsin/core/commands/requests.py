@@ -17,6 +17,8 @@ class SendRequest(CommandBase, frozen=True):
     timeout_s: float | None = None
     #: Whether the message is raised, and given the same time again, when the time is over.
     boost_on_timeout: bool = False
+    #: Whether the end of the time is escalated; otherwise only the requester is told.
+    escalate: bool = True
 
 
 class CancelRequest(CommandBase, frozen=True):

@@ -24,6 +24,8 @@ class RequestOpened(EventBase, frozen=True):
     boost: bool
     #: When the time is over.
     due_at: int
+    #: Whether that is escalated.
+    escalate: bool = True
 
 
 class RequestExtended(EventBase, frozen=True):

@@ -25,6 +25,8 @@ class RequestQuery(msgspec.Struct, frozen=True):
     timeout_s: Time | None = None
     #: Whether the message is raised, and given the same time again, when the time is over.
     boost_on_timeout: bool = False
+    #: Whether the end of the time is escalated; otherwise only the requester is told.
+    escalate: bool = True
 
 
 class RequestedView(msgspec.Struct, frozen=True):
@@ -129,7 +131,8 @@ def _envelope(call: Call) -> Envelope:
 async def send_request(call: Call) -> RequestedView:
     """Send one envelope and wait for its answer, which comes to the inbox in the same thread."""
     query = call.query
-    reply = await call.submit(cmd.SendRequest(_envelope(call), query.timeout_s, query.boost_on_timeout))
+    command = cmd.SendRequest(_envelope(call), query.timeout_s, query.boost_on_timeout, query.escalate)
+    reply = await call.submit(command)
     if not isinstance(reply, cmd.Requested):
         raise refusal("E_STATE_002", "that is no request")
     return RequestedView(reply.request, receipt_view(reply.receipt), moment(reply.due_at))

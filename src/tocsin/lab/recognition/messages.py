@@ -61,7 +61,8 @@ def _accepted(reading: Reading, event: ev.MessageAccepted, index: int) -> Openin
     else:
         usual = reading.state.policy.requests.timeout_s
         timeout_s = None if request.timeout_s == usual else request.timeout_s
-        step = reading.by(event.at, event.sender, "SendRequest", timeout_s=timeout_s, boost_on_timeout=request.boost)
+        how = {"timeout_s": timeout_s, "boost_on_timeout": request.boost, "escalate": request.escalate}
+        step = reading.by(event.at, event.sender, "SendRequest", **how)
     step.letter = letter
     return step
 
