@@ -46,11 +46,19 @@ NAMES = [
     "list_escalations",
     "resolve_escalation",
     "list_alerts",
+    "request_message",
+    "list_requests",
+    "cancel_request",
+    "force_release",
+    "withdraw_approval",
+    "list_discussions",
+    "cancel_discussion",
+    "escalate_to_human",
 ]
 TASK = {"taskId": "t1", "taskRef": "plan 1", "taskDescription": "make it", "memoryLogPath": "memory/t1.md"}
 TASK |= {"executionType": "single-step"}
 READING = {"list_agents", "whois", "get_message", "search_messages", "list_dead_letters"}
-READING |= {"list_leases", "list_approvals", "list_escalations", "list_alerts"}
+READING |= {"list_leases", "list_approvals", "list_escalations", "list_alerts", "list_requests", "list_discussions"}
 
 
 def test_the_tools_say_what_they_are(hub: Hub, way: Way, pair: tuple[str, str]) -> None:

@@ -15,11 +15,11 @@ __all__ = [
     "DiscussionArguments",
     "EscalationsArguments",
     "FinishArguments",
-    "LeaseArguments",
     "ListLeasesArguments",
     "NoArguments",
     "PauseArguments",
     "PublishArguments",
+    "ReleaseArguments",
     "RenewArguments",
     "ResolveArguments",
     "SpeakArguments",
@@ -94,10 +94,13 @@ class RenewArguments(Arguments, frozen=True, kw_only=True):
     ttl_s: Annotated[Seconds, Meta(description="Seconds from now on; as before where left out.")] | None = None
 
 
-class LeaseArguments(Arguments, frozen=True, kw_only=True):
-    """Which lease."""
+class ReleaseArguments(Arguments, frozen=True, kw_only=True):
+    """Which lease, or which resources."""
 
-    lease: LeaseId
+    lease: LeaseId | None = None
+    resources: Annotated[
+        Resources, Meta(max_length=64, description="In place of lease: what to set free, by the very names you hold.")
+    ] = ()
 
 
 class ListLeasesArguments(Arguments, frozen=True, kw_only=True):

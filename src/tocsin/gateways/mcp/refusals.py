@@ -40,7 +40,8 @@ _REPAIR = {
     "E_AUTH_003": "Ask a director or a human to do it: your role may not.",
     "E_AUTH_006": "This hub takes signed messages only: use `tocsin mcp`, which signs.",
     "E_AUTH_007": "Call register_agent once, then repeat this call.",
-    "E_STATE_001": "Check the message_id with fetch_inbox or search_messages; only what you sent or received is found.",
+    "E_STATE_001": "Check the id: fetch_inbox and search_messages show those of messages; list_requests, "
+    "list_approvals, list_discussions, list_escalations the others. Only what is yours, and not over, is found.",
     "E_STATE_002": "`detail` says how things stand. Of a message, get_message with life tells what happened to it. Of "
     "work, begin_work begins or takes it up again; only what you work on can be paused or finished.",
     "E_LEASE_001": "It is not yours: acquire_lease gets it, list_leases says who has it.",

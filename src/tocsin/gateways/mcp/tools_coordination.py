@@ -14,6 +14,7 @@ from tocsin.gateways.mcp import results as say
 from tocsin.gateways.mcp import results_coordination as give
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
+from tocsin.gateways.mcp.tools_requests import REQUEST_TOOLS
 from tocsin.gateways.mcp.visit import Visit
 
 __all__ = ["COORDINATION_TOOLS"]
@@ -45,13 +46,19 @@ async def renew_lease(visit: Visit, given: take.RenewArguments) -> Outcome:
     return Outcome(row, f"You hold {row['lease']} until {row['expires_at']}.")
 
 
-async def release_lease(visit: Visit, given: take.LeaseArguments) -> Outcome:
-    """Set free what a lease holds, or leave the line that it waits in.
+async def release_lease(visit: Visit, given: take.ReleaseArguments) -> Outcome:
+    """Set free what a lease holds, or leave the line that it waits in; or set free some of what you hold, by name.
 
     Call it as soon as you are done: others wait. Releasing what you do not hold is refused; then it has lapsed or been
     taken away, and what you did since may conflict with what others do.
     """
-    done = await visit.ask("release_lease", path={"lease": given.lease})
+    if (given.lease is None) is not bool(given.resources):
+        detail = "name a lease, or resources that you hold: one of both"
+        raise refused(Problem("E_VALIDATION_001", detail, "$.lease", expected="a lease, or resources"))
+    if given.lease is None:
+        done = await visit.ask("release_resources", body={"resources": list(given.resources)})
+    else:
+        done = await visit.ask("release_lease", path={"lease": given.lease})
     return Outcome(done, f"Free now: {', '.join(done['resources']) or 'nothing; you have left the line'}.")
 
 
@@ -230,7 +237,7 @@ def _listed(found: list[Any], what: str) -> str:
 COORDINATION_TOOLS = (
     ToolRow(acquire_lease, take.AcquireArguments, LeaseView, "Hold something"),
     ToolRow(renew_lease, take.RenewArguments, LeaseView, "Hold it for longer", repeats=True),
-    ToolRow(release_lease, take.LeaseArguments, give.ReleasedView, "Set it free", destroys=True),
+    ToolRow(release_lease, take.ReleaseArguments, give.ReleasedView, "Set it free", destroys=True),
     ToolRow(list_leases, take.ListLeasesArguments, give.HeldLeasesView, "List who holds what", reads=True),
     ToolRow(begin_work, take.BeginArguments, give.BegunView, "Begin work", repeats=True),
     ToolRow(pause_point, take.PauseArguments, give.PausedView, "Let work be interrupted"),
@@ -246,4 +253,5 @@ COORDINATION_TOOLS = (
     ToolRow(list_escalations, take.EscalationsArguments, give.EscalationsView, "List escalations", reads=True),
     ToolRow(resolve_escalation, take.ResolveArguments, give.EscalatedView, "Resolve an escalation"),
     ToolRow(list_alerts, take.NoArguments, give.AlertsView, "List alerts", reads=True),
+    *REQUEST_TOOLS,
 )
