@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.client.grounds import KINDS, POLICY, ground_of, run
 from tocsin.client import Agent, Deadlock, LeaseLost, NoResponse
-from tocsin.client.affairs import Escalation
+from tocsin.client import operations as op
+from tocsin.client.affairs import Attending, Escalation
 from tocsin.client.message import Message
 from tocsin.client.replies import Record
 from tocsin.core.errors import LeaseConflict, NotPermitted, StateConflict
 
 NOTE = "CUSTOM_NOTE"
+_ATTENDING = msgspec.json.Decoder(Attending)
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -331,5 +334,92 @@ def test_a_request_that_closes_a_circle_gives_way(kind: str, tmp_path: Path) -> 
             assert await holding == "a"
             with pytest.raises(LeaseConflict):
                 await lease.release()
+
+    run(test())
+
+
+def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
+            async with ground.join("bob"):
+                pass
+            for number in (1, 2):
+                await ada.send(to="bob", type=NOTE, payload={"n": number})
+                async with ground.join("bob") as bob:
+                    message = await anext(bob.inbox())
+                    work = bob.working_on(message)
+                    await work.__aenter__()
+                    assert work.saved == ""
+                    await bob._connection.submit(_put_aside("half"), _ATTENDING, 10)
+                async with ground.join("bob") as bob:
+                    assert (await bob.attention()).aside == (message.message_id,)
+                    if number == 1:
+                        async with bob.resuming() as resumed:
+                            assert (resumed.message_id, resumed.saved) == (message.message_id, "half")
+                            assert not resumed.duplicate
+                            assert await resumed.pause_point() is None
+                    else:
+                        async with bob.working_on(message) as again:
+                            assert again.saved == "half"
+                    assert (await bob.attention()).status == "idle"
+                (row,) = await ada.message(message.message_id)
+                assert row.state == "processed"
+            async with ground.join("bob") as bob:
+                with pytest.raises(StateConflict):
+                    await bob.resuming().__aenter__()
+
+    run(test())
+
+
+def _put_aside(saved: str) -> op.Call:
+    return op.Call(operation="put_aside", body={"saved": saved})
+
+
+def test_what_was_asked_for_or_is_held_can_be_given_up_by_name(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("dora", role="director") as dora,
+        ):
+            asked = await ada.ask_approval("plan_approval", "rewrite it")
+            await ada.withdraw_approval(asked.approval)
+            assert await ada.approvals() == []
+            with pytest.raises(StateConflict):
+                await ada.withdraw_approval(asked.approval)
+
+            await ada.acquire(["one", "two"])
+            assert (await ada.release("two")).resources == ("two",)
+            with pytest.raises(LeaseConflict):
+                await ada.release("two")
+            assert [lease.exclusive for lease in (await ada.leases(agent="ada")).held] == [("one",)]
+            await ada.release("one")
+
+            assert "clone_spawn_p99_s" not in (await dora.report_health(clone_spawn_p99_s=0.001)).alerts
+            with pytest.raises(NotPermitted):
+                await ada.report_health(clone_spawn_p99_s=0.001)
+
+    run(test())
+
+
+def test_a_director_brings_an_escalation_before_a_human(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            ground_of(kind, tmp_path) as ground,
+            ground.join("ada") as ada,
+            ground.join("bob"),
+            ground.join("dora", role="director") as dora,
+            ground.join("hugo", role="human") as hugo,
+        ):
+            with pytest.raises(NoResponse):
+                await ada.request("bob", NOTE, {}, escalate=True, timeout_s=0.1)
+            (opened,) = await _timed_out(dora)
+            with pytest.raises(NotPermitted):
+                await ada.escalate(opened.escalation)
+            assert (await dora.escalate(opened.escalation, "who knows bob?")).state == "human_escalation"
+            told = await anext(hugo.inbox())
+            assert opened.escalation in str(told.payload)
+            await hugo.resolve(opened.escalation, "I do")
+            assert await _timed_out(dora) == []
 
     run(test())

@@ -34,8 +34,10 @@ from tocsin.client.envelopes import Draft, Options, Payload
 from tocsin.client.leases import Acquiring, Leases
 from tocsin.client.message import Message
 from tocsin.client.questions import Questions
+from tocsin.client.replies import Nothing
 from tocsin.client.sending import Sender
-from tocsin.client.work import Interruption, Worker, Working
+from tocsin.client.work import Interruption, Resuming, Worker, Working
+from tocsin.core.commands import HealthTaken
 from tocsin.core.envelope import ANYONE
 from tocsin.core.priority import Priority
 
@@ -57,6 +59,8 @@ _APPROVALS = msgspec.json.Decoder(list[Approval])
 _DECIDED = msgspec.json.Decoder(ApprovalDecided)
 _ESCALATIONS = msgspec.json.Decoder(list[Escalation])
 _ESCALATED = msgspec.json.Decoder(Escalated)
+_HEALTH = msgspec.json.Decoder(HealthTaken)
+_NOTHING = msgspec.json.Decoder(Nothing)
 _ALERTS = msgspec.json.Decoder(list[Alert])
 
 
@@ -90,14 +94,30 @@ class Coordination(Questions):
         told: LeaseRecords = await self._call("leases", _LEASES, query=query)
         return told
 
+    async def release(self, *resources: str) -> Released:
+        """Set free what this agent holds under these very names, or leave the line for it, whatever lease it is of."""
+        body = {"resources": list(resources)}
+        told: Released = await self._call("release_resources", _RELEASED, body=body)
+        return told
+
     async def force_release(self, lease: str, reason: str) -> Released:
         """Take a lease, or a place in line, away from whoever has it: a director or a human."""
         told: Released = await self._call("force_release", _RELEASED, path={"lease": lease}, body={"reason": reason})
         return told
 
     def working_on(self, message: Message, *, interruptible: bool = True) -> Working:
-        """Work on a message, as `async with`: only what may interrupt it comes until it is over."""
+        """Work on a message, as `async with`: only what may interrupt it comes until it is over.
+
+        Where it had been put aside, such as by a crash, the work goes on, and `Working.saved` is what was saved of it.
+        """
         return self._worker.working_on(message, interruptible=interruptible)
+
+    def resuming(self, message_id: str | None = None) -> Resuming:
+        """Go on with work that was put aside, as `async with`: such as after a crash, when the message is read already.
+
+        Without a message_id, with what was put aside last; `attention` says what there is.
+        """
+        return Resuming(self._worker, message_id)
 
     async def pause_point(self, save: Callable[[], str] | None = None) -> Interruption | None:
         """Let the work be interrupted here, and return by what; `Working.pause_point` says more."""
@@ -193,6 +213,10 @@ class Coordination(Questions):
         told: ApprovalAsked = await self._call("ask_approval", _ASKED, body=body)
         return told
 
+    async def withdraw_approval(self, approval: str) -> None:
+        """Want a director's word no longer; a message that is held is recalled instead."""
+        await self._call("withdraw_approval", _NOTHING, path={"approval": approval})
+
     async def approvals(self) -> list[Approval]:
         """List what waits for a director's word; who does not direct sees its own."""
         told: list[Approval] = await self._call("approvals", _APPROVALS)
@@ -226,6 +250,11 @@ class Coordination(Questions):
         """Bring an escalation before a human: a director."""
         path, body = {"escalation": escalation}, {"reason": reason}
         told: Escalated = await self._call("escalate_to_human", _ESCALATED, path=path, body=body)
+        return told
+
+    async def report_health(self, **values: float) -> HealthTaken:
+        """Report what the hub cannot measure, by the metric's name in the policy: a director or a human."""
+        told: HealthTaken = await self._call("report_health", _HEALTH, body={"values": values})
         return told
 
     async def alerts(self) -> list[Alert]:

@@ -17,7 +17,8 @@ from tocsin.client.coordination import Handoff
 from tocsin.client.envelopes import Options, Payload
 from tocsin.client.leases import Acquiring, Lease
 from tocsin.client.sync_message import SyncMessage
-from tocsin.client.work import Interruption, Working
+from tocsin.client.work import Interruption, Resuming, Working
+from tocsin.core.commands import HealthTaken
 from tocsin.core.priority import Priority
 
 __all__ = ["SyncCoordination", "SyncInterruption", "SyncLease", "SyncWorking"]
@@ -46,6 +47,10 @@ class SyncCoordination:
         """List who holds what and who waits."""
         return self._background.run(self._agent.leases(resource=resource, agent=agent))
 
+    def release(self, *resources: str) -> affairs.Released:
+        """Set free what this agent holds under these very names, or leave the line for it."""
+        return self._background.run(self._agent.release(*resources))
+
     def force_release(self, lease: str, reason: str) -> affairs.Released:
         """Take a lease, or a place in line, away from whoever has it: a director or a human."""
         return self._background.run(self._agent.force_release(lease, reason))
@@ -53,6 +58,10 @@ class SyncCoordination:
     def working_on(self, message: SyncMessage, *, interruptible: bool = True) -> "SyncWorking":
         """Work on a message, as `with`: only what may interrupt it comes until it is over."""
         return SyncWorking(self._background, self._agent.working_on(message._message, interruptible=interruptible))
+
+    def resuming(self, message_id: str | None = None) -> "SyncResuming":
+        """Go on with work that was put aside, as `with`: such as after a crash."""
+        return SyncResuming(self._background, self._agent.resuming(message_id))
 
     def pause_point(self, save: Callable[[], str] | None = None) -> "SyncInterruption | None":
         """Let the work be interrupted here, and return by what."""
@@ -126,6 +135,10 @@ class SyncCoordination:
         """Ask the directors before doing something; their word comes as an `ApprovalDecided`."""
         return self._background.run(self._agent.ask_approval(handoff, subject, details))
 
+    def withdraw_approval(self, approval: str) -> None:
+        """Want a director's word no longer."""
+        self._background.run(self._agent.withdraw_approval(approval))
+
     def approvals(self) -> list[affairs.Approval]:
         """List what waits for a director's word; who does not direct sees its own."""
         return self._background.run(self._agent.approvals())
@@ -152,6 +165,10 @@ class SyncCoordination:
     def escalate(self, escalation: str, reason: str = "") -> affairs.Escalated:
         """Bring an escalation before a human: a director."""
         return self._background.run(self._agent.escalate(escalation, reason))
+
+    def report_health(self, **values: float) -> HealthTaken:
+        """Report what the hub cannot measure, by the metric's name in the policy: a director or a human."""
+        return self._background.run(self._agent.report_health(**values))
 
     def alerts(self) -> list[affairs.Alert]:
         """List the metrics that are over their limits, and the alerts."""
@@ -202,7 +219,48 @@ class SyncWorking:
         self._background = background
         self._work = work
 
+    @property
+    def saved(self) -> str:
+        """Return what had been saved of it, where it had been put aside."""
+        return self._work.saved
+
     def __enter__(self) -> "SyncWorking":
+        self._background.run(self._work.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._background.run(self._work.__aexit__(kind, error, trace))
+
+    def pause_point(self, save: Callable[[], str] | None = None) -> "SyncInterruption | None":
+        """Let the work be interrupted here; where it is, it is put aside with the text that `save` returns."""
+        return _interrupted(self._background, self._background.run(self._work.pause_point(save)))
+
+
+class SyncResuming:
+    """Work that goes on after a crash."""
+
+    def __init__(self, background: Background, work: Resuming) -> None:
+        self._background = background
+        self._work = work
+
+    @property
+    def message_id(self) -> str:
+        """Return what is worked on."""
+        return self._work.message_id
+
+    @property
+    def saved(self) -> str:
+        """Return what was saved of it."""
+        return self._work.saved
+
+    @property
+    def duplicate(self) -> bool:
+        """Tell whether this agent had been given that before."""
+        return self._work.duplicate
+
+    def __enter__(self) -> "SyncResuming":
         self._background.run(self._work.__aenter__())
         return self
 

@@ -26,7 +26,7 @@ from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
 from tocsin.core.errors import StateConflict, TocsinError, refusal
 
-__all__ = ["Interruption", "Worker", "Working"]
+__all__ = ["Interruption", "Resuming", "Worker", "Working"]
 
 _log = logging.getLogger("tocsin.client")
 _ATTENDING = msgspec.json.Decoder(Attending)
@@ -41,7 +41,7 @@ class Worker:
         self._inbox = inbox
         self._timeout_s = timeout_s
         #: What the agent works on, the latest last; what is before it was put aside.
-        self._stack: list[Message] = []
+        self._stack: list[str] = []
         #: The message that said last that it interrupts: the inbox may have handed it out.
         self._interrupter: Message | None = None
 
@@ -54,12 +54,27 @@ class Worker:
         """Prepare to work."""
         return Working(self, message, interruptible=interruptible)
 
-    async def begin(self, message: Message, *, interruptible: bool) -> None:
-        """Say that work begins."""
+    async def begin(self, message: Message, *, interruptible: bool) -> str:
+        """Say that work begins, or goes on where it had been put aside; return what was saved of it then."""
         body = {"message_id": message.message_id, "interruptible": interruptible}
-        await self._call("begin_work", _ATTENDING, body)
+        saved = ""
+        try:
+            await self._call("begin_work", _ATTENDING, body)
+        except StateConflict as refused:
+            now: Attending = await self._call("attention", _ATTENDING, {})
+            if message.message_id not in now.aside:
+                raise refused from None
+            saved = await self.resume(message.message_id)
         self._inbox.settled(message)
-        self._stack.append(message)
+        self._stack.append(message.message_id)
+        return saved
+
+    async def take_up(self, message_id: str | None) -> Resumed:
+        """Go on with what was put aside, the latest where none is named, without having the message."""
+        body = {} if message_id is None else {"message_id": message_id}
+        told: Resumed = await self._call("resume_work", _RESUMED, body)
+        self._stack.append(told.message_id)
+        return told
 
     async def pause_point(self, save: Callable[[], str] | None) -> "Interruption | None":
         """Let what may interrupt do so; what is worked on is put aside for it."""
@@ -71,33 +86,33 @@ class Worker:
             return None
         urgent = await self._interrupting(told.interrupted_by)
         if urgent is None:
-            await self._call("resume_work", _RESUMED, {"message_id": mine.message_id})
+            await self._call("resume_work", _RESUMED, {"message_id": mine})
             return None
         told = await self._call("put_aside", _ATTENDING, {"saved": "" if save is None else save()})
         self._inbox.settled(urgent)
-        self._stack.append(urgent)
+        self._stack.append(urgent.message_id)
         return Interruption(self, mine, urgent, is_work=told.working_on == urgent.message_id)
 
-    async def finish(self, message: Message, *, processed: bool) -> None:
+    async def finish(self, message_id: str, *, processed: bool) -> None:
         """Say that work is done; what was put aside because the agent seemed gone is taken up for that."""
-        self._stack.remove(message)
+        self._stack.remove(message_id)
         try:
             await self._call("finish_work", _ATTENDING, {"processed": processed})
         except StateConflict:
             try:
-                await self._call("resume_work", _RESUMED, {"message_id": message.message_id})
+                await self._call("resume_work", _RESUMED, {"message_id": message_id})
             except StateConflict:
                 return  # it is neither under way nor put aside: this had been said before
             await self._call("finish_work", _ATTENDING, {"processed": processed})
 
-    async def resume(self, message: Message) -> str:
+    async def resume(self, message_id: str) -> str:
         """Go on with what was put aside, and return what was saved of it."""
-        told: Resumed = await self._call("resume_work", _RESUMED, {"message_id": message.message_id})
+        told: Resumed = await self._call("resume_work", _RESUMED, {"message_id": message_id})
         return told.saved
 
-    def dropped(self, message: Message) -> None:
+    def dropped(self, message_id: str) -> None:
         """Note that what interrupted was not work for the hub: it had ended by then."""
-        self._stack.remove(message)
+        self._stack.remove(message_id)
 
     async def _interrupting(self, message_id: str) -> Message | None:
         """Wait for the message that interrupts; nothing where it does not come, because it has ended."""
@@ -125,15 +140,17 @@ class Working:
         self._interruptible = interruptible
         #: What is worked on.
         self.message = message
+        #: What had been saved of it, where it had been put aside: by this agent, or for it when it seemed gone.
+        self.saved = ""
 
     async def __aenter__(self) -> "Working":
-        await self._worker.begin(self.message, interruptible=self._interruptible)
+        self.saved = await self._worker.begin(self.message, interruptible=self._interruptible)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _end(self._worker.finish(self.message, processed=error is None), error)
+        await _end(self._worker.finish(self.message.message_id, processed=error is None), error)
 
     async def pause_point(self, save: Callable[[], str] | None = None) -> "Interruption | None":
         """Let the work be interrupted here; where it is, it is put aside with the text that `save` returns.
@@ -143,10 +160,37 @@ class Working:
         return await self._worker.pause_point(save)
 
 
+class Resuming:
+    """Work that goes on after a crash: the message had been read by then, and does not come again."""
+
+    def __init__(self, worker: Worker, message_id: str | None) -> None:
+        self._worker = worker
+        self._wanted = message_id
+        #: What is worked on; `Agent.message` looks it up.
+        self.message_id = message_id or ""
+        #: What was saved of it, and whether this agent had been given that before.
+        self.saved = ""
+        self.duplicate = False
+
+    async def __aenter__(self) -> "Resuming":
+        told = await self._worker.take_up(self._wanted)
+        self.message_id, self.saved, self.duplicate = told.message_id, told.saved, told.duplicate
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _end(self._worker.finish(self.message_id, processed=error is None), error)
+
+    async def pause_point(self, save: Callable[[], str] | None = None) -> "Interruption | None":
+        """Let the work be interrupted here; where it is, it is put aside with the text that `save` returns."""
+        return await self._worker.pause_point(save)
+
+
 class Interruption:
     """What interrupts: `async with` it as the message to deal with; then the work goes on where it was."""
 
-    def __init__(self, worker: Worker, work: Message, message: Message, *, is_work: bool) -> None:
+    def __init__(self, worker: Worker, work: str, message: Message, *, is_work: bool) -> None:
         self._worker = worker
         self._work = work
         self._is_work = is_work
@@ -169,9 +213,9 @@ class Interruption:
 
     async def _go_on(self, *, processed: bool) -> None:
         if self._is_work:
-            await self._worker.finish(self.message, processed=processed)
+            await self._worker.finish(self.message.message_id, processed=processed)
         else:
-            self._worker.dropped(self.message)
+            self._worker.dropped(self.message.message_id)
         self.saved = await self._worker.resume(self._work)
 
 
