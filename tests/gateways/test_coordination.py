@@ -1,5 +1,6 @@
 """Coordination over HTTP, through the real application: attention, patterns, approvals, escalations."""
 
+import asyncio
 from pathlib import Path
 
 from tests.gateways.hubs import QUICK, Team, envelope, with_team
@@ -150,3 +151,32 @@ def test_a_changed_payload_survives_a_restart(tmp_path: Path) -> None:
 
     with_team(tmp_path, before)
     with_team(tmp_path, after)
+
+
+def test_a_director_brings_an_escalation_before_a_human_at_once(tmp_path: Path) -> None:
+    async def story(team: Team) -> None:
+        await team.register("mensch", "human")
+        question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
+        await team.post("ada", "/v1/requests?timeout_s=0.01", question)
+        while not (rows := (await team.get("boss", "/v1/escalations")).json()):
+            await asyncio.sleep(0.01)
+        path = f"/v1/escalations/{rows[0]['escalation']}/human"
+        assert (await team.post("ada", path, {})).status_code == 403
+        raised = await team.post("boss", path, {"reason": "who knows bob?"})
+        assert raised.json() == {"escalation": rows[0]["escalation"], "state": "human_escalation"}
+        (delivery,) = (await team.post("mensch", "/v1/inbox/drain", {})).json()["deliveries"]
+        assert delivery["envelope"]["payload"]["context"]["escalation"] == rows[0]["escalation"]
+        assert (await team.post("boss", "/v1/escalations/esc_none/human", {})).status_code == 404
+
+    with_team(tmp_path, story)
+
+
+def test_a_requester_may_want_no_escalation(tmp_path: Path) -> None:
+    async def story(team: Team) -> None:
+        question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
+        await team.post("ada", "/v1/requests?timeout_s=0.01&escalate=false", question)
+        while (await team.get("ada", "/v1/requests")).json():
+            await asyncio.sleep(0.01)
+        assert (await team.get("boss", "/v1/escalations?closed=true")).json() == []
+
+    with_team(tmp_path, story)

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.gateways.hubs import Team, envelope, team_at
+from tests.gateways.hubs import QUICK, Team, envelope, team_at
 from tocsin.gateways import feed
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.feed_items import FeedHello, FeedItem
@@ -24,9 +24,9 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 
 @asynccontextmanager
-async def watched(path: Path) -> AsyncIterator[tuple[Team, str]]:
+async def watched(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Team, str]]:
     """Serve a hub with its feed on a real port."""
-    async with team_at(path, feed=FEED) as team:
+    async with team_at(path, policy, feed=FEED) as team:
         await team.register("ada")
         await team.register("bob")
         await team.register("boss", "director")
@@ -43,9 +43,9 @@ async def watched(path: Path) -> AsyncIterator[tuple[Team, str]]:
             await serving
 
 
-def run(path: Path, test: Callable[[Team, str], Awaitable[None]]) -> None:
+def run(path: Path, test: Callable[[Team, str], Awaitable[None]], policy: str = QUICK) -> None:
     async def story() -> None:
-        async with watched(path) as (team, url):
+        async with watched(path, policy) as (team, url):
             await test(team, url)
 
     asyncio.run(asyncio.wait_for(story(), 60))
@@ -189,3 +189,16 @@ def test_without_a_watcher_nothing_is_published(tmp_path: Path) -> None:
         assert team.hub.feed.published == 0
 
     run(tmp_path, test)
+
+
+def test_an_alert_is_told_as_it_is_raised(tmp_path: Path) -> None:
+    async def test(team: Team, url: str) -> None:
+        async with watching(team, url, query="?kinds=AlertRaised") as socket:
+            await items(socket, 1)
+            report = {"values": {"clone_spawn_p99_s": 1e6}}
+            while "clone_spawn_p99_s" not in (await team.post("boss", "/v1/health-reports", report)).json()["alerts"]:
+                await asyncio.sleep(0.01)
+            (event,) = [item["event"] for item in await items(socket, 1)]
+            assert (event["kind"], event["metric"], event["value"]) == ("AlertRaised", "clone_spawn_p99_s", 1e6)
+
+    run(tmp_path, test, "health: {sustained_s: 0.01}")

@@ -16,6 +16,7 @@ from tocsin.cli.hooks import hooks, install, uninstall
 from tocsin.cli.lab import lab
 from tocsin.cli.leases import leases
 from tocsin.cli.output import UNREADABLE, console, fail, refusals_told, show_json, table
+from tocsin.cli.patterns import attention, discussions, requests, topics
 from tocsin.cli.pipeline import pipeline
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, Unusable, token_from
 from tocsin.cli.sending import send
@@ -41,6 +42,10 @@ app.add_typer(agents, name="agents", rich_help_panel=_TEAM)
 app.add_typer(leases, name="leases", rich_help_panel=_TEAM)
 app.add_typer(approvals, name="approvals", rich_help_panel=_TEAM)
 app.add_typer(escalations, name="escalations", rich_help_panel=_TEAM)
+app.add_typer(discussions, name="discussions", rich_help_panel=_TEAM)
+app.add_typer(topics, name="topics", rich_help_panel=_TEAM)
+app.add_typer(requests, name="requests", rich_help_panel=_TEAM)
+app.add_typer(attention, name="attention", rich_help_panel=_TEAM)
 app.add_typer(dlq, name="dlq", rich_help_panel=_MESSAGES)
 app.add_typer(policy, name="policy", rich_help_panel=_HUB)
 app.add_typer(hooks, name="hooks", rich_help_panel=_PROGRAMS)

@@ -6,6 +6,7 @@ import typer
 
 from tocsin.cli.asking import Json, remote_of
 from tocsin.cli.output import console, refusals_told, show_json, table
+from tocsin.cli.sending import payload_from
 
 __all__ = ["alerts", "approvals", "escalations"]
 
@@ -36,8 +37,10 @@ def _changed(context: typer.Context, as_json: bool, name: str, state: str, body:
             console.print(f"{answer[name]} is {answer[state]}", soft_wrap=True, markup=False)
 
 
-def _decide(context: typer.Context, as_json: bool, approval: str, verdict: str, reason: str) -> None:
-    body = {"verdict": verdict, "reason": reason}
+def _decide(
+    context: typer.Context, as_json: bool, approval: str, verdict: str, reason: str, payload: Any = None
+) -> None:
+    body = {"verdict": verdict, "reason": reason} | ({} if payload is None else {"payload": payload})
     _changed(context, as_json, "approval", "outcome", body, "approvals", approval, "decide")
 
 
@@ -47,10 +50,48 @@ def approvals_list(context: typer.Context, as_json: Json = False) -> None:
     _listed(context, as_json, "approval handoff asker subject details due_at", "approvals")
 
 
+@approvals.command("ask")
+def approvals_ask(
+    context: typer.Context,
+    handoff: Annotated[str, typer.Argument(help="plan_approval, lease_override, pre_merge_review or ratification.")],
+    subject: Annotated[str, typer.Argument(help="What for; of a lease_override, the lease.")],
+    details: Annotated[str, typer.Option(help="What a director needs to know to decide.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Ask the directors before doing something; their word comes to the inbox."""
+    body = {"handoff": handoff, "subject": subject, "details": details}
+    with refusals_told(as_json):
+        answer = remote_of(context).post("v1", "approvals", body=body)
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(f"{answer['approval']} waits for a director's word", soft_wrap=True, markup=False)
+
+
+@approvals.command("withdraw")
+def approvals_withdraw(context: typer.Context, approval: Approval, as_json: Json = False) -> None:
+    """Want it no longer; a message that is held is recalled instead."""
+    with refusals_told(as_json):
+        answer = remote_of(context).post("v1", "approvals", approval, "withdraw", body={})
+        if as_json:
+            show_json(answer)
+        else:
+            console.print(f"{approval} is withdrawn", soft_wrap=True, markup=False)
+
+
 @approvals.command("approve")
-def approvals_approve(context: typer.Context, approval: Approval, reason: Reason = "", as_json: Json = False) -> None:
+def approvals_approve(
+    context: typer.Context,
+    approval: Approval,
+    reason: Reason = "",
+    payload: Annotated[
+        str | None,
+        typer.Option(help="A held message goes with this payload instead of its own.", metavar="JSON|@FILE|-"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Approve: what waits goes its way."""
-    _decide(context, as_json, approval, "approve", reason)
+    _decide(context, as_json, approval, "approve", reason, None if payload is None else payload_from(payload))
 
 
 @approvals.command("refuse")

@@ -12,11 +12,11 @@ import typer
 
 from tocsin.cli.asking import Json, remote_of
 from tocsin.cli.output import fail, refusals_told, show_json, table
-from tocsin.cli.remote import Exit
+from tocsin.cli.remote import Exit, Remote
 
-__all__ = ["send"]
+__all__ = ["PAYLOAD", "begun", "payload_from", "send"]
 
-_PAYLOAD = "JSON, an object; @FILE for what is in a file; - for what comes on standard input."
+PAYLOAD = "JSON, an object; @FILE for what is in a file; - for what comes on standard input."
 
 
 class DeliveryClass(StrEnum):
@@ -30,7 +30,7 @@ def send(
     context: typer.Context,
     receiver: Annotated[str, typer.Argument(help="An agent, or * for all.")],
     text: Annotated[str | None, typer.Argument(help="What to say: payload.text.")] = None,
-    payload: Annotated[str | None, typer.Option(help=_PAYLOAD, metavar="JSON|@FILE|-")] = None,
+    payload: Annotated[str | None, typer.Option(help=PAYLOAD, metavar="JSON|@FILE|-")] = None,
     message_type: Annotated[
         str, typer.Option("--type", help="The message type: one of APM's, a signal, CUSTOM_… or one of the policy.")
     ] = "StatusUpdate",
@@ -53,11 +53,7 @@ def send(
     content = _content(text, payload)
     with refusals_told(as_json):
         remote = remote_of(context)
-        me = remote.get("v1", "me")
-        kind = (me["registered"] or {"type": "AdHoc"})["type"]
-        if me["registered"] is None:
-            remote.call("PUT", ("v1", "me"), {}, {})
-        envelope = _envelope(me["agent"], kind, receiver, message_type, content)
+        envelope = begun(remote, receiver, message_type, content)
         qos = {"deliveryClass": delivery_class, "importance": importance}
         said = {
             "priority": priority,
@@ -74,13 +70,16 @@ def send(
             table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
 
 
-def _envelope(sender: str, kind: str, receiver: str, message_type: str, payload: dict[str, Any]) -> dict[str, Any]:
-    now = datetime.now(UTC)
+def begun(remote: Remote, receiver: str, message_type: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """Begin an envelope of the one who asks, who is registered where it is not yet."""
+    me, now = remote.get("v1", "me"), datetime.now(UTC)
+    if me["registered"] is None:
+        remote.call("PUT", ("v1", "me"), {}, {})
     return {
         "version": "1.1.0",
         "messageId": f"msg_{now:%Y%m%d}_{now:%H%M%S}_{secrets.token_hex(6)}",
         "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "sender": {"agentId": sender, "type": kind},
+        "sender": {"agentId": me["agent"], "type": (me["registered"] or {"type": "AdHoc"})["type"]},
         "receiver": {"agentId": receiver, "type": "*"},
         "messageType": message_type,
         "payload": payload,
@@ -91,13 +90,14 @@ def _content(text: str | None, payload: str | None) -> dict[str, Any]:
     """Return the payload: what was given as one, and the text in it."""
     if text is None and payload is None:
         raise fail("say something: a text, or --payload", Exit.USAGE)
-    content = {} if payload is None else _parsed(payload)
+    content = {} if payload is None else payload_from(payload)
     if text is not None and "text" in content:
         raise fail("--payload has a text already: say it there, or as an argument", Exit.USAGE)
     return content if text is None else content | {"text": text}
 
 
-def _parsed(given: str) -> dict[str, Any]:
+def payload_from(given: str) -> dict[str, Any]:
+    """Return a payload that was given as JSON, as a file or on standard input; what is none ends the command."""
     try:
         written = sys.stdin.read() if given == "-" else given
         written = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else written

@@ -1,0 +1,143 @@
+"""Discussions, topics, requests, attention, approvals, escalations and alerts from the command line, at a real hub."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.cli.processes import RunningHub
+from tocsin.cli.remote import Exit, Remote
+
+POLICY = "health: {sustained_s: 0.01, limits: {clone_spawn_p99_s: 0.1}}\n"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    data = tmp_path_factory.mktemp("patterns") / "data"
+    data.mkdir()
+    (data / "tocsin.yaml").write_text(POLICY, encoding="utf-8")
+    with RunningHub(data) as hub:
+        for agent, role in (("ada", "primary"), ("bob", "primary"), ("dora", "director"), ("hugo", "human")):
+            hub.json("agents", "add", agent, "--role", role, "--save")
+        yield hub
+
+
+def remote(hub: RunningHub, agent: str) -> Remote:
+    return Remote(hub.url, (hub.data / "tokens" / f"{agent}.token").read_text().strip())
+
+
+def request(hub: RunningHub, number: int) -> str:
+    """Let ada ask bob something, and wait."""
+    message_id = f"msg_20250101_{number}"
+    envelope = {
+        "version": "1.1.0",
+        "messageId": message_id,
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "sender": {"agentId": "ada", "type": "AdHoc"},
+        "receiver": {"agentId": "bob", "type": "*"},
+        "messageType": "CUSTOM_QUESTION",
+        "correlationId": message_id,
+        "payload": {},
+    }
+    remote(hub, "ada").post("v1", "requests", body=envelope)
+    return message_id
+
+
+def test_a_discussion_is_opened_shown_voted_on_and_cancelled(hub: RunningHub) -> None:
+    opened = hub.json("discussions", "open", "tabs?", "bob", "dora", "--option", "yes", "--option", "no", agent="ada")
+    name = opened["discussion"]
+    assert hub.json("discussions", "speak", name, "never", agent="bob")["state"] == "open"
+    assert hub.json("discussions", "vote", name, "no", agent="bob")["votes"]["no"] == 1
+    assert [row["discussion"] for row in hub.json("discussions", "list", agent="dora")] == [name]
+    shown = hub.json("discussions", "show", name, agent="ada")
+    assert (shown["question"], shown["votes"]) == ("tabs?", {"bob": "no"})
+    assert "bob: no" in hub.run("discussions", "show", name, agent="ada").stdout
+    assert hub.run("discussions", "cancel", name, agent="ada").returncode == 0
+    assert hub.json("discussions", "list", agent="ada") == []
+    assert hub.run("discussions", "show", name, agent="ada").returncode == Exit.NOT_FOUND
+    assert hub.run("discussions", "cancel", name, agent="ada").returncode == Exit.NOT_FOUND
+
+
+def test_a_topic_is_subscribed_to_published_to_and_left(hub: RunningHub) -> None:
+    assert hub.json("topics", "subscribe", "builds", agent="bob")["topics"] == ["builds"]
+    assert hub.json("topics", "list", agent="bob") == [{"topic": "builds", "subscribers": 1, "subscribed": True}]
+    published = hub.json("topics", "publish", "builds", "red", "--priority", "Coordinate", agent="ada")
+    assert [receipt["recipient"] for receipt in published["receipts"]] == ["bob"]
+    taken = hub.json("inbox", "--take", agent="bob")["deliveries"]
+    assert {"text": "red"} in [item["envelope"]["payload"] for item in taken]
+    assert "nothing" in hub.run("topics", "unsubscribe", "builds", agent="bob").stdout
+    assert hub.json("topics", "list") == []
+
+
+def test_requests_are_listed_and_cancelled(hub: RunningHub) -> None:
+    name = request(hub, 1)
+    (row,) = hub.json("requests", "list", agent="bob")
+    assert (row["request"], row["requester"], row["responder"]) == (name, "ada", "bob")
+    assert hub.run("requests", "cancel", name, agent="bob").returncode == Exit.NOT_FOUND
+    assert hub.run("requests", "cancel", name, agent="ada").returncode == 0
+    assert hub.json("requests", "list") == []
+
+
+def test_attention_is_shown(hub: RunningHub) -> None:
+    assert hub.json("attention", "show", agent="ada")["status"] == "idle"
+    name = request(hub, 2)
+    hub.json("inbox", "--take", agent="bob")
+    remote(hub, "bob").post("v1", "attention", "begin", body={"message_id": name})
+    assert hub.json("attention", "show", "bob", agent="dora")["working_on"] == name
+    assert name in hub.run("attention", "show", agent="bob").stdout.replace("\n", "")
+    assert hub.run("attention", "show", "bob", agent="ada").returncode == Exit.NOT_PERMITTED
+    assert hub.run("attention", "show", "nobody", agent="dora").returncode == Exit.NOT_FOUND
+    remote(hub, "bob").post("v1", "attention", "finish", body={})
+    hub.json("requests", "cancel", name, agent="ada")
+
+
+def test_approvals_are_asked_for_withdrawn_and_given_with_another_payload(hub: RunningHub) -> None:
+    asked = hub.json("approvals", "ask", "plan_approval", "rewrite it", "--details", "all of it", agent="ada")
+    assert [row["details"] for row in hub.json("approvals", "list", agent="dora")] == ["all of it"]
+    assert hub.run("approvals", "withdraw", asked["approval"], agent="bob").returncode == Exit.NOT_FOUND
+    assert hub.run("approvals", "withdraw", asked["approval"], agent="ada").returncode == 0
+    assert hub.json("approvals", "list", agent="dora") == []
+    assert hub.run("approvals", "ask", "no_such_point", "x", agent="ada").returncode == Exit.REFUSED
+
+    hub.json("send", "bob", "the plan", "--type", "CUSTOM_PLAN", agent="ada")
+    (held,) = hub.json("approvals", "list", agent="dora")
+    wrong = hub.run("approvals", "approve", held["approval"], "--payload", "[1]", agent="dora")
+    assert (wrong.returncode, "JSON object" in wrong.stderr) == (Exit.REFUSED, True)
+    changed = json.dumps({"text": "half of the plan"})
+    word = hub.json("approvals", "approve", held["approval"], "--payload", changed, agent="dora")
+    assert word["approval"] == held["approval"]
+    assert {"text": "half of the plan"} in [payload_of(item) for item in taken(hub, "bob")]
+
+
+def taken(hub: RunningHub, agent: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = hub.json("inbox", "--take", agent=agent)["deliveries"]
+    return items
+
+
+def payload_of(item: dict[str, Any]) -> Any:
+    return item["envelope"]["payload"]
+
+
+def test_an_escalation_goes_to_a_human_and_is_resolved(hub: RunningHub) -> None:
+    for agent in ("ada", "bob", "dora"):
+        hub.json("leases", "acquire", "src/x", agent=agent)
+    (opened,) = [row for row in hub.json("escalations", "list", agent="dora") if row["subject"] == "src/x"]
+    name = opened["escalation"]
+    assert "src/x" in hub.run("escalations", "list", agent="dora").stdout
+    said = hub.run("escalations", "human", name, "--reason", "who goes first?", agent="dora")
+    assert (said.returncode, said.stdout.strip()) == (0, f"{name} is human_escalation")
+    assert any(name in str(payload_of(item)) for item in taken(hub, "hugo"))
+    assert hub.json("escalations", "resolve", name, "bob does", agent="hugo") == {"escalation": name, "state": "normal"}
+    (closed,) = [row for row in hub.json("escalations", "list", "--closed") if row["escalation"] == name]
+    assert (closed["resolution"], closed["resolved_by"]) == ("bob does", "hugo")
+
+
+def test_an_alert_is_listed(hub: RunningHub) -> None:
+    measured = {"values": {"clone_spawn_p99_s": 5.0}}
+    while not remote(hub, "dora").post("v1", "health-reports", body=measured)["alerts"]:
+        pass
+    (alert,) = [row for row in hub.json("alerts") if row["metric"] == "clone_spawn_p99_s"]
+    assert (alert["state"], alert["value"], alert["limit"]) == ("raised", 5.0, 0.1)
+    assert "clone_spawn_p99_s" in hub.run("alerts").stdout
