@@ -154,6 +154,17 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
             assert interruption.saved == "half"
             assert work.pause_point() is None
         assert bob.attention().status == "idle"
+        ada.acquire(["one", "two"])
+        assert ada.release("one").resources == ("one",)
+        assert ada.report_health(clone_spawn_p99_s=0.001).alerts == ()
+        ada.send(to="bob", type=NOTE, payload={"n": 3}, priority="Info")
+        read = next(bob.inbox())
+        bob.working_on(read).__enter__()
+    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+        with bob.resuming() as resumed:
+            assert (resumed.message_id, resumed.saved, resumed.duplicate) == (read.message_id, "", False)
+            assert resumed.pause_point() is None
+        bob.withdraw_approval(bob.ask_approval("plan_approval", "begin").approval)
         bob.subscribe("news")
         assert len(ada.publish("news", NOTE, {"n": 3}).receipts) == 1
         asked = bob.ask_approval("plan_approval", "begin")
