@@ -160,7 +160,7 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
         ada.send(to="bob", type=NOTE, payload={"n": 3}, priority="Info")
         read = next(bob.inbox())
         bob.working_on(read).__enter__()
-    with join(ground, "ada", "director") as ada, join(ground, "bob") as bob:
+    with ground.join("ada", "director") as ada, ground.join("bob") as bob:
         with bob.resuming() as resumed:
             assert (resumed.message_id, resumed.saved, resumed.duplicate) == (read.message_id, "", False)
             assert resumed.pause_point() is None

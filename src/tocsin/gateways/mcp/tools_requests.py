@@ -218,7 +218,8 @@ async def _answered(visit: Visit, result: dict[str, Any], to: str) -> Outcome:
         if not mail.envelopes:
             break
         (envelope,) = mail.envelopes
-        view, failure = say.mail_view(envelope), _failure(envelope, request)
+        view = say.mail_view(envelope, visit.carrying.metadata_bytes_max)
+        failure = _failure(envelope, request)
         if failure is not None:
             said = refusal_view(refused(failure).document, {})
             problem = NoAnswerView(said.code, said.detail, said.repair)
