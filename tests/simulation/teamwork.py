@@ -36,7 +36,9 @@ def begin_work(world: "World") -> None:
 
 def go_on_with_work(world: "World") -> None:
     """Let somebody say something of its work; mostly somebody who has some."""
-    busy = [name for name in world.exchange.state.attention if name in world.callers]
+    known = world.exchange.state.attention
+    interrupted = [name for name, attention in known.items() if attention.interrupted_by and name in world.callers]
+    busy = interrupted or [name for name in known if name in world.callers]
     caller = world.callers[world.rng.choice(busy)] if busy and world.rng.random() < 0.9 else world.somebody()
     attention = world.exchange.state.attention.get(caller.agent)
     aside = [] if attention is None else [work.message_id for work in attention.aside]
