@@ -4,12 +4,16 @@ import pytest
 
 from tests.postgres import Server
 
+#: What is started once for all tests that use it, because it is slow to start and heavy: each has a worker of its own.
+_SHARED = ("spark", "chromium")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests that share a Spark to one worker, as the first thing that it does: starting another costs more."""
+    """Give all tests that share something heavy to one worker; the largest such group is what a worker begins with."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for name in _SHARED:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")
