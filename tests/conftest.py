@@ -8,6 +8,7 @@ from tests.postgres import Server
 _SHARED = ("spark", "chromium")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all tests that share something heavy to one worker; the largest such group is what a worker begins with."""
     for item in items:
