@@ -33,8 +33,23 @@ ASKING = {
     "dlq show": ("msg_1",),
     "dlq redrive": ("msg_1",),
     "approvals list": (),
+    "approvals ask": ("plan_approval", "begin"),
+    "approvals withdraw": ("apr_1",),
     "approvals approve": ("apr_1",),
     "approvals refuse": ("apr_1", "no"),
+    "discussions list": (),
+    "discussions show": ("dsc_1",),
+    "discussions open": ("Red?", "ada", "bob"),
+    "discussions speak": ("dsc_1", "hello"),
+    "discussions vote": ("dsc_1", "agree"),
+    "discussions cancel": ("dsc_1",),
+    "topics list": (),
+    "topics subscribe": ("news",),
+    "topics unsubscribe": ("news",),
+    "topics publish": ("news", "hello"),
+    "requests list": (),
+    "requests cancel": ("msg_1",),
+    "attention show": (),
     "escalations list": (),
     "escalations resolve": ("esc_1", "done"),
     "escalations human": ("esc_1",),
@@ -136,7 +151,7 @@ def test_an_answer_of_another_shape_is_no_stumbling_block(
 ) -> None:
     liar.said = STRANGE[strange]  # type: ignore[attr-defined]
     url = f"http://127.0.0.1:{liar.server_port}"
-    ends = {int(Exit.DONE): 0, int(Exit.REFUSED): 1, int(Exit.UNREACHABLE): 1}
+    ends = {int(Exit.DONE): 0, int(Exit.REFUSED): 1, int(Exit.NOT_FOUND): 1, int(Exit.UNREACHABLE): 1}
     for command, words in ASKING.items():
         told = asked("--url", url, "--data", str(tmp_path), *command.split(), *words)
         assert told.stderr.count("\n") == ends[told.exit_code], (command, told.exit_code, told.stderr)

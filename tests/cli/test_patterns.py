@@ -104,7 +104,7 @@ def test_approvals_are_asked_for_withdrawn_and_given_with_another_payload(hub: R
     hub.json("send", "bob", "the plan", "--type", "CUSTOM_PLAN", agent="ada")
     (held,) = hub.json("approvals", "list", agent="dora")
     wrong = hub.run("approvals", "approve", held["approval"], "--payload", "[1]", agent="dora")
-    assert (wrong.returncode, "JSON object" in wrong.stderr) == (Exit.REFUSED, True)
+    assert (wrong.returncode, "--payload must be an object" in wrong.stderr) == (Exit.USAGE, True)
     changed = json.dumps({"text": "half of the plan"})
     word = hub.json("approvals", "approve", held["approval"], "--payload", changed, agent="dora")
     assert word["approval"] == held["approval"]

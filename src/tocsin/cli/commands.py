@@ -53,16 +53,8 @@ app.add_typer(pipeline, name="pipeline", rich_help_panel=_PAST)
 app.add_typer(lab, name="lab", rich_help_panel=_PAST)
 
 
-def _postgres(store: str) -> str:
-    if store and not store.startswith(("postgresql://", "postgres://")):
-        raise typer.BadParameter("say postgresql://…; without it, it is SQLite in the project's directory")
-    return store
-
-
 Project = Annotated[str, typer.Option(envvar="TOCSIN_PROJECT", help="The project's name.")]
-Store = Annotated[
-    str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.", callback=_postgres)
-]
+Store = Annotated[str, typer.Option(envvar="TOCSIN_STORE", help="postgresql://… instead of SQLite.")]
 
 _AS = (
     "Act as this agent, with the token that `agents add NAME --save` kept; otherwise it is TOCSIN_TOKEN, the file"

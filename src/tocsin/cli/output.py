@@ -14,7 +14,7 @@ from rich.table import Table
 from tocsin.cli.remote import Exit, Refused, Unreachable, Unusable
 from tocsin.core.errors import CATALOGUE
 
-__all__ = ["UNREADABLE", "console", "fail", "refusals_told", "show_json", "table"]
+__all__ = ["UNREADABLE", "console", "fail", "missing", "refusals_told", "show_json", "table"]
 
 console = Console(highlight=False)
 #: What an answer of another shape than a hub's ends in.
@@ -69,9 +69,18 @@ def refusals_told(as_json: bool) -> Iterator[None]:
         raise _unreachable(f"what answers is no hub, or one of another version: {what}", as_json) from None
 
 
+def missing(detail: str, as_json: bool) -> typer.Exit:
+    """Say that what was asked for is not among what a hub has told; the caller raises what this returns."""
+    return _told("E_STATE_001", detail, Exit.NOT_FOUND, as_json)
+
+
 def _unreachable(detail: str, as_json: bool) -> typer.Exit:
-    row = CATALOGUE["E_HUB_004"]
+    return _told("E_HUB_004", detail, Exit.UNREACHABLE, as_json)
+
+
+def _told(code: str, detail: str, end: Exit, as_json: bool) -> typer.Exit:
+    row = CATALOGUE[code]
     if as_json:
         kind = {"type": f"urn:tocsin:error:{row.name}", "title": row.title, "status": row.status}
         show_json(kind | {"detail": detail, "error_code": row.name, "code": row.code, "retryable": row.retryable})
-    return fail(detail, Exit.UNREACHABLE)
+    return fail(detail, end)

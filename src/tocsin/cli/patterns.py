@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.asking import Json, remote_of
-from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.output import console, missing, refusals_told, show_json, table
 from tocsin.cli.remote import Exit
 from tocsin.cli.sending import begun
 
@@ -60,7 +60,7 @@ def discussions_show(context: typer.Context, discussion: Discussion, as_json: Js
         rows = remote_of(context).get("v1", "discussions")
         found = next((row for row in rows if row["discussion"] == discussion), None)
         if found is None:
-            raise fail(f"{discussion} is no open discussion that you may see", Exit.NOT_FOUND)
+            raise missing(f"{discussion} is no open discussion that you may see", as_json)
         if as_json:
             show_json(found)
         else:
@@ -195,7 +195,7 @@ def attention_show(
             page = remote_of(context).get("v1", "roster", q=agent, limit=100)
             found = next((row["attention"] for row in page["items"] if row["agent"] == agent), None)
         if found is None:
-            raise fail(f"{agent} is not registered in this project", Exit.NOT_FOUND)
+            raise missing(f"{agent} is not registered in this project", as_json)
         if as_json:
             show_json(found)
         else:
