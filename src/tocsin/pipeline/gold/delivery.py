@@ -166,7 +166,7 @@ DELIVERY_SLA = Table(
 SLA_BREACH = Table(
     name="sla_breach",
     layer="gold",
-    about="Times in which a priority's promise was broken for a minute and longer.",
+    about="Times in which a priority's promise was broken for so long that it counts: by default a minute.",
     columns=_BREACH_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"), Input("policy_span", Reach.PROJECT, touches_all=True)),
