@@ -97,7 +97,7 @@ class History:
             case ev.MessageOffered():
                 if life["first_offered_at"] is None:
                     life |= {"first_offered_at": event.at, "first_waited_us": event.waited_us}
-                life |= {"state": "offered", "offered_at": event.at, "offers": event.offer, "level": event.level}
+                life |= {"state": "offered", "offered_at": event.at, "offers": event.offer}
             case ev.MessageDelivered():
                 life |= {"state": "delivered", "delivered_at": event.at, "delivered_how": event.how}
             case ev.MessageAcknowledged():
@@ -111,7 +111,8 @@ class History:
                 life |= {"state": "queued", "delivered_at": None, "attempts": event.attempts}
                 life["requeues"] += 1
             case ev.MessageBoosted():
-                life |= {"level": event.new_level, "boosts": event.boosts}
+                own = event.new_level if event.own_level is None else event.own_level
+                life |= {"level": own, "boosts": event.boosts}
             case ev.MessageExpired():
                 life |= {"state": "expired", "expired_at": event.at, "reason": event.reason}
             case ev.MessageRecalled():

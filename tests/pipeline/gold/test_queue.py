@@ -77,6 +77,23 @@ def test_a_message_that_comes_back_or_rises_is_followed(spark: SparkSession) -> 
     ]
 
 
+def test_a_message_that_an_escalation_raised_is_followed(spark: SparkSession) -> None:
+    minute = 60 * S
+    happened = [
+        accepted(T, 1),
+        # It counts as no boost of waiting, and `new_level` has what it is lent.
+        ev.MessageBoosted(T + minute, 1, 1, 4, False, "escalation", 60, minute, 0, 3),
+        ev.MessageOffered(T + 2 * minute, 1, "s", 1, 4, 2 * minute, False),
+    ]
+    message_life = lives(spark, life(1, T, priority=1, level=3, boosts=0, first_offered_at=T + 2 * minute))
+    assert rows(queue_flow(message_life, events(spark, *happened))) == [
+        {**HERE, "minute": T, "level": 1, "entered": 1, "left": 0, "peak": 1},
+        {**HERE, "minute": T + minute, "level": 1, "entered": 0, "left": 1, "peak": 0},
+        {**HERE, "minute": T + minute, "level": 3, "entered": 1, "left": 0, "peak": 1},
+        {**HERE, "minute": T + 2 * minute, "level": 3, "entered": 0, "left": 1, "peak": 0},
+    ]
+
+
 def test_flows_add_up_to_depths(spark: SparkSession) -> None:
     minute = 60 * S
     flows = [

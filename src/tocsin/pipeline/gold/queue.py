@@ -1,13 +1,13 @@
 """How many messages waited, per minute and level, rebuilt from what happened to them.
 
 Theory of operation. A message is in its mailbox from acceptance to offer, and again whenever it comes back; not while a
-retry backs off, nor while it is held for an approval. Its level is what it was granted, raised by its own waiting; what
-an agent that waits for its sender or recipient lends it meanwhile is not counted (`inversion` has that). Most messages
-go in once and out once, at the priority that they were granted: their `message_life` says all. Those that were held,
-boosted, requeued or redriven are followed event by event, because only so their level at each moment is known. The
-steps of a day are added up per second, then per minute (`queue_flow`), where the highest running total of the minute is
-kept, too; totals over all minutes are the depths (`queue_depth`). What goes in and out within a second is in `entered`
-and `left`, but makes no peak.
+retry backs off, nor while it is held for an approval. Its level is what it was granted, raised by its own waiting or by
+an escalation; what an agent that waits for its sender or recipient lends it meanwhile is not counted (`inversion` has
+that). Most messages go in once and out once, at the priority that they were granted: their `message_life` says all.
+Those that were held, raised, requeued or redriven are followed event by event, because only so their level at each
+moment is known. The steps of a day are added up per second, then per minute (`queue_flow`), where the highest running
+total of the minute is kept, too; totals over all minutes are the depths (`queue_depth`). What goes in and out within a
+second is in `entered` and `left`, but makes no peak.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -39,7 +39,7 @@ _FLOW_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
     ("minute", "timestamp", "The minute."),
-    ("level", "int", "Priority granted, raised by waiting, 0 (Info) to 4 (DirectorOverride)."),
+    ("level", "int", "Priority granted, raised by waiting or an escalation, 0 (Info) to 4 (DirectorOverride)."),
     ("entered", "bigint", "Times that a message came to this level of a mailbox."),
     ("left", "bigint", "Times that a message left it."),
     ("peak", "bigint", "Highest `entered` less `left` since the minute began, at the end of any second; 0 at least."),
@@ -79,7 +79,8 @@ def queue_flow(message_life: DataFrame, event: DataFrame) -> DataFrame:
 def _went_more_than_one_way() -> Column:
     """Tell of a life whether its message was held, or rose, came back or was redriven: whether events must be asked."""
     held = F.coalesce(F.col("held") != "", F.lit(False))
-    return held | (F.col("boosts") > 0) | (F.col("requeues") > 0) | (F.col("redrives") > 0)
+    raised = F.coalesce(F.col("level") != F.col("priority"), F.lit(False))
+    return held | raised | (F.col("requeues") > 0) | (F.col("redrives") > 0)
 
 
 def _steps_of_simple(lives: DataFrame) -> DataFrame:
@@ -140,7 +141,7 @@ _DEPTH_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
     ("minute", "timestamp", "A minute in which something changed; between two rows the depth stays as it was."),
-    ("level", "int", "Priority granted, raised by waiting, 0 (Info) to 4 (DirectorOverride)."),
+    ("level", "int", "Priority granted, raised by waiting or an escalation, 0 (Info) to 4 (DirectorOverride)."),
     ("depth_start", "bigint", "Messages waiting when the minute began."),
     ("depth_max", "bigint", "Most messages waiting at the end of any of its seconds, or at its beginning."),
     ("depth_end", "bigint", "Messages waiting when it ended."),
