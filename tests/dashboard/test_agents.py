@@ -98,6 +98,7 @@ def test_one_agent_in_full(visit: Visit, stage: Stage) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+    stage.send()
     for width, name in ((1360, "laptop"), (390, "phone")):
         visitor = visit("agents", color_scheme=theme, viewport={"width": width, "height": 850})
         expect(row(visitor.page, "bob")).to_be_visible()
