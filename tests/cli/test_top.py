@@ -6,7 +6,7 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,13 @@ class Terminal:
         start, late = len(self.drawn), time.monotonic() + timeout_s
         while not all(text in self.drawn[start:] for text in texts):
             assert time.monotonic() < late, self.drawn
-            if select.select([self._end], [], [], 0.1)[0]:
-                self.drawn += os.read(self._end, 65_536).decode(errors="replace")
+            self._read()
         return self.drawn[start:]
+
+    def _read(self) -> None:
+        if select.select([self._end], [], [], 0.1)[0]:
+            with suppress(OSError):  # what is raised between the end of the other side and when one is told of it
+                self.drawn += os.read(self._end, 65_536).decode(errors="replace")
 
     def type(self, keys: str) -> None:
         os.write(self._end, keys.encode())
@@ -39,19 +43,21 @@ class Terminal:
         late = time.monotonic() + timeout_s
         while self.process.poll() is None:
             assert time.monotonic() < late, self.drawn
-            if select.select([self._end], [], [], 0.1)[0]:
-                self.drawn += os.read(self._end, 65_536).decode(errors="replace")
+            self._read()
         return self.process.wait()
 
 
 @contextmanager
 def terminal(*command: str, cwd: Path) -> Iterator[Terminal]:
-    """Run a command in a terminal that is its own, so that Ctrl-C is what a keyboard makes of it."""
+    """Run a command in a terminal that is its own, so that Ctrl-C is what a keyboard makes of it.
+
+    Tests that a script runs in the background ignore Ctrl-C, and so would the command, if it were not told otherwise.
+    """
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOCSIN_")}
     environment |= {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     with subprocess.Popen(  # noqa: S603
-        ["setsid", "--ctty", "--wait", *command],  # noqa: S607
+        ["setsid", "--ctty", "--wait", "env", "--default-signal=INT", *command],  # noqa: S607
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
