@@ -268,7 +268,7 @@ class RecallRefused(EventBase, frozen=True):
 
 
 class MessageBoosted(EventBase, frozen=True):
-    """Waiting raised a message."""
+    """Waiting, or an escalation, raised a message."""
 
     #: The message.
     message: int
@@ -278,9 +278,9 @@ class MessageBoosted(EventBase, frozen=True):
     new_level: int
     #: Whether it now goes first in its level.
     overdue: bool
-    #: `aging`.
+    #: `aging` or `escalation`.
     rule: str
-    #: The threshold that its age crossed again, seconds.
+    #: The threshold that its age crossed again, or the escalation's, seconds.
     threshold_s: float
     #: Its age, microseconds.
     age_us: int
