@@ -48,7 +48,7 @@ check: $(STAMP) ## Lint and types: the quick part of make test
 	@$(BIN)/python tools/generate_docs.py --check
 
 test: check $(VENDOR) ## Lint, types and all tests, as CI runs them
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
 
 demo: $(STAMP) $(VENDOR) ## A team on a hub, for a minute; then its history, and the dashboard until Ctrl-C
 	@$(BIN)/python -m demo $(DEMO_ARGS)
@@ -60,7 +60,7 @@ simulate: $(STAMP) ## Run the simulator until stopped (SEED=n replays one seed, 
 	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
 soak: $(STAMP) $(VENDOR) ## The same tests at full length
-	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests
+	@TOCSIN_SOAK=1 $(BIN)/python -m pytest -n 2 tests
 
 compiled: $(STAMP) ## The compiled form, in build/compiled: put it first in PYTHONPATH to use it
 	@$(BIN)/python tools/compile.py

@@ -1,20 +1,25 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.postgres import Server
 
-#: What is started once for all tests that use it, because it is slow to start and heavy: each has a worker of its own.
-_SHARED = ("spark", "chromium")
+#: What is started once for all tests that use it, because it is slow to start and heavy: where those tests are.
+_SHARED = {"tests/pipeline/": "Spark", "tests/lab/": "Spark", "tests/dashboard/": "Chromium"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests that share something heavy to one worker; the largest such group is what a worker begins with."""
-    for item in items:
-        for name in _SHARED:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
+class _OneWorkerForEach(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives all tests that share something heavy to one worker, largest share first, and the others as they come."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((what for where, what in _SHARED.items() if nodeid.startswith(where)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Say how tests are given to workers."""
+    return _OneWorkerForEach(config, log)
 
 
 @pytest.fixture(scope="session")
