@@ -275,6 +275,8 @@ async def over_http(task: dict[str, Any]) -> dict[str, float]:
                     sys.exit(f"message {count} did not come")
                 figures.arrived(started)
         sender.close()
+        if recipient is not None:
+            recipient.close()
 
     figures.start()
     await asyncio.gather(*[send(number) for number in range(task["connections"])])

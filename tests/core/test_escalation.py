@@ -510,6 +510,15 @@ def test_a_critical_error_that_a_director_has_dealt_with_is_over(team: Team) -> 
     assert opened(team)[0].state == "normal"
 
 
+def test_who_can_deal_with_a_critical_error_is_said_by_the_policy(team: Team) -> None:
+    session = team.attach("boss", "piggyback")
+    report = error_report(team, "critical", "boss")
+    team.drain(session)
+    team.adopt("roles: {director: {directs: false}}")
+    team.done("boss", report)
+    assert opened(team)[0].state != "normal", "boss does not direct any more"
+
+
 def test_no_more_are_open_than_the_policy_allows(new_team: NewTeam) -> None:
     team = new_team("aging: {enabled: false}\nescalation: {open_max: 2}")
     for name in ("impl_001", "impl_002"):

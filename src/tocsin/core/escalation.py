@@ -19,7 +19,7 @@ from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEsca
 from tocsin.core.delivery import pump
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation_paths import CLOSED, ROUTES, Place, place_after
-from tocsin.core.message import NEVER, Message, State
+from tocsin.core.message import NEVER, Message, State, queue_cause
 from tocsin.core.notices import notify_directors, notify_humans
 from tocsin.core.policy import EscalationRule, Trigger, microseconds
 from tocsin.core.priority import Priority, liminal_name
@@ -77,7 +77,7 @@ def fire_queued(turn: Turn, seq: int) -> None:
         f"{message.message_id} of {message.sender} has waited for {message.recipient} "
         f"longer than {rule.after_s:g} s at {liminal_name(message.priority)}"
     )
-    cause = f"time_in_queue {seq} {message.enqueued_at}"
+    cause = queue_cause(message)
     open_escalation(turn, "time_in_queue", cause, message.message_id, detail, about=message)
 
 
@@ -320,7 +320,7 @@ def _was_seen_to(state: ProjectState, seq: int) -> bool:
     if report is None or report.state is not State.PROCESSED:
         return False
     recipient = state.agents.get(report.recipient)
-    return recipient is not None and recipient.role in ("director", "human")
+    return recipient is not None and state.policy.roles[recipient.role].directs
 
 
 def decide_resolve(turn: Turn, command: ResolveEscalation) -> Escalated:

@@ -21,6 +21,7 @@ __all__ = [
     "RecipientState",
     "State",
     "content_digest",
+    "queue_cause",
     "signal_id",
 ]
 
@@ -143,6 +144,11 @@ def signal_id(message: Message) -> str:
     if message.broadcast_id is None:
         return message.message_id
     return f"{message.message_id}:{message.recipient}"
+
+
+def queue_cause(message: Message) -> str:
+    """Return what the escalation of its present waiting is known by."""
+    return f"time_in_queue {message.seq} {message.enqueued_at}"
 
 
 def content_digest(payload: bytes) -> bytes:

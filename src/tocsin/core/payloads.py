@@ -10,7 +10,18 @@ from tocsin.core import diagnosis
 from tocsin.core.contracts import Contract
 from tocsin.core.errors import error_for
 
-__all__ = ["PAYLOADS", "Ack", "ErrorReport", "Nack", "StateSync", "TaskUpdate", "check_payload", "is_critical_error"]
+__all__ = [
+    "PAYLOADS",
+    "Ack",
+    "ErrorReport",
+    "Nack",
+    "StateSync",
+    "TaskUpdate",
+    "check_payload",
+    "completes",
+    "is_completion",
+    "is_critical_error",
+]
 
 Text = Annotated[str, Meta(min_length=1)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
@@ -155,12 +166,17 @@ def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Con
         raise error_for(diagnosis.explain(shape, msgspec.json.decode(payload), "$.payload")) from None
 
 
+def completes(payload: object) -> bool:
+    """Tell whether a payload says that its task is done, or has failed."""
+    return isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed")
+
+
 def is_completion(message_type: str, payload: bytes) -> bool:
     """Tell whether a message that was accepted says that its task is done, or has failed."""
     if message_type != "TASK_UPDATE":
         return False
     update = _DECODERS[message_type].decode(payload)
-    return isinstance(update, TaskUpdate) and update.status in ("completed", "failed")
+    return completes(update)
 
 
 def is_critical_error(payload: bytes) -> bool:

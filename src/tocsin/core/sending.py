@@ -30,7 +30,7 @@ from tocsin.core.envelope import ANYONE, Envelope, Qos, body, instant, metadata_
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.inheritance import lend_on_acceptance
 from tocsin.core.message import Message, State, content_digest, signal_id
-from tocsin.core.payloads import Ack, Nack, StateSync, TaskUpdate, check_payload, is_completion
+from tocsin.core.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion
 from tocsin.core.policy import microseconds
 from tocsin.core.priority import Priority
 from tocsin.core.registry import decide_register
@@ -101,9 +101,8 @@ def _send(
         if held:
             approvals.check_room(turn, sender.agent)
             draft = msgspec.structs.replace(draft, held=held)
-        completes = isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed")
         receiver = envelope.receiver.agent_id
-        request = answered(turn, envelope.correlation_id, sender.agent, receiver, completes=completes)
+        request = answered(turn, envelope.correlation_id, sender.agent, receiver, completes=completes(payload))
         receipt = _dispatch(turn, sender, draft, recipients, whole=whole)
     except TocsinError as error:
         _record_refusal(turn, envelope, requested, error.problem)
@@ -129,8 +128,8 @@ def respond(turn: Turn, message: Message) -> None:
     """Let a message that was held, and goes now, be the response that it was meant to be."""
     if message.broadcast_id is not None:
         return
-    completes = is_completion(message.type, message.payload)
-    request = answered(turn, message.correlation_id, message.sender, message.recipient, completes=completes)
+    done = is_completion(message.type, message.payload)
+    request = answered(turn, message.correlation_id, message.sender, message.recipient, completes=done)
     if request is not None:
         _settle(turn, request, held=False)
 

@@ -16,7 +16,7 @@ from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leasebook import LeaseBook
 from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import Failure, Message, State, content_digest
+from tocsin.core.message import Failure, Message, State, content_digest, queue_cause
 from tocsin.core.policy import Policy
 from tocsin.core.timers import Timers
 from tocsin.core.waitgraph import WaitGraph
@@ -278,7 +278,7 @@ class ProjectState:
 
     def was_escalated(self, message: Message) -> bool:
         """Tell whether a message's present waiting has been escalated, or will be once there is room."""
-        if self.deferred and f"time_in_queue {message.seq} {message.enqueued_at}" in self.deferred:
+        if self.deferred and queue_cause(message) in self.deferred:
             return True
         for name in self.escalated.get(message.seq, ()):
             known = self.escalations[name]
