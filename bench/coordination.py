@@ -21,8 +21,8 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
-from tocsin.core.globindex import GlobIndex
-from tocsin.core.globs import parse_pattern
+from tocsin.core.leases.glob_index import GlobIndex
+from tocsin.core.leases.globs import parse_pattern
 from tocsin.core.policy import document_of
 from tocsin.policies import parse_policy
 

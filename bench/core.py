@@ -18,10 +18,10 @@ import msgspec
 from bench.report import form, percentile, rss_bytes, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
-from tocsin.core.envelope import Envelope, parse_envelope
 from tocsin.core.events import encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.envelope import Envelope, parse_envelope
 from tocsin.policies import parse_policy
 
 #: Mailboxes that the pending messages are spread over.

@@ -26,9 +26,9 @@ from tests.postgres import Server
 from bench.floor import FloorJournal
 from bench.report import form
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
-from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.envelope import iso, parse_envelope
 from tocsin.hub.host import Host
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal

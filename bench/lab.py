@@ -26,8 +26,8 @@ from tocsin.lab.experiment import Candidate, Experiment
 from tocsin.lab.replaying import lenient, ready_trace
 from tocsin.lab.runners import LocalRunner, SparkRunner, timed
 from tocsin.lab.scenario import parse_scenario
+from tocsin.lab.scenario_traces import stage
 from tocsin.lab.settings import Settings, load_settings
-from tocsin.lab.staging import stage
 from tocsin.lab.tasks import Replaying, Result
 from tocsin.pipeline.settings import load_settings as pipeline_settings
 from tocsin.pipeline.spark import SparkOptions, spark_session

@@ -22,10 +22,10 @@ import msgspec
 from tocsin import zstd
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command
-from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.envelope import iso, parse_envelope
 from tocsin.journal.records import record_of
 from tocsin.policies import parse_policy
 

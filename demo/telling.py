@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.stage import Stage
-from tocsin.core.priority import liminal_name
+from tocsin.core.protocol.priority import liminal_name
 from tocsin.extract import Index, Piece, read_index, read_rows
 
 __all__ = ["page"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tocsin.core.events import EVENT_TYPES
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.core.state import ProjectState
 from tocsin.hub.config import load_config
 from tocsin.hub.metrics import Metrics

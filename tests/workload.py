@@ -29,11 +29,11 @@ from tocsin.core.commands import (
     Send,
     Tick,
 )
-from tocsin.core.envelope import Envelope, iso, parse_envelope
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import signal_id
+from tocsin.core.messages.model import signal_id
 from tocsin.core.policy import Policy, document_of
+from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
 from tocsin.policies import parse_policy
 
 #: A policy under which things happen soon: few are remembered, deaths and expiries are common.

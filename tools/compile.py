@@ -31,10 +31,10 @@ CARRYING = [
     "tocsin/hub/host.py",
     "tocsin/hub/inprocess.py",
     "tocsin/hub/receipts.py",
-    "tocsin/hub/speech.py",
+    "tocsin/hub/outgoing.py",
     "tocsin/client/calls.py",
     "tocsin/client/inbox.py",
-    "tocsin/gateways/websocket/turnstile.py",
+    "tocsin/gateways/websocket/fair_queue.py",
     "tocsin/lab/closed_loop.py",
 ]
 

@@ -9,9 +9,9 @@ import msgspec
 import yaml
 from msgspec import inspect
 
-from tocsin.core.diagnosis import problems
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, policy_from
+from tocsin.core.protocol.validation import problems
 from tocsin.frames.policy import FramesPolicy
 
 __all__ = ["default_policy", "frames_policy", "load_policy", "parse_policy"]

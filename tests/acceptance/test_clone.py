@@ -20,7 +20,7 @@ from tocsin.hub.config import load_config
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 #: A part of `make test` that has something of everything: the core, a store, a hub, the SDK and the pages.
-PART = "tests/core/test_recall.py tests/stores/test_journal.py tests/cli/test_serve.py tests/test_promises.py"
+PART = "tests/core/messages/test_recall.py tests/stores/test_journal.py tests/cli/test_serve.py tests/test_promises.py"
 #: How a machine reaches its registries; nothing else of the environment comes along.
 _REGISTRIES = re.compile(
     r"(PIP_|UV_|NPM_CONFIG_|SSL_CERT_|REQUESTS_CA|NODE_EXTRA_CA|(HTTPS?|NO)_PROXY$)", re.IGNORECASE

@@ -12,7 +12,7 @@ from tests.acceptance.victim import POLICY
 from tests.stores.test_recovery import assert_same
 from tests.workload import SeededIds
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.journal.base import Journal
 from tocsin.journal.log import tail
 from tocsin.journal.recovery import reopen

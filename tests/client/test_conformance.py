@@ -27,7 +27,7 @@ from tocsin.core.errors import (
     TocsinError,
     ValidationFailed,
 )
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 
 NOTE = "CUSTOM_NOTE"
 pytestmark = pytest.mark.parametrize("kind", KINDS)

@@ -14,9 +14,9 @@ from tocsin.client.backoff import Backoff
 from tocsin.client.envelopes import Draft, EnvelopeReader, EnvelopeWriter, Signer
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import refusal
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
 

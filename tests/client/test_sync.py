@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.grounds import KINDS, SyncGround, sync_ground_of
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
-from tocsin.client.background import Background
+from tocsin.client.loop_thread import Background
 from tocsin.core.errors import LeaseConflict, NotPermitted, RoutingFailed, StateConflict
 
 NOTE = "CUSTOM_NOTE"

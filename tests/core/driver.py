@@ -11,12 +11,12 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.envelope import Envelope, iso, parse_envelope
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange, Outcome
-from tocsin.core.message import Message
+from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy, document_of
+from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.policies import default_policy, parse_policy
 

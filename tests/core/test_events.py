@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.core import events as ev
-from tocsin.core.contracts import DeliveryClass
 from tocsin.core.events import EVENT_TYPES, Event, decode_events, encode_events
-from tocsin.core.message import PublishPath, RecipientState
+from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.protocol.contracts import DeliveryClass
 
 TEXT = st.text(max_size=12)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.policy import document_of, microseconds, policy_from
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.policies import default_policy, parse_policy
 
 

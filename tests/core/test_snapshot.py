@@ -9,7 +9,7 @@ from tests.core.driver import CountedIds, Team, replayed, snapshot_bytes
 from tests.fixtures import load
 from tocsin.core import commands as cmd
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import Message, signal_id
+from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.core.state import ProjectState
 

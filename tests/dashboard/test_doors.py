@@ -13,7 +13,7 @@ from tests.gateways.hubs import Team, envelope, team_at
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.dashboard.assets import Assets
 from tocsin.gateways.dashboard.gateway import DashboardGateway
-from tocsin.gateways.dashboard.pulse import SERIES
+from tocsin.gateways.dashboard.live_updates import SERIES
 from tocsin.gateways.http.app import build_app
 
 OWN = {"Tocsin-Dashboard": "1", "Origin": "http://localhost"}

@@ -2,7 +2,7 @@
 
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
-from tocsin.gateways.dashboard.survey import Daemons, survey
+from tocsin.gateways.dashboard.summary import Daemons, survey
 
 
 def test_one_look_finds_everybody_once() -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import fields as fields_of
 from starlette.routing import WebSocketRoute
 
 from tests.gateways.hubs import Team, envelope, with_team
-from tocsin.cli.serving import neighbours
+from tocsin.cli.serve import neighbours
 from tocsin.gateways.http.app import OPERATIONS, build_app, describe, doors_of
 from tocsin.gateways.http.doors import DOORS
 from tocsin.gateways.http.operation import Access, Call, Gateway

@@ -11,10 +11,10 @@ from bench.traffic import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.envelope import Envelope, iso, parse_envelope
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
+from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
 from tocsin.lab.recording import record
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.lab.trace import Trace, decoded, encoded

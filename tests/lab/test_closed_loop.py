@@ -5,7 +5,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.lab.closed_loop import closed_loop
 from tocsin.lab.fidelity import fidelity_of
-from tocsin.lab.lives import Life
+from tocsin.lab.message_tracking import Life
 from tocsin.lab.replaying import Replay, lenient, ready
 from tocsin.policies import default_policy, parse_policy
 

@@ -7,7 +7,7 @@ from tocsin.lab.closed_loop import closed_loop
 from tocsin.lab.measures import ALL, Row, measured
 from tocsin.lab.replaying import Replay, lenient, ready
 from tocsin.lab.scenario import parse_scenario
-from tocsin.lab.staging import stage
+from tocsin.lab.scenario_traces import stage
 from tocsin.policies import parse_policy
 
 FLOOD = """

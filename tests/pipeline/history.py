@@ -14,7 +14,7 @@ from tests.workload import Team
 from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 
 __all__ = ["History", "Life", "played", "simulated"]
 

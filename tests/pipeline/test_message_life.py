@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.oracle import lives, stamp
 from tests.pipeline.traffic import START, frame_of, numbered, simulated
 from tocsin.core import events as ev
-from tocsin.core.contracts import DeliveryClass
 from tocsin.core.events import Event
-from tocsin.core.lifecycle import TRANSITIONS
-from tocsin.core.message import Message, PublishPath, RecipientState, State
+from tocsin.core.messages.lifecycle import TRANSITIONS
+from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.pipeline.schemas import MESSAGE_LIFE, STEPS, struct_of
 from tocsin.pipeline.silver.message_life import WORDS, fold, merge
 

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from tests.simulation.ids import SeededIds
-from tocsin.core import waiting
 from tocsin.core.commands import SYSTEM, Done
-from tocsin.core.reactions import react
-from tocsin.core.retention import trim
-from tocsin.core.turn import Turn
-from tocsin.core.waitgraph import Wait
+from tocsin.core.decision import Turn
+from tocsin.core.messages.retention import trim
+from tocsin.core.teamwork.reactions import react
+from tocsin.core.waiting.graph import Wait
+from tocsin.core.waiting import waits
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -19,10 +19,10 @@ _KIND = "simulated"
 
 
 def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
-    waiting.end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+    waits.end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
 
 
-waiting.BREAKERS[_KIND] = _refuse
+waits.BREAKERS[_KIND] = _refuse
 
 
 def begin(world: "World") -> None:
@@ -36,7 +36,7 @@ def begin(world: "World") -> None:
         return
     turn = _turn(world)
     level, any_of = rng.randint(0, 4), rng.random() < 0.25
-    waiting.begin_wait(turn, waiter, _KIND, f"{world.steps}", on=on, level=level, any_of=any_of)
+    waits.begin_wait(turn, waiter, _KIND, f"{world.steps}", on=on, level=level, any_of=any_of)
     _decided(world, turn, "begin_wait")
 
 
@@ -47,7 +47,7 @@ def shift(world: "World") -> None:
     if wait is not None and others:
         turn = _turn(world)
         on = world.rng.sample(others, world.rng.randint(1, min(2, len(others))))
-        waiting.shift_wait(turn, _KIND, wait.ref, wait.waiter, on)
+        waits.shift_wait(turn, _KIND, wait.ref, wait.waiter, on)
         _decided(world, turn, "shift_wait")
 
 
@@ -66,7 +66,7 @@ def end_all(world: "World") -> None:
 
 def _end(world: "World", wait: Wait) -> None:
     turn = _turn(world)
-    waiting.end_wait(turn, _KIND, wait.ref, wait.waiter)
+    waits.end_wait(turn, _KIND, wait.ref, wait.waiter)
     _decided(world, turn, "end_wait")
 
 

@@ -7,16 +7,16 @@ knows of orders and endings is written down anew here, in the plainest way, not 
 
 import msgspec
 
-from tests.simulation.coordination import check_coordination, check_deadlock
 from tests.simulation.ids import SeededIds
 from tests.simulation.promises import Violation, must
 from tests.simulation.teamwork import Accounts
+from tests.simulation.waiting import check_coordination, check_deadlock
 from tocsin.core import events as ev
-from tocsin.core.admission import levels
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import Message, State
-from tocsin.core.priority import Priority
+from tocsin.core.messages.admission import levels
+from tocsin.core.messages.model import Message, State
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.snapshot import take
 from tocsin.core.state import ProjectState
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tests.simulation.affairs import Affairs
 from tests.simulation.promises import must
+from tests.simulation.teamwork_checks import Affairs
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
-from tocsin.core.envelope import parse_envelope
-from tocsin.core.escalation_paths import PATHS
 from tocsin.core.events import Event
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
+from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.state import ProjectState
+from tocsin.core.teamwork.escalation_paths import PATHS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

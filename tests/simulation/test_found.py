@@ -2,16 +2,16 @@
 
 import msgspec
 
-from tests.core.letters import letter
+from tests.core.envelopes import letter
 from tests.simulation.ids import SeededIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
-from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import Message, State
+from tocsin.core.messages.model import Message, State
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.snapshot import take
 from tocsin.policies import default_policy, parse_policy
 

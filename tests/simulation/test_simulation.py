@@ -5,8 +5,8 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from tests.simulation.coordination import check_deadlock
 from tests.simulation.ledger import Ledger, Violation
+from tests.simulation.waiting import check_deadlock
 from tests.simulation.world import World
 from tocsin.core import events as ev
 

@@ -11,21 +11,21 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.simulation import errands, leasing, teamwork
-from tests.simulation.coordination import check_times
+from tests.simulation import errands, leases, teamwork
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
 from tests.simulation.stores import MemoryStore, Store
+from tests.simulation.waiting import check_times
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.envelope import iso, parse_envelope
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.envelope import iso, parse_envelope
 from tocsin.core.snapshot import Snapshot, restore, take
 
 __all__ = ["World"]
@@ -390,7 +390,7 @@ class World:
     def fail_commit(self) -> None:
         """Do something whose commit fails."""
         self.losing = True
-        actions = (World.send, World.drain, World.settle, World.recall, World.tick, World.attach, leasing.acquire)
+        actions = (World.send, World.drain, World.settle, World.recall, World.tick, World.attach, leases.acquire)
         self.rng.choice(actions)(self)
         self.losing = False
 
@@ -525,10 +525,10 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.rebuild, 0.4),
     (World.rebuild_prefix, 0.3),
     (World.restore, 0.6),
-    (leasing.acquire, 12),
-    (leasing.renew, 3),
-    (leasing.release, 5),
-    (leasing.force, 0.5),
+    (leases.acquire, 12),
+    (leases.renew, 3),
+    (leases.release, 5),
+    (leases.force, 0.5),
     (errands.begin, 3),
     (errands.shift, 1),
     (errands.end, 1.5),

@@ -11,7 +11,7 @@ from tests.stores.test_recovery import lived, project
 from tests.workload import DIRECTOR, SeededIds, Team, envelope
 from tocsin.core.commands import SYSTEM, AdoptPolicy, RegisterAgent, Send
 from tocsin.core.events import MessageAccepted
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange

@@ -9,10 +9,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line, or say what it needs."""
-    from tocsin.cli.checking import is_check
+    from tocsin.cli.hook_check import is_check
 
     if is_check(sys.argv[1:]):
-        from tocsin.cli.checking import main as check
+        from tocsin.cli.hook_check import main as check
 
         sys.exit(check(sys.argv[1:]))
     try:

@@ -8,19 +8,19 @@ import typer
 import yaml
 
 from tocsin import __version__
-from tocsin.cli.asking import HERE, DataHere, Json, Level, LogLevel, data_of
-from tocsin.cli.coordination import alerts, approvals, escalations
+from tocsin.cli.context import HERE, DataHere, Json, Level, LogLevel, data_of
 from tocsin.cli.explain import explained
-from tocsin.cli.githook import wire
+from tocsin.cli.git_hook import wire
 from tocsin.cli.hooks import hooks, install, uninstall
 from tocsin.cli.lab import lab
 from tocsin.cli.leases import leases
 from tocsin.cli.output import UNREADABLE, console, fail, refusals_told, show_json, table
-from tocsin.cli.patterns import attention, discussions, requests, topics
+from tocsin.cli.oversight import alerts, approvals, escalations
 from tocsin.cli.pipeline import pipeline
 from tocsin.cli.remote import DEFAULT_URL, Exit, Refused, Remote, Unreachable, Unusable, token_from
 from tocsin.cli.sending import send
-from tocsin.cli.watching import top
+from tocsin.cli.teamwork import attention, discussions, requests, topics
+from tocsin.cli.top import top
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 
@@ -121,7 +121,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Make a project's directory, its policy file and its admin token."""
-    from tocsin.cli.serving import initialise
+    from tocsin.cli.serve import initialise
 
     data = data_of(context, data)
     made = initialise(data, project, store)
@@ -157,7 +157,7 @@ def serve(
     log_level: LogLevel = Level.INFO,
 ) -> None:
     """Serve a project until told to stop; the first time, make it."""
-    from tocsin.cli.serving import run_hub
+    from tocsin.cli.serve import run_hub
 
     files = None if channels is None else {"directory": str(channels)}
     doors = {"address": address, "port": port, "channels": files}

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from tocsin.core.priority import liminal_name
+from tocsin.core.protocol.priority import liminal_name
 
 __all__ = ["explained"]
 

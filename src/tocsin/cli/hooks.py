@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.asking import Json
-from tocsin.cli.checking import check as run_check
-from tocsin.cli.hookfiles import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
+from tocsin.cli.context import Json
+from tocsin.cli.hook_check import check as run_check
+from tocsin.cli.hook_files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
 from tocsin.cli.output import console, fail, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit
 

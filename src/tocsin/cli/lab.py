@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tocsin.cli.asking import HERE, DataHere, data_of, remote_of
+from tocsin.cli.context import HERE, DataHere, data_of, remote_of
 from tocsin.cli.output import console, fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit
 
@@ -148,10 +148,10 @@ def search(
         from tocsin.core.policy import document_of
         from tocsin.lab.experiment import Candidate
         from tocsin.lab.fidelity import must_be_faithful
+        from tocsin.lab.parameters import parse_dimension
         from tocsin.lab.reporting import judge, report_of
-        from tocsin.lab.searching import parse_objective
-        from tocsin.lab.searching import search as search_for
-        from tocsin.lab.varying import parse_dimension
+        from tocsin.lab.search import parse_objective
+        from tocsin.lab.search import search as search_for
         from tocsin.policies import default_policy, load_policy
 
         judgement = None
@@ -187,7 +187,7 @@ def apply(
 ) -> None:
     """Adopt a policy of a report at the hub, with the report's id as the reason."""
     with _troubles_told(as_json):
-        from tocsin.lab.keeping import load_report
+        from tocsin.lab.report_store import load_report
 
         found = load_report(_options.folder, report)
         changes = found.changes.get(name)
@@ -234,7 +234,7 @@ def _default() -> "Candidate":
 
 def _stage(experiment: "Experiment", file: Path) -> None:
     from tocsin.lab.scenario import load_scenario
-    from tocsin.lab.staging import stage
+    from tocsin.lab.scenario_traces import stage
 
     for trace in stage(load_scenario(file), experiment.settings):
         experiment.add(trace)
@@ -248,7 +248,7 @@ def _example() -> str:
 
 def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
     """Keep a report, and show it."""
-    from tocsin.lab.keeping import keep_report
+    from tocsin.lab.report_store import keep_report
 
     path = keep_report(_options.folder, report)
     if html is not None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.asking import Json, remote_of
+from tocsin.cli.context import Json, remote_of
 from tocsin.cli.output import console, refusals_told, show_json, table
 
 __all__ = ["leases"]

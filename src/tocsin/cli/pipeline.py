@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tocsin.cli.asking import HERE, DataHere, Json, data_of
+from tocsin.cli.context import HERE, DataHere, Json, data_of
 from tocsin.cli.output import console, fail, show_json, table
 from tocsin.cli.remote import Exit
 

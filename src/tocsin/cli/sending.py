@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tocsin.cli.asking import Json, remote_of
+from tocsin.cli.context import Json, remote_of
 from tocsin.cli.output import fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit, Remote
 

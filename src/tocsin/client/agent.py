@@ -25,7 +25,7 @@ from tocsin.client import operations as op
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection import Connection, ConnectionState
-from tocsin.client.coordination import Coordination
+from tocsin.client.endpoint import signer_of, transport_to
 from tocsin.client.envelopes import Draft, EnvelopeReader, EnvelopeWriter, Options, Payload
 from tocsin.client.errors import NoAnswer, no_response
 from tocsin.client.inbox import Inbox
@@ -35,12 +35,12 @@ from tocsin.client.replies import BroadcastReceipt, RecallResult, Receipt, Sent,
 from tocsin.client.requests import Awaited, Requests, failure_in
 from tocsin.client.sending import Outcome, Sender
 from tocsin.client.settling import Settler
+from tocsin.client.teamwork import Coordination
 from tocsin.client.transport import Bus, Delivery, Transport
-from tocsin.client.whereabouts import signer_of, transport_to
 from tocsin.client.work import Worker
-from tocsin.core.envelope import ANYONE, VERSIONS
 from tocsin.core.errors import refusal
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.envelope import ANYONE, VERSIONS
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Agent", "Connecting", "Messages", "Receipts"]
 

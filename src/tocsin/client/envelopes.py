@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypedDict
 import msgspec
 from msgspec import Raw
 
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.envelope import ANYONE, VERSIONS, AgentRef, iso
 from tocsin.core.errors import refusal
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.envelope import ANYONE, VERSIONS, AgentRef, iso
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.ids import RandomIds
 
 __all__ = ["Draft", "EnvelopeReader", "EnvelopeWriter", "Options", "Payload", "Received", "Signer", "Written"]

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.message import Message
-from tocsin.core.priority import VOCABULARY, Priority
+from tocsin.core.protocol.priority import VOCABULARY, Priority
 
 __all__ = ["Inbox"]
 

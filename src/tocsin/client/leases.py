@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 
 from tocsin.client import operations as op
-from tocsin.client.affairs import LeaseRecord, Released
 from tocsin.client.config import ClientConfig
 from tocsin.client.connection import Connection
 from tocsin.client.errors import NoAnswer, error_of
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
+from tocsin.client.teamwork_replies import LeaseRecord, Released
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import LeaseConflict, Problem, TocsinError
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Acquiring", "Lease", "Leases"]
 

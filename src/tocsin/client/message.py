@@ -11,8 +11,8 @@ import msgspec
 
 from tocsin.client.envelopes import Options, Payload, Received
 from tocsin.client.replies import Acknowledged, Nothing, Rejected, Sent
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Arrived", "Message", "Recipient"]
 

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tocsin.core.commands import Acknowledged, Confirmed, Registered
-from tocsin.core.contracts import DeliveryClass
 from tocsin.core.errors import InvariantViolation, Problem
-from tocsin.core.message import PublishPath, RecipientState
+from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.protocol.contracts import DeliveryClass
 
 __all__ = [
     "Acknowledged",

@@ -6,8 +6,8 @@ from typing import Any
 from tocsin.client.errors import error_of
 from tocsin.client.message import Message
 from tocsin.core.commands import SYSTEM
-from tocsin.core.envelope import ANYONE
 from tocsin.core.errors import CATALOGUE, Problem, TocsinError
+from tocsin.core.protocol.envelope import ANYONE
 
 __all__ = ["Awaited", "Requests", "failure_in"]
 

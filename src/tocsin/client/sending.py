@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tocsin.client import operations as op
-from tocsin.client.affairs import Requested
 from tocsin.client.backoff import Retry
 from tocsin.client.connection import Connection
 from tocsin.client.envelopes import Draft, EnvelopeWriter, Written
 from tocsin.client.errors import NoAnswer
 from tocsin.client.replies import Nothing, SendReply, Sent
+from tocsin.client.teamwork_replies import Requested
 from tocsin.core.errors import TocsinError, refusal
 
 __all__ = ["Outcome", "Sender"]

@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Unpack
 
 from tocsin.client.agent import Agent, Messages, Receipts
-from tocsin.client.background import Background, SyncBus
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
 from tocsin.client.connection import ConnectionState
 from tocsin.client.envelopes import Draft, Options, Payload
+from tocsin.client.loop_thread import Background, SyncBus
 from tocsin.client.message import Message
 from tocsin.client.replies import (
     DeadLetters,
@@ -30,8 +30,8 @@ from tocsin.client.replies import (
     Redriven,
 )
 from tocsin.client.sending import Outcome
-from tocsin.client.sync_coordination import SyncCoordination
 from tocsin.client.sync_message import SyncMessage
+from tocsin.client.sync_teamwork import SyncCoordination
 from tocsin.client.transport import Bus
 from tocsin.core.errors import HubUnavailable
 

@@ -5,8 +5,8 @@
 
 from typing import Unpack
 
-from tocsin.client.background import Background
 from tocsin.client.envelopes import Options, Payload
+from tocsin.client.loop_thread import Background
 from tocsin.client.message import Arrived, Message
 from tocsin.client.replies import Acknowledged, Nothing, Rejected, Sent
 

@@ -20,10 +20,10 @@ from typing import Any
 import msgspec
 
 from tocsin.client import operations as op
-from tocsin.client.affairs import Attending, Resumed
 from tocsin.client.connection import Connection
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
+from tocsin.client.teamwork_replies import Attending, Resumed
 from tocsin.core.errors import StateConflict, TocsinError, refusal
 
 __all__ = ["Interruption", "Resuming", "Worker", "Working"]

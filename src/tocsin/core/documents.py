@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.affairs import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
 from tocsin.core.events import Event
-from tocsin.core.holdings import LapsedLease, Lease, LeaseRequest
+from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
-from tocsin.core.waitgraph import Wait, wait_key
+from tocsin.core.teamwork.model import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
+from tocsin.core.waiting.graph import Wait, wait_key
 
 __all__ = ["DOCUMENT_EVENTS", "KINDS", "Kind", "document", "documents", "restore_documents", "touched"]
 

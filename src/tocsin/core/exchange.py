@@ -13,41 +13,30 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core import (
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core import frame_reports, project
+from tocsin.core.agents import attention, registry
+from tocsin.core.commands import Caller, Command, Reply
+from tocsin.core.decision import Apply, Turn
+from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.events import Event
+from tocsin.core.leases import decisions, transitions
+from tocsin.core.messages import (
     admission,
-    aging,
-    approvals,
-    attention,
-    deadletters,
+    dead_letters,
     delivery,
-    discussions,
     drain,
-    escalation,
     expiry,
-    governance,
-    health,
-    inheritance,
-    leases,
-    leasing,
-    queue_manager,
-    reactions,
     recall,
-    registry,
-    requests,
     retention,
     sending,
     settlement,
-    shedding,
-    topics,
-    waiting,
 )
-from tocsin.core import commands as cmd
-from tocsin.core import events as ev
-from tocsin.core.commands import Caller, Command, Reply
-from tocsin.core.errors import Problem, TocsinError
-from tocsin.core.events import Event
+from tocsin.core.queueing import aging, queue_manager
 from tocsin.core.state import IdSource, ProjectState
-from tocsin.core.turn import Apply, Turn
+from tocsin.core.teamwork import approvals, discussions, escalation, health, reactions, requests, topics
+from tocsin.core.waiting import inheritance, waits
 
 __all__ = ["Exchange", "Outcome"]
 
@@ -64,7 +53,7 @@ def _nothing(state: ProjectState, event: Event) -> None:
 
 
 _APPLIERS: dict[type, Apply] = {
-    ev.PolicyAdopted: governance.apply_policy,
+    ev.PolicyAdopted: project.apply_policy,
     ev.AgentRegistered: registry.apply_registered,
     ev.AgentRetired: registry.apply_retired,
     ev.SessionOpened: registry.apply_opened,
@@ -85,9 +74,9 @@ _APPLIERS: dict[type, Apply] = {
     ev.MessageRecalled: recall.apply_recalled,
     ev.RecallRefused: _nothing,
     ev.MessageBoosted: aging.apply_boosted,
-    ev.MessageDied: deadletters.apply_died,
-    ev.DeadLetterRedriven: deadletters.apply_redriven,
-    ev.DeadLetterPurged: deadletters.apply_purged,
+    ev.MessageDied: dead_letters.apply_died,
+    ev.DeadLetterRedriven: dead_letters.apply_redriven,
+    ev.DeadLetterPurged: dead_letters.apply_purged,
     ev.MessagesForgotten: retention.apply_forgotten,
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
@@ -130,29 +119,29 @@ _APPLIERS: dict[type, Apply] = {
     ev.EscalationMoved: escalation.apply_moved,
     ev.EscalationsForgotten: escalation.apply_forgotten,
     ev.SessionWindowChanged: registry.apply_window,
-    ev.WaitBegan: waiting.apply_wait_began,
-    ev.WaitShifted: waiting.apply_wait_shifted,
-    ev.WaitRaised: waiting.apply_wait_raised,
-    ev.WaitEnded: waiting.apply_wait_ended,
+    ev.WaitBegan: waits.apply_wait_began,
+    ev.WaitShifted: waits.apply_wait_shifted,
+    ev.WaitRaised: waits.apply_wait_raised,
+    ev.WaitEnded: waits.apply_wait_ended,
     ev.DeadlockFound: _nothing,
     ev.PriorityInherited: inheritance.apply_inherited,
     ev.PriorityRestored: inheritance.apply_restored,
     ev.LeaseRefused: _nothing,
-    ev.LeaseQueued: leases.apply_lease_queued,
-    ev.LeaseGranted: leases.apply_lease_granted,
-    ev.LeaseRenewed: leases.apply_lease_renewed,
-    ev.LeaseExpiring: leases.apply_lease_expiring,
-    ev.LeaseReleased: leases.apply_lease_released,
-    ev.LeaseLapsed: leases.apply_lease_ended,
-    ev.LeaseReclaimed: leases.apply_lease_ended,
-    ev.LeaseWaitEnded: leases.apply_lease_wait_ended,
+    ev.LeaseQueued: transitions.apply_lease_queued,
+    ev.LeaseGranted: transitions.apply_lease_granted,
+    ev.LeaseRenewed: transitions.apply_lease_renewed,
+    ev.LeaseExpiring: transitions.apply_lease_expiring,
+    ev.LeaseReleased: transitions.apply_lease_released,
+    ev.LeaseLapsed: transitions.apply_lease_ended,
+    ev.LeaseReclaimed: transitions.apply_lease_ended,
+    ev.LeaseWaitEnded: transitions.apply_lease_wait_ended,
     ev.LeaseContended: _nothing,
 }
 
 Decide = Callable[[Turn, Any], Reply]
 
 _DECIDERS: dict[type, Decide] = {
-    cmd.AdoptPolicy: governance.decide_adopt,
+    cmd.AdoptPolicy: project.decide_adopt,
     cmd.RegisterAgent: registry.decide_register,
     cmd.RetireAgent: registry.decide_retire,
     cmd.OpenSession: registry.decide_open,
@@ -166,12 +155,12 @@ _DECIDERS: dict[type, Decide] = {
     cmd.Reject: settlement.decide_reject,
     cmd.MarkProcessed: settlement.decide_processed,
     cmd.Recall: recall.decide_recall,
-    cmd.Redrive: deadletters.decide_redrive,
-    cmd.ReportShedding: shedding.decide_shedding,
-    cmd.AcquireLease: leasing.decide_acquire,
-    cmd.RenewLease: leasing.decide_renew,
-    cmd.ReleaseLease: leasing.decide_release,
-    cmd.ForceRelease: leasing.decide_force,
+    cmd.Redrive: dead_letters.decide_redrive,
+    cmd.ReportShedding: frame_reports.decide_shedding,
+    cmd.AcquireLease: decisions.decide_acquire,
+    cmd.RenewLease: decisions.decide_renew,
+    cmd.ReleaseLease: decisions.decide_release,
+    cmd.ForceRelease: decisions.decide_force,
     cmd.BeginWork: attention.decide_begin,
     cmd.ReachPausePoint: attention.decide_pause_point,
     cmd.PutAside: attention.decide_put_aside,
@@ -192,7 +181,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.ReportHealth: health.decide_report,
     cmd.ResolveEscalation: escalation.decide_resolve,
     cmd.EscalateToHuman: escalation.decide_escalate,
-    cmd.Tick: governance.decide_tick,
+    cmd.Tick: project.decide_tick,
 }
 
 
@@ -232,7 +221,7 @@ class Exchange:
 
     def next_due(self) -> int | None:
         """Return when to come back with a `Tick`, if nothing else happens."""
-        return governance.next_due(self.state)
+        return project.next_due(self.state)
 
     def deliveries(self, events: Iterable[Event]) -> list[cmd.Delivery]:
         """Return what the offers among some events put on its way; call it before anything else is handled."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.arming import rearm_all
 from tocsin.core.documents import documents, restore_documents
-from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
 from tocsin.core.policy import document_of, policy_from
+from tocsin.core.queueing.mailbox import Mailbox
+from tocsin.core.scheduling import rearm_all
 from tocsin.core.state import Agent, Broadcast, LatencyWindow, ProjectState, Session, Thread
 
 __all__ = ["AgentRow", "BroadcastRow", "SessionRow", "Snapshot", "restore", "take"]

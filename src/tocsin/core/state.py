@@ -11,15 +11,25 @@ from typing import Protocol
 
 import msgspec
 
-from tocsin.core.affairs import Affair, Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
-from tocsin.core.contracts import Contract
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.leasebook import LeaseBook
-from tocsin.core.mailbox import Mailbox
-from tocsin.core.message import Failure, Message, State, content_digest, queue_cause
+from tocsin.core.leases.book import LeaseBook
+from tocsin.core.messages.model import Failure, Message, State, content_digest, queue_cause
 from tocsin.core.policy import Policy
+from tocsin.core.protocol.contracts import Contract
+from tocsin.core.queueing.mailbox import Mailbox
+from tocsin.core.teamwork.model import (
+    Affair,
+    Alert,
+    Approval,
+    Attention,
+    Deferred,
+    Discussion,
+    Escalation,
+    Request,
+    Topic,
+)
 from tocsin.core.timers import Timers
-from tocsin.core.waitgraph import WaitGraph
+from tocsin.core.waiting.graph import WaitGraph
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
 

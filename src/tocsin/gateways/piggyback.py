@@ -21,7 +21,7 @@ from tocsin.core.commands import (
     SessionReady,
 )
 from tocsin.core.errors import Problem
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Session
 from tocsin.hub.host import Host
 

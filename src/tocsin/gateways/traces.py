@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.envelope import TRACEPARENT, Envelope, body
+from tocsin.core.protocol.envelope import TRACEPARENT, Envelope, body
 
 __all__ = ["carry", "trace_in"]
 

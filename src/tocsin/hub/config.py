@@ -13,8 +13,8 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from tocsin.core.diagnosis import explain
 from tocsin.core.errors import Problem, error_for, refusal
+from tocsin.core.protocol.validation import explain
 
 __all__ = [
     "Channels",

@@ -19,10 +19,10 @@ from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for
 from tocsin.core.policy import Policy
 from tocsin.hub.config import load_config
+from tocsin.hub.embedded_history import Recollection
 from tocsin.hub.host import Host
 from tocsin.hub.inprocess import InProcessLink, InProcessTransport
 from tocsin.hub.reader import Reader
-from tocsin.hub.recollection import Recollection
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import default_policy
 

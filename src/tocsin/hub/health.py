@@ -6,7 +6,7 @@ from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, ReportHealth
 from tocsin.core.events import Event
 from tocsin.core.policy import microseconds
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.hub.clock import Clock
 from tocsin.hub.durations import Durations
 from tocsin.hub.host import Condition, Host

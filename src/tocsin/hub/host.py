@@ -43,8 +43,8 @@ from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.clock import Clock
-from tocsin.hub.keeper import Keeper
-from tocsin.hub.speech import Sink, Speech
+from tocsin.hub.outgoing import Sink, Speech
+from tocsin.hub.projection_writer import Keeper
 from tocsin.hub.worker import Worker
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal, group_of

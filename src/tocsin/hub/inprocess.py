@@ -16,11 +16,11 @@ from tocsin.client import replies
 from tocsin.client.transport import Answer, Delivery, Item, LinkLost
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.hub.embedded_history import Recollection
 from tocsin.hub.host import Condition, Host
 from tocsin.hub.receipts import receipt_of
-from tocsin.hub.recollection import Recollection
 
 __all__ = ["InProcessLink", "InProcessTransport"]
 

@@ -9,7 +9,7 @@ import sys
 
 import msgspec
 
-from tocsin.core.envelope import iso
+from tocsin.core.protocol.envelope import iso
 
 __all__ = ["JsonFormatter", "log_to_stderr"]
 

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
-from tocsin.hub.tally import Counts, Latencies
+from tocsin.hub.counters import Counts, Latencies
 
 __all__ = ["LATENCY_BUCKETS_S", "Metrics"]
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from tocsin.client import replies
 from tocsin.core import commands as cmd
-from tocsin.core.message import NEVER
-from tocsin.core.priority import liminal_name
+from tocsin.core.messages.model import NEVER
+from tocsin.core.protocol.priority import liminal_name
 
 __all__ = ["moment", "receipt_of"]
 

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tocsin.core.policy import Policy
+from tocsin.hub.answer_cache import Shared
+from tocsin.hub.auth.administration import TokenDesk
 from tocsin.hub.auth.authority import ADMIN, Authority
-from tocsin.hub.auth.badges import Badges
-from tocsin.hub.auth.desk import TokenDesk
+from tocsin.hub.auth.browser_sessions import Badges
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
@@ -23,7 +24,6 @@ from tocsin.hub.health import HealthWatch
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.reader import Reader
-from tocsin.hub.shared import Shared
 from tocsin.hub.telemetry import Telemetry
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal

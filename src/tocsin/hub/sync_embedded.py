@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tocsin.client.background import Background
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
+from tocsin.client.loop_thread import Background
 from tocsin.client.sync import SyncAgent
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem

@@ -14,7 +14,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -21,7 +21,7 @@ from tocsin.core import events as ev
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.hub.config import Destination, WebhookConfig
-from tocsin.hub.deliveries import Address, Trouble, sign
+from tocsin.hub.webhook_delivery import Address, Trouble, sign
 from tocsin.journal.base import Journal
 from tocsin.journal.log import tail
 

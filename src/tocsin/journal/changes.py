@@ -22,7 +22,7 @@ from tocsin.core import events as ev
 from tocsin.core.documents import DOCUMENT_EVENTS, document, touched
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import Failure, Message
+from tocsin.core.messages.model import Failure, Message
 from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
 from tocsin.journal.tables import Line

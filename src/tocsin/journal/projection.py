@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.message import NEVER, Message, State, signal_id
+from tocsin.core.messages.model import NEVER, Message, State, signal_id
 from tocsin.core.snapshot import AgentRow, SessionRow
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.records import life_line

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.message import NEVER, Failure, Message, PublishPath, RecipientState, State
+from tocsin.core.messages.model import NEVER, Failure, Message, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, restore
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal

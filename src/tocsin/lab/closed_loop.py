@@ -19,10 +19,10 @@ from zlib import crc32
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
-from tocsin.core.envelope import VERSIONS
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event
-from tocsin.lab.lives import Life
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.lab.message_tracking import Life
 from tocsin.lab.replaying import Ids, Ready, Replay, begin
 from tocsin.lab.trace import TICK, Letter, Move, Poller, Step, command_of, offer_anchor
 

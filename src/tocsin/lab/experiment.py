@@ -14,12 +14,12 @@ import msgspec
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, policy_from
 from tocsin.lab.history import find_source
+from tocsin.lab.parameters import changes_of
 from tocsin.lab.replaying import lenient
 from tocsin.lab.runners import Runner, Told
 from tocsin.lab.settings import Settings
 from tocsin.lab.tasks import Recorded, Recording, Replaying, Result, Window, policy_hash, write_whole
 from tocsin.lab.trace import Trace, load_trace, save_trace
-from tocsin.lab.varying import changes_of
 
 __all__ = ["IN_FORCE", "Candidate", "Experiment"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.core.errors import refusal
-from tocsin.lab.lives import Life
 from tocsin.lab.measures import waits_of
+from tocsin.lab.message_tracking import Life
 from tocsin.lab.replaying import Replay
 from tocsin.lab.settings import Settings
 from tocsin.lab.trace import Trace

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.core.commands import SYSTEM
-from tocsin.core.priority import Priority, liminal_name
-from tocsin.lab.lives import Life
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.lab.message_tracking import Life
 from tocsin.lab.replaying import Replay
 
 __all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]

@@ -4,7 +4,7 @@ from html import escape
 
 import yaml
 
-from tocsin.lab.comparing import Difference, Figures
+from tocsin.lab.comparison import Difference, Figures
 from tocsin.lab.measures import ALL, METRICS
 from tocsin.lab.plots import Mark, Point, front, intervals
 from tocsin.lab.reporting import PolicyReport, Report

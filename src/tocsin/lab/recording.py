@@ -16,11 +16,11 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
-from tocsin.core.message import Message, State, signal_id
+from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import document_of
 from tocsin.core.state import ProjectState
-from tocsin.lab.anchoring import Anchoring
-from tocsin.lab.lives import Life, Tally
+from tocsin.lab.causes import Anchoring
+from tocsin.lab.message_tracking import Life, Tally
 from tocsin.lab.recognition import OPENERS, TICKS, Reading
 from tocsin.lab.settings import Settings
 from tocsin.lab.trace import TICK, Step, Trace, fingerprint

@@ -18,7 +18,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.snapshot import Snapshot, restore
 from tocsin.core.state import ProjectState
-from tocsin.lab.lives import Life, Refused, Tally
+from tocsin.lab.message_tracking import Life, Refused, Tally
 from tocsin.lab.recording import carried
 from tocsin.lab.trace import APPLY, TICK, Trace, command_of, load_trace
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from tocsin.lab.comparing import Difference, Figures, compared, figures_of
+from tocsin.lab.comparison import Difference, Figures, compared, figures_of
 from tocsin.lab.experiment import IN_FORCE, Candidate, Experiment
 from tocsin.lab.fidelity import Judgement, judged
 from tocsin.lab.runners import Told
-from tocsin.lab.searching import Search
+from tocsin.lab.search import Search
 from tocsin.lab.tasks import Result
 
 __all__ = ["PolicyReport", "Report", "compare", "judge"]

@@ -13,9 +13,9 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from tocsin.core.diagnosis import explain
 from tocsin.core.errors import refusal
-from tocsin.core.priority import VOCABULARY
+from tocsin.core.protocol.priority import VOCABULARY
+from tocsin.core.protocol.validation import explain
 
 __all__ = ["Handling", "LeaseFight", "Load", "Scenario", "Spread", "Team", "load_scenario", "parse_scenario"]
 

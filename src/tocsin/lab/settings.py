@@ -12,8 +12,8 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from tocsin.core.diagnosis import explain
 from tocsin.core.errors import refusal
+from tocsin.core.protocol.validation import explain
 
 __all__ = ["Settings", "load_settings"]
 

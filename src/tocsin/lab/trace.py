@@ -24,10 +24,10 @@ from tocsin import zstd
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Command
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.envelope import AgentRef, Envelope, Qos
 from tocsin.core.events import EVENT_TYPES, Event, encode_events
-from tocsin.lab.lives import Life, Refused
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.envelope import AgentRef, Envelope, Qos
+from tocsin.lab.message_tracking import Life, Refused
 
 __all__ = [
     "APPLY",

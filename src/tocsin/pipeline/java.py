@@ -146,7 +146,13 @@ def _train(java: Java, options: list[str], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="training-") as folder:
         made = Path(folder) / path.name
         output = "AOTCacheOutput" if _has_cache(java) else "ArchiveClassesAtExit"
-        command = [sys.executable, "-m", "tocsin.pipeline.training", folder, f"{' '.join(options)} -XX:{output}={made}"]
+        command = [
+            sys.executable,
+            "-m",
+            "tocsin.pipeline.jvm_warmup",
+            folder,
+            f"{' '.join(options)} -XX:{output}={made}",
+        ]
         environment = {**os.environ, "JAVA_HOME": str(launcher(java)), "PYSPARK_PYTHON": sys.executable}
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, env=environment, capture_output=True, timeout=_TRAINING_S, check=False)  # noqa: S603

@@ -22,7 +22,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.io import Warehouse
 from tocsin.pipeline.manifest import Batch, DataFile, Manifest

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.events import EVENT_TYPES
-from tocsin.core.lifecycle import TRANSITIONS
+from tocsin.core.messages.lifecycle import TRANSITIONS
 
 __all__ = [
     "DOCUMENTS",

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from tocsin.core.diagnosis import explain
+from tocsin.core.protocol.validation import explain
 from tocsin.pipeline.errors import SettingsWrong
 
 __all__ = ["Settings", "load_settings"]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.message import State
+from tocsin.core.messages.model import State
 from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.ingest import landed
 from tocsin.pipeline.io import Warehouse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.gateways.files.custody import Unsound, directory, file_to_append, file_to_read, open_root
+from tocsin.gateways.files.safe_open import Unsound, directory, file_to_append, file_to_read, open_root
 
 ME = os.geteuid()
 SOMEBODY = 54321

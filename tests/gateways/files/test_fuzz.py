@@ -10,8 +10,8 @@ import pytest
 
 from tests.gateways.files.channels import FileClient, line, lines_of
 from tests.gateways.files.test_crash import MortalHub, count, until
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import CATALOGUE
+from tocsin.core.protocol.envelope import parse_envelope
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 ROUNDS = 400 if SOAK else 40

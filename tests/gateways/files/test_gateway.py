@@ -11,9 +11,9 @@ import pytest
 
 from tests.gateways.files.channels import FileClient, line, lines_of, until, until_state, with_channels
 from tests.gateways.hubs import QUICK, Team, envelope, team_at
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import PolicyRefused, TocsinError
-from tocsin.core.payloads import check_payload
+from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.payloads import check_payload
 from tocsin.hub.host import Condition
 from tocsin.journal.base import Commit, Group
 from tocsin.journal.errors import CommitFailed

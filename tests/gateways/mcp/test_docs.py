@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cli.hookfiles import ClaudeFiles, CodexFiles, Wiring
+from tocsin.cli.hook_files import ClaudeFiles, CodexFiles, Wiring
 from tocsin.gateways.mcp.server import input_schema
 from tocsin.gateways.mcp.tools import TOOLS, ToolRow
 from tocsin.hub.config import ServerConfig

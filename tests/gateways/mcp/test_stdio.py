@@ -18,8 +18,8 @@ from tests.cli.processes import COMMAND
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
 from tocsin.cli.mcp import Bridge
 from tocsin.cli.remote import EXPLICIT, Remote
+from tocsin.gateways.mcp.tool_call import Carrying, Refused
 from tocsin.gateways.mcp.tools import TOOLS
-from tocsin.gateways.mcp.visit import Carrying, Refused
 
 
 def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from tocsin.gateways.websocket.turnstile import Turnstile
+from tocsin.gateways.websocket.fair_queue import Turnstile
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.gateways.hubs import envelope
 from tocsin.core.policy import Policy
+from tocsin.gateways.websocket.priority_scan import Urgency
 from tocsin.gateways.websocket.protocol import read_frame
-from tocsin.gateways.websocket.urgency import Urgency
 from tocsin.policies import default_policy
 
 

@@ -4,8 +4,8 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.rows import DAY, Row, S, T, events, frame, life, lives, rows
 from tocsin.core import events as ev
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.message import PublishPath, RecipientState
+from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.pipeline.gold.queue import QUEUE_FLOW, queue_depth, queue_flow
 
 HERE: Row = {"project": "p", "date": DAY}

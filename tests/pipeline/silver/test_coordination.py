@@ -5,8 +5,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import DAY, Row, S, T, events, rows
 from tocsin.core import events as ev
-from tocsin.core.message import RecipientState
-from tocsin.pipeline.gold.coordination import deadlock, escalation_outcome, inversion, lease_wait
+from tocsin.core.messages.model import RecipientState
+from tocsin.pipeline.gold.teamwork import deadlock, escalation_outcome, inversion, lease_wait
 from tocsin.pipeline.silver.escalation import escalation
 from tocsin.pipeline.silver.lease_span import lease_span
 

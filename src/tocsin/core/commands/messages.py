@@ -3,11 +3,11 @@
 import msgspec
 
 from tocsin.core.commands.base import CommandBase
-from tocsin.core.contracts import DeliveryClass
-from tocsin.core.envelope import Envelope
 from tocsin.core.errors import Problem
-from tocsin.core.message import Message, PublishPath, RecipientState, State
-from tocsin.core.priority import Priority
+from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.priority import Priority
 
 __all__ = [
     "Acknowledge",

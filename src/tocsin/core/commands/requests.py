@@ -4,7 +4,7 @@ import msgspec
 
 from tocsin.core.commands.base import CommandBase
 from tocsin.core.commands.messages import Receipt
-from tocsin.core.envelope import Envelope
+from tocsin.core.protocol.envelope import Envelope
 
 __all__ = ["CancelRequest", "Requested", "SendRequest"]
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core.commands.base import CommandBase
 from tocsin.core.commands.messages import BroadcastReceipt
-from tocsin.core.envelope import Envelope
+from tocsin.core.protocol.envelope import Envelope
 
 __all__ = ["Publish", "Published", "Subscribe", "Subscriptions", "Unsubscribe"]
 

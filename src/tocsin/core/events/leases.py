@@ -1,7 +1,7 @@
 """What happens to leases, from the request to the end."""
 
 from tocsin.core.events.base import EventBase
-from tocsin.core.message import RecipientState
+from tocsin.core.messages.model import RecipientState
 
 __all__ = [
     "LeaseContended",

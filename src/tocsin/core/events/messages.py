@@ -1,8 +1,8 @@
 """What happens to messages, from the refusal at the door to the dead letters."""
 
-from tocsin.core.contracts import DeliveryClass
 from tocsin.core.events.base import EventBase
-from tocsin.core.message import PublishPath, RecipientState
+from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.protocol.contracts import DeliveryClass
 
 __all__ = [
     "BroadcastAccepted",

@@ -8,15 +8,15 @@ One module per subject; this one gathers them. Nothing here knows of files: `toc
 from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role, Security
 from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.base import microseconds
-from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.document import Policy, document_of, policy_from
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
-from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
+from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
+from tocsin.core.policy.waiting import Inheritance, Leases
 
 __all__ = [
     "Action",

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tocsin.core.policy.base import Amount, Concern, Count, Levels, Seconds, Share, level_named, microseconds
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Bucket", "Gaming", "Quota", "Quotas", "Role", "Security"]
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core.errors import refusal
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = [
     "Amount",

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tocsin.core.policy.base import Concern, Count, Pause, Retries, Seconds, microseconds
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 
 __all__ = ["Aging", "Delivery", "Retention", "Routing", "Sessions", "Sweeper", "TimerPolicy"]
 

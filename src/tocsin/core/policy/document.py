@@ -4,20 +4,20 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core import diagnosis
-from tocsin.core.contracts import Contract
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.policy.admission import Bucket, Gaming, Quotas, Role, Security
 from tocsin.core.policy.attention import AttentionPolicy
-from tocsin.core.policy.coordination import Inheritance, Leases
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
 from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
-from tocsin.core.policy.patterns import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.storage import Storage
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
+from tocsin.core.policy.waiting import Inheritance, Leases
+from tocsin.core.protocol import validation
+from tocsin.core.protocol.contracts import Contract
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Policy", "document_of", "policy_from"]
 
@@ -74,7 +74,7 @@ def policy_from(document: object) -> Policy:
     try:
         return msgspec.convert(document, Policy)
     except msgspec.ValidationError:
-        problem = diagnosis.explain(Policy, document)
+        problem = validation.explain(Policy, document)
         raise error_for(
             Problem("E_POLICY_001", problem.detail, problem.field, problem.found, problem.expected)
         ) from None

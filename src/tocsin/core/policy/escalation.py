@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import Literal
 
 from tocsin.core.policy.base import Concern, Count, Seconds, level_named, microseconds
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 
 __all__ = ["Action", "EscalationPolicy", "EscalationRule", "Trigger"]
 

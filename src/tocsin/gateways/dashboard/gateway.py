@@ -13,14 +13,14 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.dashboard.assets import PREFIX, Assets
 from tocsin.gateways.dashboard.live import PATH as LIVE
 from tocsin.gateways.dashboard.live import LiveSocket
-from tocsin.gateways.dashboard.pulse import Pulse
+from tocsin.gateways.dashboard.live_updates import Pulse
 from tocsin.gateways.dashboard.reports import report_routes
 from tocsin.gateways.http.identity import badge_name, check_own_page, may_see_everything
 from tocsin.gateways.http.limits import BodyTimeout, read_body
 from tocsin.gateways.http.operation import decoded
 from tocsin.gateways.http.problems import problem_response, unhandled
 from tocsin.gateways.http.views import moment
-from tocsin.hub.auth.badges import Badge
+from tocsin.hub.auth.browser_sessions import Badge
 from tocsin.hub.service import Hub
 
 __all__ = ["SECURITY_HEADERS", "DashboardGateway"]

@@ -7,11 +7,11 @@ import msgspec
 from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.dashboard.pulse import Pulse, Viewer
+from tocsin.gateways.dashboard.live_updates import Pulse, Viewer
 from tocsin.gateways.http.identity import badge_name, check_again, check_own_page, identify, may_see_everything
 from tocsin.gateways.http.problems import problem_response
-from tocsin.gateways.onlookers import show
-from tocsin.hub.auth.badges import Badge
+from tocsin.gateways.watchers import show
+from tocsin.hub.auth.browser_sessions import Badge
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core.errors import refusal
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
-from tocsin.core.waitgraph import Wait
+from tocsin.core.waiting.graph import Wait
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.views import moment
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import VERSIONS, iso
 from tocsin.core.errors import Problem
-from tocsin.core.priority import Priority, apm_name, liminal_name
+from tocsin.core.protocol.envelope import VERSIONS, iso
+from tocsin.core.protocol.priority import Priority, apm_name, liminal_name
 from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
 from tocsin.gateways.files.writing import Line
 from tocsin.gateways.http.messages import send_view

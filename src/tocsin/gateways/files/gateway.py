@@ -12,14 +12,14 @@ from pathlib import Path
 
 from watchfiles import Change, awatch
 
-from tocsin.core.envelope import VERSIONS
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
-from tocsin.gateways.files.attendant import Attendant
-from tocsin.gateways.files.custody import Unsound
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.gateways.files.file_agent import Attendant
 from tocsin.gateways.files.names import BUS, is_plain, parties_of
 from tocsin.gateways.files.positions import Notebook
 from tocsin.gateways.files.projector import Projector, progressed
+from tocsin.gateways.files.safe_open import Unsound
 from tocsin.gateways.files.writing import ChannelWriter
 from tocsin.hub.auth.authority import ROLES
 from tocsin.hub.config import Channels

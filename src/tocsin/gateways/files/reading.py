@@ -21,9 +21,9 @@ from hashlib import blake2b
 import msgspec
 
 from tocsin.core.errors import Problem, refusal
-from tocsin.gateways.files.custody import Unsound, directory, file_to_read
 from tocsin.gateways.files.names import MESSAGES
 from tocsin.gateways.files.positions import Position
+from tocsin.gateways.files.safe_open import Unsound, directory, file_to_read
 
 __all__ = ["Batch", "Item", "Outbox"]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.gateways.files.custody import Unsound, directory, file_to_append, open_root, sync
+from tocsin.gateways.files.safe_open import Unsound, directory, file_to_append, open_root, sync
 from tocsin.hub.config import Channels
 
 __all__ = ["ChannelWriter", "Line", "numbered"]

@@ -6,10 +6,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import VERSIONS
+from tocsin.core.agents.presence import presence
 from tocsin.core.errors import Problem, error_for, refusal
-from tocsin.core.presence import presence
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import Agent
 from tocsin.gateways.http.operation import Access, Call, Operation
 from tocsin.gateways.http.views import moment

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from tocsin.gateways.dashboard import dead_letters, waits
 from tocsin.gateways.dashboard import history as past
-from tocsin.gateways.dashboard import letters, waits
 from tocsin.gateways.http import (
     agents,
     attention,
@@ -54,7 +54,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *oversight.OPERATIONS,
     *overview.OPERATIONS,
     *waits.OPERATIONS,
-    *letters.OPERATIONS,
+    *dead_letters.OPERATIONS,
     *past.OPERATIONS,
     Operation("GET", "/openapi.json", describe, dict, tag="hub"),
 )

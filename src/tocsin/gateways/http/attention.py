@@ -3,7 +3,7 @@
 import msgspec
 
 from tocsin.core import commands as cmd
-from tocsin.core.attention import attending
+from tocsin.core.agents.attention import attending
 from tocsin.core.errors import refusal
 from tocsin.gateways.http.operation import Call, Operation
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
-from tocsin.core.priority import VOCABULARY
+from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.http.views import (

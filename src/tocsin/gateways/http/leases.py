@@ -6,11 +6,11 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import iso
 from tocsin.core.errors import refusal
-from tocsin.core.holdings import Lease
-from tocsin.core.leasing import checked_resource, held_of, queued_of
-from tocsin.core.priority import VOCABULARY, Priority, liminal_name
+from tocsin.core.leases.decisions import checked_resource, held_of, queued_of
+from tocsin.core.leases.model import Lease
+from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.priority import VOCABULARY, Priority, liminal_name
 from tocsin.gateways.http.operation import Call, Operation
 
 __all__ = ["OPERATIONS"]

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
-from tocsin.core.priority import VOCABULARY
+from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.envelope import Envelope
+from tocsin.core.protocol.envelope import Envelope
 from tocsin.gateways.http.operation import Access, Operation
 from tocsin.gateways.http.problems import MEDIA_TYPE, ProblemDocument
 

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tocsin.core.commands import Caller, Command, Reply
-from tocsin.core.diagnosis import explain
-from tocsin.core.envelope import check_nesting
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.protocol.envelope import check_nesting
+from tocsin.core.protocol.validation import explain
 from tocsin.gateways.http.identity import identify
 from tocsin.gateways.http.limits import BodyTimeout, RequestsUnderWay, read_body
 from tocsin.gateways.http.problems import problem_response, unhandled

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
-from tocsin.core.admission import levels
-from tocsin.core.attention import attending
+from tocsin.core.agents.attention import attending
+from tocsin.core.agents.presence import is_fresh, presence
 from tocsin.core.errors import refusal
-from tocsin.core.presence import is_fresh, presence
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.messages.admission import levels
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import Agent, Session
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.gateways.http.identity import may_see_everything

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import Envelope, parse_envelope
 from tocsin.core.errors import refusal
+from tocsin.core.protocol.envelope import Envelope, parse_envelope
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.http.views import ReceiptView, moment, receipt_view

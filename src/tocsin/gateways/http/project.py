@@ -8,7 +8,7 @@ import yaml
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError
 from tocsin.core.policy import Policy, document_of
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.gateways.http import problems
 from tocsin.gateways.http.operation import Access, Call, Operation
 from tocsin.hub.host import Condition

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from tocsin.core.commands import Drained, Receipt
-from tocsin.core.envelope import iso
-from tocsin.core.message import NEVER
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.messages.model import NEVER
+from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.journal.history import Brief, DeadLetter, Signal, life_of
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tocsin.core.diagnosis import describe
-from tocsin.core.envelope import CorrelationId, MessageId, TypeName
-from tocsin.core.payloads import PAYLOADS
+from tocsin.core.protocol.envelope import CorrelationId, MessageId, TypeName
+from tocsin.core.protocol.payloads import PAYLOADS
+from tocsin.core.protocol.validation import describe
 
 __all__ = [
     "AcknowledgeArguments",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from tocsin.core.envelope import TypeName
+from tocsin.core.protocol.envelope import TypeName
 from tocsin.gateways.mcp.arguments import Arguments, Id, Level, Name, Saying
 
 __all__ = [

@@ -26,10 +26,10 @@ from tocsin.gateways.http.identity import identify
 from tocsin.gateways.http.limits import BodyTimeout, read_body
 from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import problem_response, unhandled
-from tocsin.gateways.mcp.inside import InsideVisit
+from tocsin.gateways.mcp.hub_call import InsideVisit
 from tocsin.gateways.mcp.server import build_server
+from tocsin.gateways.mcp.tool_call import Visit, carrying_of
 from tocsin.gateways.mcp.tools import TOOLS
-from tocsin.gateways.mcp.visit import Visit, carrying_of
 from tocsin.gateways.traces import trace_in
 from tocsin.hub.config import ServerConfig, is_loopback
 

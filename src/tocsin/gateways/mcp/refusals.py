@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core.errors import CATALOGUE, Problem
 from tocsin.gateways.http.problems import ProblemDocument, document_of
-from tocsin.gateways.mcp.visit import Refused
+from tocsin.gateways.mcp.tool_call import Refused
 
 __all__ = ["RefusalView", "refusal_view", "refused"]
 

@@ -11,7 +11,7 @@ import msgspec
 from tocsin.gateways.http.agents import AgentView
 from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.http.views import DeadLetterView, HappeningView, MessageView, ReceiptView
-from tocsin.gateways.mcp.visit import Mail
+from tocsin.gateways.mcp.tool_call import Mail
 
 __all__ = [
     "AcknowledgedView",

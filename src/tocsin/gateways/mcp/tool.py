@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.gateways.mcp.visit import Mail
+from tocsin.gateways.mcp.tool_call import Mail
 
 __all__ = ["Outcome", "ToolRow", "envelope_of"]
 

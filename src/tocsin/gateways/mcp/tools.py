@@ -13,8 +13,8 @@ from tocsin.gateways.mcp import arguments as take
 from tocsin.gateways.mcp import results as give
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
+from tocsin.gateways.mcp.tool_call import Visit
 from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
-from tocsin.gateways.mcp.visit import Visit
 
 __all__ = ["ENVELOPE_ARGUMENTS", "TOOLS", "Outcome", "ToolRow"]
 

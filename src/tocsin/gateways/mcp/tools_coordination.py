@@ -14,8 +14,8 @@ from tocsin.gateways.mcp import results as say
 from tocsin.gateways.mcp import results_coordination as give
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
+from tocsin.gateways.mcp.tool_call import Visit
 from tocsin.gateways.mcp.tools_requests import REQUEST_TOOLS
-from tocsin.gateways.mcp.visit import Visit
 
 __all__ = ["COORDINATION_TOOLS"]
 

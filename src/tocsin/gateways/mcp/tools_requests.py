@@ -10,15 +10,15 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core.commands import SYSTEM
-from tocsin.core.envelope import CorrelationId, TypeName
 from tocsin.core.errors import CATALOGUE, Problem
+from tocsin.core.protocol.envelope import CorrelationId, TypeName
 from tocsin.gateways.http.patterns import DiscussionView, RequestView
 from tocsin.gateways.mcp import results as say
 from tocsin.gateways.mcp.arguments import Arguments, Name, Saying
 from tocsin.gateways.mcp.refusals import refusal_view, refused
 from tocsin.gateways.mcp.results import MailView
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
-from tocsin.gateways.mcp.visit import Mail, Visit
+from tocsin.gateways.mcp.tool_call import Mail, Visit
 
 __all__ = ["REQUEST_TOOLS"]
 

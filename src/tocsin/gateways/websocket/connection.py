@@ -20,14 +20,14 @@ from tocsin.gateways.http.identity import check_again
 from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.websocket import protocol as wire
-from tocsin.gateways.websocket.counting import SocketMetrics
-from tocsin.gateways.websocket.greeting import attach, welcome
+from tocsin.gateways.websocket.counters import SocketMetrics
+from tocsin.gateways.websocket.fair_queue import Turnstile
+from tocsin.gateways.websocket.hello import attach, welcome
 from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
 from tocsin.gateways.websocket.outbox import Outbox
+from tocsin.gateways.websocket.priority_scan import Urgency
 from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
-from tocsin.gateways.websocket.turnstile import Turnstile
-from tocsin.gateways.websocket.urgency import Urgency
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
 from tocsin.hub.service import Hub

@@ -21,11 +21,11 @@ from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import problem_response
 from tocsin.gateways.websocket import asyncapi
 from tocsin.gateways.websocket.connection import Connection
-from tocsin.gateways.websocket.counting import SocketMetrics
+from tocsin.gateways.websocket.counters import SocketMetrics
+from tocsin.gateways.websocket.fair_queue import Turnstile
+from tocsin.gateways.websocket.priority_scan import Urgency
 from tocsin.gateways.websocket.protocol import SUBPROTOCOL
 from tocsin.gateways.websocket.sessions import Sessions
-from tocsin.gateways.websocket.turnstile import Turnstile
-from tocsin.gateways.websocket.urgency import Urgency
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
-from tocsin.core.envelope import parse_envelope
 from tocsin.core.errors import refusal
+from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.http.messages import send_view
 from tocsin.gateways.http.operation import Access

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from tocsin.core.diagnosis import explain, quote
-from tocsin.core.envelope import VERSIONS
 from tocsin.core.errors import Problem
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.validation import explain, quote
 from tocsin.gateways.http.problems import ProblemDocument
 
 __all__ = [

@@ -10,7 +10,7 @@ import msgspec
 from prometheus_client import Counter
 
 from tocsin.core.commands import Delivery, Reply
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.protocol import Deliver, Push
 from tocsin.hub.host import Host

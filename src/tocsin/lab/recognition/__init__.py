@@ -7,8 +7,8 @@ where it belongs to the decision under way; `TICKS` where only a timer can have 
 
 from tocsin.lab.recognition.agents import AGENTS
 from tocsin.lab.recognition.base import FOLLOWS, TICKS, Opener, Reading
-from tocsin.lab.recognition.coordination import COORDINATION
 from tocsin.lab.recognition.messages import MESSAGES
+from tocsin.lab.recognition.teamwork import COORDINATION
 
 __all__ = ["FOLLOWS", "OPENERS", "TICKS", "Reading"]
 

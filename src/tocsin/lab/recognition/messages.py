@@ -6,8 +6,8 @@ from itertools import takewhile
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
-from tocsin.core.message import Message, signal_id
-from tocsin.lab.letters import DECIDED_ANEW, accepted_letter, refused_letter, subject_of
+from tocsin.core.messages.model import Message, signal_id
+from tocsin.lab.envelopes import DECIDED_ANEW, accepted_letter, refused_letter, subject_of
 from tocsin.lab.recognition.agents import closing, drain, drain_under_way, retiring
 from tocsin.lab.recognition.base import AHEAD, FOLLOWS, TICKS, Opener, Opening, Reading, always
 

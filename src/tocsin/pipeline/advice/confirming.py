@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from tocsin.core.contracts import AckRule
 from tocsin.core.policy import Policy
+from tocsin.core.protocol.contracts import AckRule
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures
 

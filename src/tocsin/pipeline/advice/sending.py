@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tocsin.core.policy import Policy
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures, Row
 

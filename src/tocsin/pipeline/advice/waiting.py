@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from tocsin.core.policy import Policy
-from tocsin.core.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures
 

@@ -1,7 +1,6 @@
 """Gold: the tables that people look at."""
 
 from tocsin.pipeline.gold.aging import AGING_WAIT, BOOST
-from tocsin.pipeline.gold.coordination import DEADLOCK, ESCALATION_OUTCOME, INVERSION, LEASE_WAIT
 from tocsin.pipeline.gold.delivery import DELIVERY_SLA, SLA_BREACH
 from tocsin.pipeline.gold.frames import FRAME_DROP, LOAD_SHEDDING
 from tocsin.pipeline.gold.lead_time import LEAD_TIME, THREAD_OUTCOME
@@ -14,6 +13,7 @@ from tocsin.pipeline.gold.refusal import REFUSAL
 from tocsin.pipeline.gold.retry import DEAD_LETTER, RETRY
 from tocsin.pipeline.gold.session import AGENT_ATTACHMENT, SESSION_COUNT
 from tocsin.pipeline.gold.signal_state import SIGNAL_STATE
+from tocsin.pipeline.gold.teamwork import DEADLOCK, ESCALATION_OUTCOME, INVERSION, LEASE_WAIT
 from tocsin.pipeline.gold.time_to_drain import TIME_TO_DRAIN
 from tocsin.pipeline.gold.traffic import TRAFFIC
 from tocsin.pipeline.tables import Table

@@ -8,7 +8,7 @@ nothing, so those who were available at send time are counted apart.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.pipeline.balance import counts_all, counts_kinds
 from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution

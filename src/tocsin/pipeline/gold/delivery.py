@@ -9,7 +9,7 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.pipeline.balance import counts_all
 from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.commands import SYSTEM
-from tocsin.core.priority import Priority
+from tocsin.core.protocol.priority import Priority
 from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.silver.policy_span import in_force
 from tocsin.pipeline.tables import Grain, Input, Reach, Table

@@ -1,6 +1,6 @@
 """The cards on messages: what became of them, how long it took, what went wrong."""
 
-from tocsin.core.priority import liminal_name
+from tocsin.core.protocol.priority import liminal_name
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
 from tocsin.pipeline.report.gathering import STATES, Contents
 from tocsin.pipeline.report.svg import Series, legend, over_time, ranges

@@ -1,6 +1,6 @@
 """The cards on the team: who is there, who talks to whom, how work and coordination go."""
 
-from tocsin.core.priority import liminal_name
+from tocsin.core.protocol.priority import liminal_name
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
 from tocsin.pipeline.report.gathering import Contents
 from tocsin.pipeline.report.svg import Series, legend, matrix, over_time, ranges

@@ -19,8 +19,8 @@ from typing import get_type_hints
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.lifecycle import TRANSITIONS
-from tocsin.core.message import State
+from tocsin.core.messages.lifecycle import TRANSITIONS
+from tocsin.core.messages.model import State
 from tocsin.pipeline.schemas import KINDS, MESSAGE_LIFE, STEPS, type_of
 
 __all__ = ["FOLDED_KINDS", "WORDS", "fold", "merge"]

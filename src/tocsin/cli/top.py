@@ -1,0 +1,94 @@
+"""`tocsin top`: the project as it is now, drawn again and again until one has seen enough."""
+
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from tocsin.cli.context import Json, remote_of
+from tocsin.cli.output import console, refusals_told, show_json
+from tocsin.cli.remote import Remote
+
+__all__ = ["top"]
+
+
+def top(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Show it once and end.")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Watch the project: what waits, who is there, what happens; q or Ctrl-C ends it."""
+    with refusals_told(as_json):
+        remote = remote_of(context)
+        if as_json:
+            show_json({"status": remote.get("v1", "status"), "agents": remote.get("v1", "agents")})
+        elif once:
+            console.print(_screen(remote))
+        else:
+            _watch(remote, interval_s)
+
+
+def _watch(remote: Remote, interval_s: float) -> None:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        _keys() as wants_to_end,
+        Live(_screen(remote), console=console, auto_refresh=False) as live,
+    ):
+        while not wants_to_end(interval_s):
+            live.update(_screen(remote), refresh=True)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Read single keys, where there is a keyboard: what is yielded waits for so long, and tells whether it was a q."""
+    if not sys.stdin.isatty():
+        yield _slept
+        return
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def pressed(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([keyboard], [], [], left)[0]:
+                keys = os.read(keyboard, 64)
+                if not keys or b"q" in keys.lower():
+                    return True
+        return False
+
+    tty.setcbreak(keyboard)
+    try:
+        yield pressed
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _slept(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _screen(remote: Remote) -> Table:
+    status, team = remote.get("v1", "status"), remote.get("v1", "agents")
+    waiting = "  ".join(f"{name} {count}" for name, count in reversed(status["waiting"].items()))
+    title = f"{status['project']}: {status['condition']}, event {status['seq']}, waiting {waiting}"
+    grid = Table(title=escape(title))
+    for column in ("agent", "role", "presence", "waiting", "sessions"):
+        grid.add_column(column)
+    for row in sorted(team, key=lambda row: -sum(row["waiting"].values())):
+        sessions = ", ".join(f"{count} {kind}" for kind, count in row["sessions"].items())
+        cells = (row["agent"], row["role"], row["presence"], sum(row["waiting"].values()), sessions)
+        grid.add_row(*(escape(str(cell)) for cell in cells))
+    return grid

@@ -1,0 +1,1 @@
+"""Agents: registration, sessions, presence, attention and preemption."""

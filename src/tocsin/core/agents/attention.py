@@ -1,0 +1,397 @@
+"""Attention: what an agent is busy with, and what may interrupt it (LIMINAL's interrupt-or-queue decision).
+
+Theory of operation. An agent that never speaks of its attention is pushed whatever its window holds. One that says
+`BeginWork` is busy until it finishes: from then on only what the decision below lets through is pushed to it, and the
+rest waits for its next idle moment, in delivery order. A drain is not held back: who asks is given.
+
+The decision combines LIMINAL's flow chart with its `can_preempt`. The chart says *when* a message is delivered:
+DirectorOverride at once; Critical at once to who is idle or at a pause point and to who is interruptible, else at the
+next pause point; all else at its turn. `can_preempt` says *whether* the delivery interrupts: it must stand two levels
+above the work, or be an override (design §5.4). So Critical does not interrupt Critical work: it waits for the pause
+point and is delivered there without interrupting; and Blocking, whose turn the chart leaves open, comes at a pause
+point of Info work. A message counts with its level, boosts included: the head of a mailbox always has the highest, so
+where the head must wait all must.
+
+An interrupt throws nothing away. The agent puts its work aside with what it wants to remember, works on what
+interrupted it, and resumes: what it saved comes back exactly once, and once more only to an agent that missed the
+reply. An agent whose last session ends, or that says nothing for too long, has its work put aside for it.
+
+What interrupts may itself end before the agent turns to it: processed at once, rejected, dead. Then it interrupts no
+longer, and what else is on its way to the agent or waits for it gets its chance.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.agents.preemption import ENDED, Status, Verdict, interrupt, interrupter_of, judge, status_of
+from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, ReachPausePoint, Resumed, ResumeWork
+from tocsin.core.decision import Turn
+from tocsin.core.errors import InvariantViolation, TocsinError, refusal
+from tocsin.core.messages.delivery import pump
+from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.settlement import acknowledge, arrive, process
+from tocsin.core.state import Agent, ProjectState
+from tocsin.core.teamwork.model import Attention, Work
+
+__all__ = [
+    "apply_begun",
+    "apply_continued",
+    "apply_finished",
+    "apply_interrupt",
+    "apply_interrupt_ended",
+    "apply_lapsed",
+    "apply_paused",
+    "apply_put_aside",
+    "apply_resumed",
+    "attending",
+    "decide_begin",
+    "decide_finish",
+    "decide_pause_point",
+    "decide_put_aside",
+    "decide_resume",
+    "detach",
+    "end_interrupt",
+    "fire_attention",
+]
+
+_KIND = "attention"
+
+
+def decide_begin(turn: Turn, command: BeginWork) -> Attending:
+    """Take the word of an agent that it works on a message of its own."""
+    me = turn.me()
+    message = turn.state.copy_for(me.agent, command.message_id)
+    if message is None or not message.offers:
+        raise _not_found(command.message_id)
+    if message.state in ENDED:
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
+    attention = turn.state.attention.get(me.agent)
+    if attention is not None:
+        _must_be_free(turn, attention, message)
+    if message.ack_required:
+        acknowledge(turn, message, "received")
+    else:
+        arrive(turn, message, "ack")
+    _begin(turn, me, message, interruptible=command.interruptible)
+    return _attending(turn, me)
+
+
+def _must_be_free(turn: Turn, attention: Attention, message: Message) -> None:
+    busy, most = attention.work, turn.policy.attention.aside_max
+    if busy is not None and busy.message != message.seq:
+        raise refusal(
+            "E_STATE_002",
+            f"{attention.agent} works on {busy.message_id}: finish it or put it aside first",
+            found=busy.message_id,
+        )
+    if any(work.message == message.seq for work in attention.aside):
+        raise refusal("E_STATE_002", f"{message.message_id} was put aside: resume it", found=message.message_id)
+    if len(attention.aside) > most:
+        raise _too_many_aside(attention.agent, most)
+
+
+def _begin(turn: Turn, me: Agent, message: Message, *, interruptible: bool) -> None:
+    attention = turn.state.attention.get(me.agent)
+    work = None if attention is None else attention.work
+    if work is not None and work.interruptible == interruptible:
+        return
+    turn.emit(
+        ev.WorkBegun(
+            turn.now, me.agent, message.seq, message.message_id, message.level, interruptible, _busy_until(turn)
+        )
+    )
+    pump(turn, me)
+
+
+def decide_pause_point(turn: Turn, command: ReachPausePoint) -> Attending:
+    """Let in what may interrupt now; where nothing may and the agent does not stay, nothing has happened."""
+    me = turn.me()
+    attention, work = _at_work(turn)
+    if interrupter_of(turn.state, attention) is not None and not command.stay:
+        return _attending(turn, me)
+    if command.stay or _comes_at_pause_point(turn, me, work):
+        turn.emit(ev.PausePointReached(turn.now, me.agent, work.message, _busy_until(turn)))
+        pump(turn, me)
+        _interrupt_unpushed(turn, me, attention)
+        if not command.stay and interrupter_of(turn.state, attention) is None:
+            turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
+    return _attending(turn, me)
+
+
+def _comes_at_pause_point(turn: Turn, me: Agent, work: Work) -> bool:
+    head = me.mailbox.head(turn.now, turn.policy.decay)
+    if head is None:
+        return False
+    verdict = judge(head.level, Status.PAUSE_POINT, work.level, interruptible=work.interruptible)
+    return verdict in (Verdict.DELIVER, Verdict.INTERRUPT)
+
+
+def _interrupt_unpushed(turn: Turn, me: Agent, attention: Attention) -> None:
+    """Let what could not be pushed interrupt: the agent takes it with its next drain."""
+    head = me.mailbox.head(turn.now, turn.policy.decay)
+    work = attention.work
+    if work is None or interrupter_of(turn.state, attention) is not None or head is None:
+        return
+    if judge(head.level, Status.PAUSE_POINT, work.level, interruptible=True) is Verdict.INTERRUPT:
+        interrupt(turn, attention, head)
+
+
+def decide_put_aside(turn: Turn, command: PutAside) -> Attending:
+    """Keep what an agent saved of its work, and let it work on what interrupted it."""
+    me = turn.me()
+    attention, work = _at_work(turn)
+    limits = turn.policy.attention
+    if len(command.saved) > limits.saved_bytes_max:
+        raise refusal(
+            "E_VALIDATION_005",
+            f"{len(command.saved)} bytes of saved work: at most {limits.saved_bytes_max} are kept",
+            field="$.saved",
+            found=f"{len(command.saved)} bytes",
+            expected=f"at most {limits.saved_bytes_max} bytes",
+        )
+    if len(attention.aside) >= limits.aside_max:
+        raise _too_many_aside(me.agent, limits.aside_max)
+    interrupter = interrupter_of(turn.state, attention)
+    if interrupter is not None and interrupter.state is State.QUEUED:
+        interrupter = None
+    _put_aside(turn, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
+    if interrupter is not None:
+        if interrupter.ack_required:
+            acknowledge(turn, interrupter, "received")
+        else:
+            arrive(turn, interrupter, "ack")
+    pump(turn, me)
+    return _attending(turn, me)
+
+
+def _put_aside(turn: Turn, me: Agent, work: Work, saved: bytes, reason: str, instead: Message | None) -> None:
+    turn.emit(
+        ev.WorkPutAside(
+            at=turn.now,
+            agent=me.agent,
+            work=work.message,
+            saved=saved,
+            reason=reason,
+            instead=NEVER if instead is None else instead.seq,
+            instead_id="" if instead is None else instead.message_id,
+            instead_level=0 if instead is None else instead.level,
+            due_at=NEVER if instead is None else _busy_until(turn),
+        )
+    )
+
+
+def decide_resume(turn: Turn, command: ResumeWork) -> Resumed:
+    """Let an agent go on, and give back what it saved."""
+    me = turn.me()
+    attention = turn.state.attention.get(me.agent)
+    if attention is None:
+        raise refusal("E_STATE_002", f"{me.agent} has nothing to resume")
+    work, wanted = attention.work, command.message_id
+    if work is not None:
+        if wanted is not None and wanted != work.message_id:
+            raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
+        if attention.paused or interrupter_of(turn.state, attention) is not None:
+            turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
+            return Resumed(work.message_id, b"", work.interruptible)
+        return Resumed(work.message_id, work.saved, work.interruptible, duplicate=True)
+    found = [aside for aside in attention.aside if wanted in (None, aside.message_id)]
+    if not found:
+        raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
+    resumed = found[-1]
+    had = resumed.resumed
+    turn.emit(ev.WorkResumed(turn.now, me.agent, resumed.message, _busy_until(turn)))
+    return Resumed(resumed.message_id, resumed.saved, resumed.interruptible, duplicate=had)
+
+
+def decide_finish(turn: Turn, command: FinishWork) -> Attending:
+    """Take the word of an agent that its work is done."""
+    me = turn.me()
+    _, work = _at_work(turn)
+    message = turn.state.messages.get(work.message)
+    turn.emit(ev.WorkFinished(turn.now, me.agent, work.message))
+    if command.processed and message is not None and message.state not in ENDED:
+        process(turn, message, "processed")
+    pump(turn, me)
+    return _attending(turn, me)
+
+
+def end_interrupt(turn: Turn, seq: int) -> None:
+    """Let the work of an agent go on where what interrupted it has ended or comes again later; or interrupt it anew."""
+    message = turn.state.messages.get(seq)
+    attention = None if message is None else turn.state.attention.get(message.recipient)
+    if message is None or attention is None or attention.work is None or attention.interrupted_by != seq:
+        return
+    if message.state in ENDED or message.backing_off:
+        me = turn.state.agents[attention.agent]
+        turn.emit(ev.InterruptEnded(turn.now, me.agent, attention.work.message, seq, message.state))
+        _interrupt_on_its_way(turn, me, attention, attention.work)
+        pump(turn, me)
+
+
+def _interrupt_on_its_way(turn: Turn, me: Agent, attention: Attention, work: Work) -> None:
+    """Let the most urgent of what was offered and not confirmed interrupt, if it may; the rest it has in hand."""
+    offered = [turn.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
+    others = [message for message in offered if message.seq != work.message]
+    first = max(others, key=lambda message: (message.level, -message.seq), default=None)
+    if first is None:
+        return
+    if judge(first.level, status_of(attention), work.level, interruptible=work.interruptible) is Verdict.INTERRUPT:
+        interrupt(turn, attention, first)
+
+
+def detach(turn: Turn, agent: Agent) -> None:
+    """Put the work of an agent aside that has no session any more: it may come back for it."""
+    attention = turn.state.attention.get(agent.agent)
+    if attention is not None and attention.work is not None and not agent.sessions:
+        _put_aside(turn, agent, attention.work, attention.work.saved, "detached", None)
+
+
+def fire_attention(turn: Turn, name: str) -> None:
+    """Look at an agent that has long said nothing of its work."""
+    attention = turn.state.attention.get(name)
+    if attention is None or attention.work is None:
+        return
+    if turn.now < attention.due_at:
+        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", attention.due_at)
+        return
+    threshold_s = turn.policy.attention.work_max_s
+    turn.emit(ev.AttentionLapsed(turn.now, name, attention.work.message, threshold_s))
+    pump(turn, turn.state.agents[name])
+
+
+def _at_work(turn: Turn) -> tuple[Attention, Work]:
+    attention = turn.state.attention.get(turn.caller.agent)
+    if attention is None or attention.work is None:
+        raise refusal("E_STATE_002", f"{turn.caller.agent} is idle: it has begun no work")
+    return attention, attention.work
+
+
+def _busy_until(turn: Turn) -> int:
+    return turn.now + turn.policy.attention.work_max_us
+
+
+def _attending(turn: Turn, me: Agent) -> Attending:
+    return attending(turn.state, me.agent)
+
+
+def attending(state: ProjectState, agent: str) -> Attending:
+    """Return what an agent is busy with, as far as it said."""
+    attention = state.attention.get(agent)
+    if attention is None:
+        return Attending(Status.IDLE)
+    work = attention.work
+    interrupter = interrupter_of(state, attention)
+    return Attending(
+        status_of(attention),
+        None if work is None else work.message_id,
+        None if interrupter is None else interrupter.message_id,
+        tuple(aside.message_id for aside in attention.aside),
+    )
+
+
+def _too_many_aside(agent: str, most: int) -> TocsinError:
+    return refusal("E_ADMISSION_008", f"{agent} has put {most} works aside: resume one first", retryable=False)
+
+
+def _not_found(message_id: str) -> TocsinError:
+    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
+
+
+def _of(state: ProjectState, agent: str, work: int) -> tuple[Attention, Work]:
+    attention = state.attention.get(agent)
+    if attention is None or attention.work is None or attention.work.message != work:
+        raise InvariantViolation(f"an event says that {agent} works on message {work}, which it does not")
+    return attention, attention.work
+
+
+def _rearm(state: ProjectState, attention: Attention, due_at: int) -> None:
+    state.timers.deadlines.cancel(f"{_KIND} {attention.agent}", attention.due_at)
+    attention.due_at = due_at
+    if due_at != NEVER:
+        state.timers.deadlines.schedule(f"{_KIND} {attention.agent}", due_at)
+
+
+def _release(state: ProjectState, attention: Attention) -> None:
+    """Let an agent be idle; one with nothing put aside is as if it had never spoken."""
+    attention.work = None
+    attention.paused = False
+    attention.interrupted_by = NEVER
+    _rearm(state, attention, NEVER)
+    if not attention.aside:
+        del state.attention[attention.agent]
+
+
+def apply_begun(state: ProjectState, event: ev.WorkBegun) -> None:
+    """Mark the agent busy."""
+    attention = state.attention.get(event.agent)
+    if attention is None:
+        attention = state.attention[event.agent] = Attention(event.agent, aside=[])
+    if attention.work is not None:
+        attention.work.interruptible = event.interruptible
+    else:
+        attention.work = Work(event.work, event.message_id, event.level, event.interruptible, event.at)
+    attention.paused = False
+    _rearm(state, attention, event.due_at)
+
+
+def apply_paused(state: ProjectState, event: ev.PausePointReached) -> None:
+    """Mark the pause."""
+    attention, _ = _of(state, event.agent, event.work)
+    attention.paused = True
+    _rearm(state, attention, event.due_at)
+
+
+def apply_continued(state: ProjectState, event: ev.WorkContinued) -> None:
+    """Mark that the work goes on; what interrupted it waits with the agent."""
+    attention, _ = _of(state, event.agent, event.work)
+    attention.paused = False
+    attention.interrupted_by = NEVER
+    _rearm(state, attention, event.due_at)
+
+
+def apply_interrupt(state: ProjectState, event: ev.InterruptRaised) -> None:
+    """Remember what interrupts."""
+    attention, _ = _of(state, event.agent, event.work)
+    attention.interrupted_by = event.by
+
+
+def apply_interrupt_ended(state: ProjectState, event: ev.InterruptEnded) -> None:
+    """Let the work go on; an agent that stays at a pause point stays there."""
+    attention, _ = _of(state, event.agent, event.work)
+    attention.interrupted_by = NEVER
+
+
+def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
+    """Keep what was saved, and turn to what came in between."""
+    attention, work = _of(state, event.agent, event.work)
+    work.saved = event.saved
+    work.resumed = work.resumed and event.reason == "detached"
+    attention.aside.append(work)
+    if event.instead == NEVER:
+        _release(state, attention)
+        return
+    attention.work = Work(event.instead, event.instead_id, event.instead_level, interruptible=True, began_at=event.at)
+    attention.paused = False
+    attention.interrupted_by = NEVER
+    _rearm(state, attention, event.due_at)
+
+
+def apply_resumed(state: ProjectState, event: ev.WorkResumed) -> None:
+    """Take it up again."""
+    attention = state.attention[event.agent]
+    work = next(aside for aside in attention.aside if aside.message == event.work)
+    attention.aside.remove(work)
+    work.resumed = True
+    attention.work = work
+    _rearm(state, attention, event.due_at)
+
+
+def apply_finished(state: ProjectState, event: ev.WorkFinished) -> None:
+    """Let the agent be idle."""
+    attention, _ = _of(state, event.agent, event.work)
+    _release(state, attention)
+
+
+def apply_lapsed(state: ProjectState, event: ev.AttentionLapsed) -> None:
+    """Put the work aside, and let the agent be idle."""
+    attention, work = _of(state, event.agent, event.work)
+    attention.aside.append(work)
+    _release(state, attention)

@@ -1,0 +1,92 @@
+"""The interrupt-or-queue decision (LIMINAL), as one function of levels and status; `tocsin.core.agents.attention` says why.
+
+It knows nothing of sessions, commands or timers: delivery asks it before each push.
+"""
+
+from enum import StrEnum
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.messages.model import Message, State
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.state import ProjectState
+from tocsin.core.teamwork.model import Attention
+
+__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "lets_in", "status_of"]
+
+#: States of a message that nobody can turn to any more.
+ENDED = frozenset({State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD})
+
+
+class Status(StrEnum):
+    """What an agent is doing, as far as it said."""
+
+    IDLE = "idle"
+    PROCESSING = "processing"
+    PAUSE_POINT = "pause_point"
+
+
+class Verdict(StrEnum):
+    """What becomes of a message for an agent."""
+
+    #: It goes now.
+    DELIVER = "deliver"
+    #: It goes now, and the agent is to put its work aside.
+    INTERRUPT = "interrupt"
+    #: It goes at the next pause point, or the next idle moment.
+    WAIT_PAUSE = "wait_pause"
+    #: It goes at the next idle moment.
+    WAIT_TURN = "wait_turn"
+
+
+def judge(level: int, status: Status, work_level: int, *, interruptible: bool) -> Verdict:
+    """Decide what becomes of a message of some level for an agent whose work has another."""
+    if status is Status.IDLE:
+        return Verdict.DELIVER
+    if level == Priority.DIRECTOR_OVERRIDE:
+        return Verdict.INTERRUPT
+    preempts = Priority(level).can_preempt(Priority(work_level))
+    if status is Status.PAUSE_POINT:
+        if preempts:
+            return Verdict.INTERRUPT
+        return Verdict.DELIVER if level == Priority.CRITICAL else Verdict.WAIT_TURN
+    if level == Priority.CRITICAL:
+        return Verdict.INTERRUPT if preempts and interruptible else Verdict.WAIT_PAUSE
+    return Verdict.WAIT_PAUSE if preempts else Verdict.WAIT_TURN
+
+
+def status_of(attention: Attention | None) -> Status:
+    """Return what an agent is doing; one that says nothing is idle."""
+    if attention is None or attention.work is None:
+        return Status.IDLE
+    return Status.PAUSE_POINT if attention.paused else Status.PROCESSING
+
+
+def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
+    """Return the message that interrupts an agent; nothing where it has ended or is forgotten."""
+    message = state.messages.get(attention.interrupted_by)
+    return None if message is None or message.state in ENDED else message
+
+
+def lets_in(turn: Turn, attention: Attention, message: Message) -> bool:
+    """Tell whether a message may be pushed to a busy agent now, and record that it interrupts where it does."""
+    work = attention.work
+    if work is None:
+        return True
+    status = status_of(attention)
+    verdict = judge(message.level, status, work.level, interruptible=work.interruptible)
+    if verdict is Verdict.INTERRUPT and interrupter_of(turn.state, attention) is None:
+        interrupt(turn, attention, message)
+    return verdict in (Verdict.DELIVER, Verdict.INTERRUPT)
+
+
+def interrupt(turn: Turn, attention: Attention, message: Message) -> None:
+    """Record that a message interrupts an agent's work, and what let it."""
+    work = attention.work
+    if work is None:
+        return
+    if message.level == Priority.DIRECTOR_OVERRIDE:
+        rule = "override"
+    else:
+        rule = "pause_point" if attention.paused else "interruptible"
+    turn.emit(ev.InterruptRaised(turn.now, attention.agent, work.message, work.level, message.seq, message.level, rule))

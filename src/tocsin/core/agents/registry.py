@@ -1,0 +1,306 @@
+"""Agents and their sessions: joining, attaching, showing life, leaving."""
+
+import re
+from collections import deque
+
+from tocsin.core import events as ev
+from tocsin.core.agents import attention
+from tocsin.core.commands import (
+    SYSTEM,
+    CloseSession,
+    Done,
+    GrantCredit,
+    Heartbeat,
+    OpenSession,
+    RegisterAgent,
+    Registered,
+    RetireAgent,
+    SessionReady,
+)
+from tocsin.core.decision import Turn
+from tocsin.core.errors import refusal
+from tocsin.core.leases.transitions import release_leases_of
+from tocsin.core.messages.admission import full_levels
+from tocsin.core.messages.dead_letters import die
+from tocsin.core.messages.delivery import pump, requeue
+from tocsin.core.messages.model import State
+from tocsin.core.messages.notices import announce
+from tocsin.core.protocol.negotiation import highest_common_version
+from tocsin.core.queueing.mailbox import Mailbox
+from tocsin.core.scheduling import arm_session, session_due
+from tocsin.core.state import Agent, ProjectState, Session
+from tocsin.core.waiting.waits import end_waits_of
+
+__all__ = [
+    "apply_closed",
+    "apply_heartbeat",
+    "apply_opened",
+    "apply_registered",
+    "apply_retired",
+    "apply_stale",
+    "apply_window",
+    "decide_close",
+    "decide_credit",
+    "decide_heartbeat",
+    "decide_open",
+    "decide_register",
+    "decide_retire",
+    "fire_session",
+    "my_session",
+    "touch",
+]
+
+_AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+_AGENT_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
+
+
+def decide_register(turn: Turn, command: RegisterAgent) -> Registered:
+    """Let the caller join under the role of its token, or come back."""
+    name, role = turn.caller.agent, turn.caller.role
+    limits = turn.policy.limits
+    if name == SYSTEM.agent or not _AGENT_ID.fullmatch(name):
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{name[:64]!r} cannot be an agent's id",
+            field="$.agentId",
+            found=name[:64],
+            expected="up to 64 letters, digits, dots, dashes, underscores, and not the bus's own name",
+        )
+    if not _AGENT_TYPE.fullmatch(command.agent_type):
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{command.agent_type[:64]!r} cannot be an agent's type",
+            field="$.type",
+            found=command.agent_type[:64],
+            expected="a name of up to 64 letters, digits, dashes, underscores",
+        )
+    if role not in turn.policy.roles:
+        raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(turn.policy.roles))
+    if len(command.capabilities) > limits.batch_max or len(command.supported) > limits.batch_max:
+        raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} capabilities or versions", retryable=False)
+    version = highest_common_version(command.supported)
+    known = turn.state.agents.get(name)
+    if known is None and len(turn.state.agents) >= limits.agents_max:
+        raise refusal("E_ADMISSION_008", f"the project has its {limits.agents_max} agents")
+    registered = ev.AgentRegistered(
+        turn.now, name, command.agent_type, role, version, command.supported, command.capabilities
+    )
+    if known is None or not _same(known, registered):
+        turn.emit(registered)
+    return Registered(name, version)
+
+
+def _same(agent: Agent, event: ev.AgentRegistered) -> bool:
+    return (agent.agent_type, agent.role, agent.supported, agent.capabilities) == (
+        event.agent_type,
+        event.role,
+        event.supported,
+        event.capabilities,
+    )
+
+
+def decide_retire(turn: Turn, command: RetireAgent) -> Done:
+    """Remove an agent; what waits for it or is on its way to it dies."""
+    if command.agent != turn.caller.agent:
+        turn.must_direct("retire another agent")
+    agent = turn.state.agents.get(command.agent)
+    if agent is None:
+        raise refusal("E_ROUTING_001", f"{command.agent[:64]} is not registered", found=command.agent[:64])
+    reason = turn.text(command.reason, "$.reason")
+    end_waits_of(turn, agent.agent, "retired")
+    release_leases_of(turn, agent.agent)
+    for session in list(agent.sessions.values()):
+        _end_session(turn, session, "retired")
+    gone = [
+        message
+        for message in turn.state.messages.values()
+        if message.recipient == agent.agent
+        and message.state in (State.HELD, State.QUEUED, State.DELIVERED)
+        and (message.ack_required or message.state is not State.DELIVERED)
+    ]
+    for message in gone:
+        report = message.sender != agent.agent
+        die(turn, message, "recipient_gone", "E_ROUTING_001", f"{agent.agent} left the project", report=report)
+    turn.emit(ev.AgentRetired(turn.now, agent.agent, turn.caller.agent, reason))
+    return Done()
+
+
+def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
+    """Attach the caller, and push to it what waits; a session may begin paused."""
+    me, limits, delivery = turn.me(), turn.policy.limits, turn.policy.delivery
+    if command.kind not in delivery.receipt_timeout_s:
+        raise refusal(
+            "E_VALIDATION_003",
+            f"{command.kind[:32]!r} is no kind of session",
+            field="$.kind",
+            found=command.kind[:32],
+            expected="one of " + ", ".join(delivery.receipt_timeout_s),
+        )
+    window = command.window
+    if window is None:
+        asks = command.kind == "piggyback"
+        window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
+    _check_window(turn, window)
+    if len(me.sessions) >= limits.sessions_per_agent_max:
+        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
+    session = turn.ids.fresh("ses", turn.now)
+    first = not me.sessions
+    turn.emit(ev.SessionOpened(turn.now, session, me.agent, command.kind, window))
+    if first:
+        announce(turn, me, "PeerJoined")
+    pump(turn, me)
+    return SessionReady(session, window)
+
+
+def decide_heartbeat(turn: Turn, command: Heartbeat) -> Done:
+    """Keep a session fresh."""
+    me = turn.me()
+    touch(turn, my_session(turn, command.session))
+    pump(turn, me)
+    return Done()
+
+
+def decide_credit(turn: Turn, command: GrantCredit) -> SessionReady:
+    """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
+    me, session = turn.me(), my_session(turn, command.session)
+    _check_window(turn, command.window)
+    touch(turn, session)
+    if session.window != command.window:
+        turn.emit(ev.SessionWindowChanged(turn.now, session.session, command.window))
+    pump(turn, me)
+    return SessionReady(session.session, session.window)
+
+
+def _check_window(turn: Turn, window: int) -> None:
+    most = turn.policy.limits.window_max
+    if not 0 <= window <= most:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"a window of {window} is not possible",
+            field="$.window",
+            found=str(window),
+            expected=f"0 to {most}",
+        )
+
+
+def decide_close(turn: Turn, command: CloseSession) -> Done:
+    """Detach."""
+    me = turn.me()
+    _end_session(turn, my_session(turn, command.session), "closed")
+    pump(turn, me)
+    return Done()
+
+
+def my_session(turn: Turn, name: str) -> Session:
+    """Return a session of the caller's own; any other is not there."""
+    session = turn.state.sessions.get(name)
+    if session is None or session.agent != turn.caller.agent:
+        raise refusal("E_STATE_003", f"{name[:64]} is not a session of {turn.caller.agent}", found=name[:64])
+    return session
+
+
+def touch(turn: Turn, session: Session) -> None:
+    """Record a sign of life, unless one was recorded just before."""
+    if session.stale or turn.now - session.heartbeat_at >= max(1, turn.policy.sessions.heartbeat_record_us):
+        turn.emit(ev.SessionHeartbeat(turn.now, session.session))
+
+
+def _end_session(turn: Turn, session: Session, reason: str) -> None:
+    for seq in list(session.in_flight):
+        message = turn.state.message(seq)
+        contract = turn.state.contract(message)
+        requeue(turn, message, "session_ended", turn.now, 0.0, contract.retries_max)
+    turn.emit(ev.SessionClosed(turn.now, session.session, session.agent, reason))
+    agent = turn.state.agents[session.agent]
+    attention.detach(turn, agent)
+    if not agent.sessions:
+        announce(turn, agent, "PeerLeft")
+
+
+def fire_session(turn: Turn, name: str) -> None:
+    """Look at a session that has been silent."""
+    session = turn.state.sessions.get(name)
+    if session is None:
+        return
+    due = session_due(turn.state, session)
+    if turn.now <= due:
+        turn.state.timers.sessions.schedule(name, due)
+    elif session.stale:
+        _end_session(turn, session, "lapsed")
+        pump(turn, turn.state.agents[session.agent])
+    else:
+        threshold_s = turn.policy.sessions.stale_after_s
+        turn.emit(ev.SessionWentStale(turn.now, name, session.agent, session.heartbeat_at, threshold_s))
+
+
+def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
+    """Write the agent down, or its new abilities."""
+    known = state.agents.get(event.agent)
+    tokens, critical, blocking = full_levels(event.role, state.policy)
+    if known is None:
+        state.agents[event.agent] = Agent(
+            agent=event.agent,
+            agent_type=event.agent_type,
+            role=event.role,
+            version=event.version,
+            supported=event.supported,
+            capabilities=event.capabilities,
+            registered_at=event.at,
+            mailbox=Mailbox(state.messages),
+            sessions={},
+            tokens=tokens,
+            tokens_at=event.at,
+            critical_quota=critical,
+            blocking_quota=blocking,
+            quotas_at=event.at,
+            usage=deque(),
+        )
+        return
+    if known.role != event.role:
+        known.tokens = min(known.tokens, tokens)
+        known.critical_quota = min(known.critical_quota, critical)
+        known.blocking_quota = min(known.blocking_quota, blocking)
+    known.agent_type, known.role, known.version = event.agent_type, event.role, event.version
+    known.supported, known.capabilities = event.supported, event.capabilities
+
+
+def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
+    """Strike the agent out."""
+    del state.agents[event.agent]
+    state.attention.pop(event.agent, None)
+
+
+def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
+    """Attach."""
+    session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
+    state.sessions[event.session] = session
+    state.agents[event.agent].sessions[event.session] = session
+    arm_session(state, session)
+
+
+def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
+    """Keep it fresh."""
+    session = state.session(event.session)
+    state.timers.sessions.cancel(session.session, session_due(state, session))
+    session.heartbeat_at = event.at
+    session.stale = False
+    arm_session(state, session)
+
+
+def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
+    """Mark it, and look again when it lapses."""
+    session = state.session(event.session)
+    session.stale = True
+    arm_session(state, session)
+
+
+def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:
+    """Change its window."""
+    state.session(event.session).window = event.window
+
+
+def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:
+    """Detach."""
+    session = state.sessions.pop(event.session)
+    state.timers.sessions.cancel(session.session, session_due(state, session))
+    del state.agents[event.agent].sessions[event.session]

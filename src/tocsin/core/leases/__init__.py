@@ -1,0 +1,1 @@
+"""Leases on named resources and path patterns."""

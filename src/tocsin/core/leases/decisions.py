@@ -1,0 +1,327 @@
+"""What can be asked of leases: acquire, renew, release, take away; and what time does to them.
+
+The order of checks: who asks, what for, is it asked again, may it be so much, is it free. A request that is refused for
+what it asks leaves nothing behind; one that finds the resource taken, or full, leaves an event.
+"""
+
+import math
+import re
+
+from tocsin.core import events as ev
+from tocsin.core.commands import AcquireLease, ForceRelease, Held, Queued, Released, ReleaseLease, RenewLease
+from tocsin.core.decision import Turn
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.leases.book import claims_of
+from tocsin.core.leases.globs import Pattern, parse_pattern
+from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Standing
+from tocsin.core.leases.transitions import end_request, grant, lapse, release, warn
+from tocsin.core.policy import Policy, microseconds
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.state import Agent, ProjectState
+from tocsin.core.waiting.deadlock import circle_of
+from tocsin.core.waiting.resolution import settle
+
+__all__ = [
+    "checked_resource",
+    "decide_acquire",
+    "decide_force",
+    "decide_release",
+    "decide_renew",
+    "fire_lease",
+    "fire_lease_wait",
+    "held_of",
+    "queued_of",
+]
+
+_LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
+
+
+def decide_acquire(turn: Turn, command: AcquireLease) -> Held | Queued:
+    """Grant a lease, put the request in line, or refuse it."""
+    me = turn.me()
+    claims = _checked_claims(turn, command)
+    ttl_s = _seconds(
+        command.ttl_s, turn.policy.leases.ttl_default_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3
+    )
+    wait_s = _seconds(
+        command.wait_s, turn.policy.leases.wait_default_s, turn.policy.leases.wait_max_s, "$.wait_s", least=0
+    )
+    level = _level(turn, me, command.priority)
+    known = _asked_before(turn, me, command.lease, claims)
+    if known is not None:
+        return known
+    lease = command.lease or turn.ids.fresh("lse", turn.now)
+    until = turn.now + microseconds(wait_s)
+    request = LeaseRequest(lease, me.agent, claims, level, ttl_s, turn.now, until, turn.state.seq + 1)
+    standing = turn.state.leases.standing(request, turn.policy.leases.overtakes_max)
+    try:
+        _check_room(turn, me, request, standing, wait_s)
+    except TocsinError as error:
+        names = _split(claims)
+        turn.emit(ev.LeaseRefused(turn.now, me.agent, *names, error.problem.code, error.problem.detail))
+        raise
+    if standing.is_free:
+        grant(turn, request, standing.passed)
+    else:
+        _wait(turn, request, standing)
+    settle(turn)
+    return _outcome(turn, request)
+
+
+def _checked_claims(turn: Turn, command: AcquireLease) -> tuple[Claim, ...]:
+    limits = turn.policy.leases
+    names = (*command.exclusive, *command.shared)
+    if not names:
+        raise refusal("E_LEASE_005", "no resource is named", field="$.exclusive", expected="at least one resource")
+    if len(names) > limits.resources_max:
+        detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
+        raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
+    for name in names:
+        checked_resource(name, turn.policy)
+        if names.count(name) > 1:
+            raise refusal("E_LEASE_005", f"{name[:120]!r} is named twice", found=name[:120])
+    return claims_of(command.exclusive, command.shared)
+
+
+def checked_resource(name: str, policy: Policy) -> Pattern:
+    """Read a resource, or refuse one that is too long or none at all."""
+    limits = policy.leases
+    if len(name) > limits.resource_length_max:
+        detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
+        raise refusal("E_LEASE_005", detail, found=name[:120])
+    pattern = parse_pattern(name)
+    if len(pattern.segments) > limits.segments_max:
+        raise refusal("E_LEASE_005", f"{name[:120]!r} has more than {limits.segments_max} segments", found=name[:120])
+    return pattern
+
+
+def _seconds(value: float | None, default: float, most: float, field: str, *, least: float) -> float:
+    if value is None:
+        return default
+    if not math.isfinite(value) or not least <= value <= most:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{field} is {value:g}: it must be {least:g} to {most:g}",
+            field=field,
+            found=f"{value:g}",
+            expected=f"{least:g} to {most:g}",
+        )
+    return float(value)
+
+
+def _level(turn: Turn, me: Agent, asked: int | None) -> int:
+    """Return the priority that an agent may ask at: up to its role's cap, and Info where it inflates its priorities."""
+    role = turn.policy.roles[me.role]
+    wanted = turn.policy.leases.level_default if asked is None else asked
+    if not Priority.INFO <= wanted <= Priority.DIRECTOR_OVERRIDE:
+        raise refusal("E_VALIDATION_003", f"{wanted} is no priority", field="$.priority", found=str(wanted))
+    if me.gaming:
+        return Priority.INFO
+    if wanted <= role.cap or role.lowers or asked is None:
+        return min(wanted, role.cap)
+    raise refusal(
+        "E_ADMISSION_004",
+        f"{me.agent} is {me.role} and may ask at up to {role.max_priority}",
+        field="$.priority",
+        found=liminal_name(wanted),
+        expected=f"at most {role.max_priority}",
+    )
+
+
+def _asked_before(turn: Turn, me: Agent, lease: str | None, claims: tuple[Claim, ...]) -> Held | Queued | None:
+    if lease is None:
+        return None
+    if not _LEASE_ID.fullmatch(lease):
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{lease[:128]!r} cannot be a lease's id",
+            field="$.lease",
+            found=lease[:128],
+            expected="up to 128 letters, digits, dots, dashes, underscores",
+        )
+    book = turn.state.leases
+    held, queued = book.leases.get(lease), book.line.get(lease)
+    if held is not None and held.holder == me.agent and held.claims == claims:
+        return held_of(held, duplicate=True)
+    if queued is not None and queued.agent == me.agent and queued.claims == claims:
+        return queued_of(turn.state, queued, duplicate=True)
+    if held is None and queued is None:
+        return None
+    raise refusal("E_ADMISSION_007", f"{lease} is the id of another lease", field="$.lease", found=lease)
+
+
+def _check_room(turn: Turn, me: Agent, request: LeaseRequest, standing: Standing, wait_s: float) -> None:
+    """Refuse what is too much, and what is not free where there is no time to wait."""
+    book, limits = turn.state.leases, turn.policy.leases
+    if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
+        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
+    if len(book.leases) + len(book.line) >= limits.leases_max:
+        raise refusal("E_ADMISSION_008", f"the project has its {limits.leases_max} leases and requests")
+    if standing.is_free:
+        return
+    if not wait_s:
+        by = sorted({*standing.holders, *standing.ahead})
+        wanted = ", ".join(claim.resource for claim in request.claims[:3])
+        who = f"held by {', '.join(sorted(standing.holders))}" if standing.holders else f"first for {', '.join(by)}"
+        raise refusal(
+            "E_LEASE_002", f"{wanted} is {who}", holders=sorted(standing.holders), ahead=sorted(standing.ahead)
+        )
+    for claim in request.claims:
+        if len(book.waiting_for(claim.resource)) >= limits.waiters_max:
+            raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
+
+
+def _outcome(turn: Turn, request: LeaseRequest) -> Held | Queued:
+    """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
+    book = turn.state.leases
+    if request.lease in book.line:
+        return queued_of(turn.state, book.line[request.lease])
+    lease = book.leases.get(request.lease)
+    if lease is not None and lease.claims == request.claims:
+        return held_of(lease)
+    cycle = next(event.cycle for event in reversed(turn.events) if isinstance(event, ev.DeadlockFound))
+    detail = f"it would have closed a deadlock: {circle_of(cycle)}"
+    if lease is not None:
+        release(turn, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
+    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: turn.policy.limits.batch_max]))
+
+
+def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
+    book = turn.state.leases
+    turn.emit(
+        ev.LeaseQueued(
+            turn.now,
+            request.lease,
+            request.agent,
+            *_split(request.claims),
+            request.level,
+            request.ttl_s,
+            request.wait_until,
+            tuple(sorted(standing.holders)),
+            book.place(request),
+        )
+    )
+    _tell_contention(turn, request)
+
+
+def _tell_contention(turn: Turn, request: LeaseRequest) -> None:
+    """Say of each thing in a request's way that so many wait for it now as are worth telling."""
+    book, depth = turn.state.leases, turn.policy.escalation.contention_depth
+    if depth is None:
+        return
+    for resource in book.in_the_way(request, depth):
+        now = book.contention(resource)
+        if now.depth >= depth > book.contention(resource, request.lease).depth:
+            turn.emit(ev.LeaseContended(turn.now, resource, now.depth, now.waiters, now.holders))
+
+
+def decide_renew(turn: Turn, command: RenewLease) -> Held:
+    """Give a holder more time."""
+    me = turn.me()
+    lease = _my_lease(turn, me, command.lease)
+    ttl_s = _seconds(command.ttl_s, lease.ttl_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
+    turn.emit(ev.LeaseRenewed(turn.now, lease.lease, me.agent, ttl_s, turn.now + microseconds(ttl_s)))
+    return held_of(lease)
+
+
+def decide_release(turn: Turn, command: ReleaseLease) -> Released:
+    """Set free what the caller holds, or take it out of the line."""
+    me, book = turn.me(), turn.state.leases
+    if (command.lease is None) == (not command.resources):
+        raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
+    if command.lease is not None:
+        queued = book.line.get(command.lease)
+        if queued is not None and queued.agent == me.agent:
+            end_request(turn, queued, "cancelled")
+            return Released((), (queued.lease,))
+        lease = _my_lease(turn, me, command.lease)
+        resources = tuple(claim.resource for claim in lease.claims)
+        release(turn, lease, resources, "released", "")
+        return Released(resources)
+    mine = [book.leases[name] for name in book.by_agent.get(me.agent, ()) if name in book.leases]
+    held = {claim.resource for lease in mine for claim in lease.claims}
+    for resource in command.resources:
+        if resource not in held:
+            raise refusal("E_LEASE_001", f"{me.agent} does not hold {resource[:120]!r}", found=resource[:120])
+    for lease in mine:
+        freed = tuple(claim.resource for claim in lease.claims if claim.resource in command.resources)
+        if freed:
+            release(turn, lease, freed, "released", "")
+    return Released(tuple(dict.fromkeys(command.resources)))
+
+
+def decide_force(turn: Turn, command: ForceRelease) -> Released:
+    """Take a lease or a place in line away, as a director may."""
+    turn.must_direct("take a lease away")
+    book, reason = turn.state.leases, turn.text(command.reason, "$.reason")
+    if not reason.strip():
+        raise refusal("E_VALIDATION_001", "taking a lease away needs a reason", field="$.reason")
+    lease, queued = book.leases.get(command.lease), book.line.get(command.lease)
+    if queued is not None:
+        end_request(turn, queued, "forced", reason)
+        return Released((), (queued.lease,))
+    if lease is None:
+        raise refusal("E_LEASE_001", f"nobody holds {command.lease[:128]}", found=command.lease[:128])
+    resources = tuple(claim.resource for claim in lease.claims)
+    release(turn, lease, resources, "forced", reason)
+    return Released(resources)
+
+
+def _my_lease(turn: Turn, me: Agent, name: str) -> Lease:
+    book = turn.state.leases
+    lease = book.leases.get(name)
+    if lease is not None and lease.holder == me.agent:
+        return lease
+    if (gone := book.lapsed.get(name)) is not None and gone.holder == me.agent:
+        raise refusal("E_LEASE_003", f"{name} has lapsed: it was not renewed in time", found=name)
+    raise refusal("E_LEASE_001", f"{me.agent} does not hold {name[:128]}", found=name[:128])
+
+
+def fire_lease(turn: Turn, name: str) -> None:
+    """Warn a holder whose time is nearly over, or end its lease once it is."""
+    lease = turn.state.leases.leases.get(name)
+    if lease is None:
+        return
+    ahead = 0 if lease.warned else turn.policy.leases.warning_us(lease.ttl_s)
+    if turn.now < lease.expires_at - ahead:
+        turn.state.timers.leases.schedule(name, lease.expires_at - ahead)
+    elif lease.warned:
+        lapse(turn, lease)
+    else:
+        warn(turn, lease)
+
+
+def fire_lease_wait(turn: Turn, name: str) -> None:
+    """Take a request out of the line that has waited as long as it would."""
+    request = turn.state.leases.line.get(name)
+    if request is None:
+        return
+    if turn.now < request.wait_until:
+        turn.state.timers.lease_waits.schedule(name, request.wait_until)
+    else:
+        end_request(turn, request, "timeout", "it waited as long as it would")
+
+
+def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    exclusive = tuple(claim.resource for claim in claims if not claim.shared)
+    return exclusive, tuple(claim.resource for claim in claims if claim.shared)
+
+
+def held_of(lease: Lease, *, duplicate: bool = False) -> Held:
+    """Say of a lease what its holder is told."""
+    return Held(lease.lease, lease.holder, *_split(lease.claims), lease.level, lease.expires_at, duplicate)
+
+
+def queued_of(state: ProjectState, request: LeaseRequest, *, duplicate: bool = False) -> Queued:
+    """Say of a request what its agent is told."""
+    book = state.leases
+    return Queued(
+        request.lease,
+        request.agent,
+        *_split(request.claims),
+        book.effective(request),
+        book.place(request),
+        request.wait_until,
+        tuple(sorted(book.wait_of(request).on)),
+        duplicate,
+    )

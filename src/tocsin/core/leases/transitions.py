@@ -1,0 +1,265 @@
+"""Leases as they come and go: granted, released, lapsed, refused, and told to those concerned.
+
+What can be asked is `tocsin.core.leases.decisions`; what stands in whose way is `tocsin.core.leases.book`.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.agents.presence import presence
+from tocsin.core.commands import SYSTEM
+from tocsin.core.decision import Turn
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.leases.book import claims_of, conflict
+from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
+from tocsin.core.messages.model import RecipientState
+from tocsin.core.messages.notices import tell
+from tocsin.core.policy import microseconds
+from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.scheduling import arm_lease, arm_request, arm_wait, lease_due
+from tocsin.core.state import ProjectState
+from tocsin.core.waiting.graph import Wait
+from tocsin.core.waiting.waits import BREAKERS
+
+__all__ = [
+    "apply_lease_ended",
+    "apply_lease_expiring",
+    "apply_lease_granted",
+    "apply_lease_queued",
+    "apply_lease_released",
+    "apply_lease_renewed",
+    "apply_lease_wait_ended",
+    "end_request",
+    "grant",
+    "grant_ready",
+    "lapse",
+    "release",
+    "release_for",
+    "release_leases_of",
+    "warn",
+]
+
+
+def grant(turn: Turn, request: LeaseRequest, passed: tuple[str, ...]) -> None:
+    """Let a request have what it asked for."""
+    turn.emit(
+        ev.LeaseGranted(
+            at=turn.now,
+            lease=request.lease,
+            holder=request.agent,
+            exclusive=_names(request, shared=False),
+            shared=_names(request, shared=True),
+            level=request.level,
+            ttl_s=request.ttl_s,
+            expires_at=turn.now + microseconds(request.ttl_s),
+            waited_us=max(0, turn.now - request.asked_at),
+            passed=passed,
+        )
+    )
+
+
+def grant_ready(turn: Turn) -> None:
+    """Grant the first in line that nothing stands in the way of, and tell it; the places must be up to date."""
+    book = turn.state.leases
+    if not book.ready:
+        return
+    request = min((book.line[name] for name in book.ready), key=book.order)
+    level = book.effective(request)
+    grant(turn, request, book.standing(request, turn.policy.leases.overtakes_max).passed)
+    lease = book.leases[request.lease]
+    _tell(turn, lease.holder, "LEASE_GRANTED", lease, level, {"waitedS": (turn.now - request.asked_at) / 1_000_000})
+
+
+def release(turn: Turn, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:
+    """Set free some of what a lease holds; a holder that did not do it itself is told."""
+    by = turn.caller.agent if reason in ("released", "forced") else SYSTEM.agent
+    before = msgspec.structs.replace(lease)
+    turn.emit(ev.LeaseReleased(turn.now, lease.lease, lease.holder, resources, reason, by, note))
+    if reason in ("forced", "deadlock"):
+        more = {"reason": reason, "by": by, "note": note, "lost": list(resources)}
+        _tell(turn, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+
+
+def release_for(turn: Turn, holder: str, wait: Wait, note: str) -> None:
+    """Take from a holder whatever stands in the way of a wait for a lease, to break a deadlock."""
+    book = turn.state.leases
+    request = book.line.get(wait.ref) if wait.kind == "lease" else None
+    if request is None:
+        return
+    for name in list(book.by_agent.get(holder, ())):
+        lease = book.leases.get(name)
+        if lease is not None:
+            mine = [claim for claim in lease.claims if any(conflict(claim, wanted) for wanted in request.claims)]
+            if mine:
+                release(turn, lease, tuple(claim.resource for claim in mine), "deadlock", note)
+
+
+def release_leases_of(turn: Turn, agent: str) -> None:
+    """Set free what an agent holds that leaves the project, and take it out of every line."""
+    book = turn.state.leases
+    for name in list(book.by_agent.get(agent, ())):
+        if name in book.leases:
+            lease = book.leases[name]
+            release(turn, lease, tuple(claim.resource for claim in lease.claims), "retired", "")
+        else:
+            end_request(turn, book.line[name], "retired")
+
+
+def warn(turn: Turn, lease: Lease) -> None:
+    """Warn a holder that its lease is about to lapse; even if this comes late, it has half the warning time left."""
+    left = turn.policy.leases.warning_us(lease.ttl_s) // 2
+    turn.emit(ev.LeaseExpiring(turn.now, lease.lease, lease.holder, max(lease.expires_at, turn.now + left)))
+    _tell(turn, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
+
+
+def lapse(turn: Turn, lease: Lease) -> None:
+    """End a lease whose time is over: lapsed where the holder is there, reclaimed where it is gone."""
+    before = msgspec.structs.replace(lease)
+    holder = turn.state.agents.get(lease.holder)
+    there = RecipientState.OFFLINE if holder is None else presence(holder, turn.policy, turn.now)
+    resources = tuple(claim.resource for claim in lease.claims)
+    lapsed = turn.state.leases.lapsed
+    forgotten = tuple(islice(lapsed, max(0, len(lapsed) + 1 - turn.policy.leases.lapsed_max)))
+    if there is RecipientState.AVAILABLE:
+        turn.emit(ev.LeaseLapsed(turn.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten))
+    else:
+        turn.emit(ev.LeaseReclaimed(turn.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there))
+    more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its time was over", "lost": list(resources)}
+    _tell(turn, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+
+
+def end_request(turn: Turn, request: LeaseRequest, reason: str, note: str = "") -> None:
+    """Take a request out of the line without its lease; an agent that did not do it itself is told."""
+    turn.emit(ev.LeaseWaitEnded(turn.now, request.lease, request.agent, reason, max(0, turn.now - request.asked_at)))
+    if reason in ("timeout", "deadlock", "forced"):
+        code = "E_LEASE_004" if reason == "deadlock" else "E_LEASE_002"
+        more: dict[str, object] = {"reason": reason, "note": note, "errorCode": code}
+        _tell(turn, request.agent, "LEASE_REFUSED", request, request.level, more)
+
+
+def _break(turn: Turn, wait: Wait, detail: str) -> None:
+    end_request(turn, turn.state.leases.line[wait.ref], "deadlock", detail)
+
+
+BREAKERS["lease"] = _break
+
+
+def _names(request: LeaseRequest | Lease, *, shared: bool) -> tuple[str, ...]:
+    return tuple(claim.resource for claim in request.claims if claim.shared is shared)
+
+
+def _tell(
+    turn: Turn, agent: str, message_type: str, about: Lease | LeaseRequest, level: int, more: Mapping[str, object]
+) -> None:
+    known = turn.state.agents.get(agent)
+    if known is None:
+        return
+    payload: dict[str, object] = {
+        "lease": about.lease,
+        "exclusive": _names(about, shared=False),
+        "shared": _names(about, shared=True),
+        "priority": liminal_name(about.level),
+    }
+    if isinstance(about, Lease):
+        payload["expiresAt"] = iso(about.expires_at)
+    tell(turn, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
+
+
+def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
+    """Enter the request."""
+    request = LeaseRequest(
+        event.lease,
+        event.agent,
+        claims_of(event.exclusive, event.shared),
+        event.level,
+        event.ttl_s,
+        event.at,
+        event.wait_until,
+        state.seq,
+    )
+    state.leases.enter(request)
+    arm_request(state, request)
+    arm_wait(state, state.leases.wait_of(request))
+
+
+def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
+    """Enter the lease, and take its request out of the line."""
+    book = state.leases
+    request = book.line.get(event.lease)
+    if request is not None:
+        _leave(state, request)
+    lease = Lease(
+        event.lease,
+        event.holder,
+        claims_of(event.exclusive, event.shared),
+        event.level,
+        event.ttl_s,
+        event.at,
+        event.expires_at,
+        state.seq,
+    )
+    book.hold(lease)
+    for passed in event.passed:
+        book.overtake(passed)
+    arm_lease(state, lease)
+
+
+def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
+    """Give it more time."""
+    lease = _lease(state, event.lease)
+    state.timers.leases.cancel(lease.lease, lease_due(state, lease))
+    lease.ttl_s, lease.expires_at = event.ttl_s, event.expires_at
+    lease.warned = False
+    lease.renewals += 1
+    arm_lease(state, lease)
+
+
+def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
+    """Note that its holder has been warned."""
+    lease = _lease(state, event.lease)
+    state.timers.leases.cancel(lease.lease, lease_due(state, lease))
+    lease.warned = True
+    lease.expires_at = event.expires_at
+    arm_lease(state, lease)
+
+
+def apply_lease_released(state: ProjectState, event: ev.LeaseReleased) -> None:
+    """Strike out what is free."""
+    lease = _lease(state, event.lease)
+    state.leases.let_go(lease, event.resources)
+    if not lease.claims:
+        state.timers.leases.cancel(lease.lease, lease_due(state, lease))
+
+
+def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
+    """Strike it out, and remember for a while that it lapsed."""
+    lease, lapsed = _lease(state, event.lease), state.leases.lapsed
+    state.timers.leases.cancel(lease.lease, lease_due(state, lease))
+    state.leases.let_go(lease, event.resources)
+    for name in event.forgotten:
+        del lapsed[name]
+    lapsed[event.lease] = LapsedLease(event.lease, event.holder, state.seq)
+
+
+def apply_lease_wait_ended(state: ProjectState, event: ev.LeaseWaitEnded) -> None:
+    """Take the request out of the line."""
+    request = state.leases.line.get(event.lease)
+    if request is None:
+        raise InvariantViolation(f"an event names the request {event.lease}, which is not there")
+    _leave(state, request)
+
+
+def _leave(state: ProjectState, request: LeaseRequest) -> None:
+    state.timers.lease_waits.cancel(request.lease, request.wait_until)
+    state.leases.leave(request)
+
+
+def _lease(state: ProjectState, name: str) -> Lease:
+    lease = state.leases.leases.get(name)
+    if lease is None:
+        raise InvariantViolation(f"an event names the lease {name}, which is not there")
+    return lease

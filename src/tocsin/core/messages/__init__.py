@@ -1,0 +1,1 @@
+"""Messages: sending, delivery, settlement, recall, expiry and dead letters."""

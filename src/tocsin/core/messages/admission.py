@@ -1,0 +1,151 @@
+"""What a sender may still spend: priority by role, token bucket, quotas, gaming (LIMINAL).
+
+Deciding is apart from spending: `admit` says what a message would cost and at which priority it would go, the
+`MessageAccepted` event carries what is left afterwards, and applying it only writes that down.
+"""
+
+from itertools import takewhile
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.errors import refusal
+from tocsin.core.policy import Policy, Role
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.state import Agent, ProjectState
+
+__all__ = ["Admission", "admit", "apply_gaming", "levels", "spend"]
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """A message may go: at which priority, why, and what is left to its sender."""
+
+    priority: Priority
+    rule: str
+    tokens: float | None
+    critical_quota: float | None
+    blocking_quota: float | None
+
+
+def admit(turn: Turn, sender: Agent, requested: Priority, *, default: bool) -> Admission:
+    """Decide at which priority a sender's message goes, or refuse and say when to try again."""
+    role = turn.policy.roles[sender.role]
+    priority, rule = _priority(turn, sender, role, requested)
+    if rule == "as_requested" and default:
+        rule = "contract_default"
+    if role.quota_multiplier is None:
+        return Admission(priority, rule, None, None, None)
+    tokens, critical, blocking = levels(sender, turn.policy, turn.now)
+    cost = turn.policy.bucket.costs[priority]
+    if tokens < cost:
+        raise _exhausted(
+            "E_ADMISSION_001",
+            f"{sender.agent} has {tokens:.1f} tokens, {liminal_name(priority)} costs {cost:g}",
+            (cost - tokens) / (turn.policy.bucket.refill_per_s * role.quota_multiplier),
+            possible=cost <= turn.policy.bucket.capacity * role.quota_multiplier,
+        )
+    quotas = turn.policy.quotas
+    if priority is Priority.CRITICAL:
+        if critical < 1:
+            wait = (1 - critical) / (quotas.critical.refill_per_s * role.quota_multiplier)
+            raise _exhausted("E_ADMISSION_002", f"{sender.agent} has used up its Critical quota", wait)
+        critical -= 1
+    elif priority is Priority.BLOCKING:
+        if blocking < 1:
+            wait = (1 - blocking) / (quotas.blocking.refill_per_s * role.quota_multiplier)
+            raise _exhausted("E_ADMISSION_003", f"{sender.agent} has used up its Blocking quota", wait)
+        blocking -= 1
+    return Admission(priority, rule, tokens - cost, critical, blocking)
+
+
+def _priority(turn: Turn, sender: Agent, role: Role, requested: Priority) -> tuple[Priority, str]:
+    if requested > role.cap:
+        if role.lowers:
+            return role.cap, "role_cap"
+        raise refusal(
+            "E_ADMISSION_004",
+            f"{sender.agent} is {sender.role} and may send up to {role.max_priority}",
+            field="$.priority",
+            found=liminal_name(requested),
+            expected=f"at most {role.max_priority}",
+        )
+    if role.watched and _judge(turn, sender):
+        return Priority.INFO, "gaming"
+    return requested, "as_requested"
+
+
+def _judge(turn: Turn, sender: Agent) -> bool:
+    """Find out whether a sender inflates its priorities, and record when that begins or ends."""
+    gaming = turn.policy.gaming
+    since = turn.now - gaming.window_us
+    past = list(takewhile(lambda entry: entry >> 1 <= since, sender.usage))
+    recent = len(sender.usage) - len(past)
+    high = sender.usage_high - sum(entry & 1 for entry in past)
+    found = recent >= gaming.messages_min and high > gaming.high_priority_ratio * recent
+    if found != sender.gaming:
+        kind = ev.GamingDetected if found else ev.GamingCleared
+        turn.emit(kind(turn.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
+    return found
+
+
+def levels(agent: Agent, policy: Policy, now: int) -> tuple[float, float, float]:
+    """Return the tokens, Critical quota and Blocking quota that an agent has now."""
+    multiplier = policy.roles[agent.role].quota_multiplier
+    if multiplier is None:
+        return (agent.tokens, agent.critical_quota, agent.blocking_quota)
+    bucket, quotas = policy.bucket, policy.quotas
+    bucket_s = max(0, now - agent.tokens_at) / 1_000_000
+    quota_s = max(0, now - agent.quotas_at) / 1_000_000
+    return (
+        min(bucket.capacity * multiplier, agent.tokens + bucket_s * bucket.refill_per_s * multiplier),
+        _refilled(agent.critical_quota, quota_s, quotas.critical.refill_per_s, quotas.critical.cap, multiplier),
+        _refilled(agent.blocking_quota, quota_s, quotas.blocking.refill_per_s, quotas.blocking.cap, multiplier),
+    )
+
+
+def _refilled(level: float, elapsed_s: float, refill_per_s: float, cap: float, multiplier: float) -> float:
+    return min(cap * multiplier, level + elapsed_s * refill_per_s * multiplier)
+
+
+def full_levels(role: str, policy: Policy) -> tuple[float, float, float]:
+    """Return what an agent of a role starts with."""
+    multiplier = policy.roles[role].quota_multiplier
+    if multiplier is None:
+        return (0.0, 0.0, 0.0)
+    return (
+        policy.bucket.capacity * multiplier,
+        policy.quotas.critical.cap * multiplier,
+        policy.quotas.blocking.cap * multiplier,
+    )
+
+
+def _exhausted(code: str, detail: str, wait_s: float, *, possible: bool = True) -> Exception:
+    if not possible:
+        return refusal(code, f"{detail}, more than its bucket ever holds", retryable=False)
+    return refusal(code, f"{detail}: try again in {wait_s:.3f} s", retry_after_s=wait_s)
+
+
+def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
+    """Write down what an accepted message left to its sender, and that it was sent."""
+    sender = state.agents.get(event.sender)
+    if sender is None:
+        return
+    if event.tokens is not None and event.critical_quota is not None and event.blocking_quota is not None:
+        sender.tokens, sender.tokens_at = event.tokens, event.at
+        sender.critical_quota, sender.blocking_quota = event.critical_quota, event.blocking_quota
+        sender.quotas_at = event.at
+    if state.policy.roles[sender.role].watched and event.rule != "confirmation":
+        gaming = state.policy.gaming
+        usage = sender.usage
+        high = event.requested >= Priority.BLOCKING
+        usage.append(event.at * 2 + high)
+        sender.usage_high += high
+        since = event.at - gaming.window_us
+        while usage and (len(usage) > gaming.samples_max or usage[0] >> 1 <= since):
+            sender.usage_high -= usage.popleft() & 1
+
+
+def apply_gaming(state: ProjectState, event: ev.GamingDetected | ev.GamingCleared) -> None:
+    """Mark or unmark an agent."""
+    state.agents[event.agent].gaming = isinstance(event, ev.GamingDetected)

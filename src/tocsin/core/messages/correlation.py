@@ -1,0 +1,78 @@
+"""Threads: what a correlationId must be (APM §2.1), and which answer means that a request is done (APM §4.2)."""
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.messages.model import Message
+from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.state import ProjectState, Thread
+
+__all__ = ["answered", "check_correlation", "follow"]
+
+_ASSIGNMENT = "TASK_ASSIGNMENT"
+
+
+def check_correlation(turn: Turn, envelope: Envelope, rule: CorrelationRule, subject: Message | None) -> bool:
+    """Refuse a correlationId that breaks its type's rule; say whether it opens a thread."""
+    given = envelope.correlation_id
+    if given is None:
+        if rule is CorrelationRule.OPTIONAL:
+            return False
+        raise refusal(
+            "E_VALIDATION_001",
+            f"$.correlationId is missing: {envelope.message_type} needs one",
+            field="$.correlationId",
+            found="nothing",
+            expected=_WANTED[rule],
+        )
+    thread = turn.state.threads.get(given)
+    if rule is CorrelationRule.NEW and thread is not None:
+        raise _invalid(given, rule, f"{given} is in use since {thread.message_id}")
+    if rule is CorrelationRule.MATCHES_ASSIGNMENT and (thread is None or thread.message_type != _ASSIGNMENT):
+        raise _invalid(given, rule, f"{given} belongs to no known assignment")
+    if rule is CorrelationRule.MATCHES_MESSAGE and (
+        subject is None or given not in (subject.correlation_id, subject.message_id)
+    ):
+        raise _invalid(given, rule, f"{given} is not that of the message")
+    return thread is None and rule in (CorrelationRule.NEW, CorrelationRule.OPTIONAL)
+
+
+_WANTED = {
+    CorrelationRule.NEW: "an id that no thread has yet",
+    CorrelationRule.MATCHES_ASSIGNMENT: "the id of the assignment",
+    CorrelationRule.MATCHES_MESSAGE: "the correlationId of that message, or its messageId",
+    CorrelationRule.OPTIONAL: "an id, or none",
+}
+
+
+def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
+    return refusal("E_PROTOCOL_003", detail, field="$.correlationId", found=given, expected=_WANTED[rule])
+
+
+def answered(turn: Turn, correlation_id: str | None, sender: str, receiver: str, *, completes: bool) -> Message | None:
+    """Return the request that a message is the response to, if it is one; one that `completes` says a task is done."""
+    if correlation_id is None:
+        return None
+    thread = turn.state.threads.get(correlation_id)
+    if thread is None or thread.sender != receiver:
+        return None
+    request = turn.state.copy_for(sender, thread.message_id)
+    if request is None or not request.offers:
+        return None
+    rule = turn.state.contract(request).response
+    if rule is ResponseRule.COMPLETION:
+        return request if completes else None
+    return request if rule is ResponseRule.ANY else None
+
+
+def follow(state: ProjectState, event: ev.MessageAccepted) -> None:
+    """Open the thread that a message opens, or note that its thread goes on."""
+    if event.correlation_id is None:
+        return
+    thread = state.threads.pop(event.correlation_id, None)
+    if thread is None and event.opens_thread:
+        thread = Thread(event.correlation_id, event.message_id, event.message_type, event.sender, event.at, event.at)
+    if thread is not None:
+        thread.last_at = event.at
+        state.threads[event.correlation_id] = thread

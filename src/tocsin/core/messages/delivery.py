@@ -1,0 +1,172 @@
+"""From the mailbox to the recipient: offers, pushes, drains, and the way back to the queue.
+
+An offer is durable before it leaves, and comes back when its session ends or its receipt is overdue; so even a message
+that wants no ACK is delivered at least once.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.agents.preemption import lets_in
+from tocsin.core.agents.presence import has_room, push_session
+from tocsin.core.commands import Delivery
+from tocsin.core.decision import Turn
+from tocsin.core.messages.expiry import expire_if_due
+from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
+from tocsin.core.protocol.negotiation import render
+from tocsin.core.scheduling import arm, move
+from tocsin.core.state import Agent, ProjectState, Session
+
+__all__ = [
+    "apply_offered",
+    "apply_ready",
+    "apply_requeued",
+    "delivery_of",
+    "fire_backoff",
+    "land",
+    "note_failure",
+    "offer",
+    "pump",
+    "requeue",
+    "take",
+]
+
+
+def pump(turn: Turn, agent: Agent, sent: int = 0) -> None:
+    """Offer what waits to the agent's push sessions, as far as they have room; `sent` is the message just accepted."""
+    if not agent.mailbox.depth:
+        return
+    attention = turn.state.attention.get(agent.agent)
+    while (session := push_session(agent, turn.policy, turn.now)) is not None:
+        message = _next(turn, agent)
+        if message is None or (attention is not None and not lets_in(turn, attention, message)):
+            return
+        offer(turn, message, session, pushed=message.seq == sent)
+
+
+def take(
+    turn: Turn, agent: Agent, session: Session, limit: int, at_least: int = 0, bytes_max: int | None = None
+) -> list[Message]:
+    """Offer up to `limit` messages of a level or above to a session that asked for them."""
+    taken: list[Message] = []
+    most = turn.policy.limits.drain_bytes_max
+    room = most if bytes_max is None else min(bytes_max, most)
+    while len(taken) < limit and has_room(session):
+        message = _next(turn, agent)
+        if message is None or message.level < at_least:
+            break
+        if len(message.payload) > room and (taken or bytes_max is not None):
+            break
+        room -= len(message.payload)
+        offer(turn, message, session, pushed=False)
+        taken.append(message)
+    return taken
+
+
+def _next(turn: Turn, agent: Agent) -> Message | None:
+    """Return the message that goes next, ending those before it that are past their time."""
+    for _ in range(turn.policy.limits.timers_per_tick):
+        message = agent.mailbox.head(turn.now, turn.policy.decay)
+        if message is None or not expire_if_due(turn, message):
+            return message
+    return None
+
+
+def offer(turn: Turn, message: Message, session: Session, *, pushed: bool) -> None:
+    """Put a message on its way to a session."""
+    turn.emit(
+        ev.MessageOffered(
+            at=turn.now,
+            message=message.seq,
+            session=session.session,
+            offer=message.offers + 1,
+            level=message.level,
+            waited_us=max(0, turn.now - message.enqueued_at),
+            pushed=pushed,
+        )
+    )
+
+
+def delivery_of(state: ProjectState, message: Message) -> Delivery:
+    """Return an offered message as it goes out."""
+    attention = state.attention.get(message.recipient)
+    interrupts = None
+    if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
+        interrupts = attention.work.message_id
+    return Delivery(
+        signal_id(message),
+        message.session or "",
+        message.offers,
+        render(message, state),
+        interrupts,
+        message.level,
+    )
+
+
+def requeue(turn: Turn, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int) -> None:
+    """Send a message back to the queue; one more attempt unless only its session ended."""
+    attempts = message.attempts + (cause != "session_ended")
+    turn.emit(ev.MessageRequeued(turn.now, message.seq, cause, attempts, attempts_max, ready_at, threshold_s))
+    if not message.backing_off:
+        expire_if_due(turn, message)
+
+
+def fire_backoff(turn: Turn, seq: int) -> None:
+    """Make a retry eligible once its backoff is over."""
+    message = turn.state.messages.get(seq)
+    if message is None or message.state is not State.QUEUED or not message.backing_off:
+        return
+    if turn.now < message.ready_at:
+        turn.state.timers.backoff.schedule(seq, message.ready_at)
+        return
+    turn.emit(ev.MessageReady(turn.now, seq))
+    pump(turn, turn.state.agents[message.recipient])
+
+
+def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
+    """Put it in flight."""
+    message = move(state, event.message, ev.MessageOffered)
+    message.offered_at = event.at
+    message.session = event.session
+    message.offers = event.offer
+    message.pushed = message.pushed or event.pushed
+    state.session(event.session).in_flight[message.seq] = None
+    arm(state, message)
+
+
+def land(state: ProjectState, message: Message) -> None:
+    """Take a message out of flight."""
+    if message.session is not None:
+        state.session(message.session).in_flight.pop(message.seq, None)
+        message.session = None
+
+
+def apply_requeued(state: ProjectState, event: ev.MessageRequeued) -> None:
+    """Put it back; it is as if it had not been delivered."""
+    message = move(state, event.message, ev.MessageRequeued)
+    land(state, message)
+    message.offered_at = message.delivered_at = NEVER
+    message.attempts = event.attempts
+    message.ready_at = event.ready_at
+    message.backing_off = event.ready_at > event.at
+    arm(state, message)
+    if event.cause != "session_ended":
+        note_failure(state, message.seq, event.at, event.cause, "E_PROTOCOL_004")
+
+
+def apply_ready(state: ProjectState, event: ev.MessageReady) -> None:
+    """Put a retry where it can be offered."""
+    message = state.message(event.message)
+    state.timers.backoff.cancel(message.seq, message.ready_at)
+    message.backing_off = False
+    state.agents[message.recipient].mailbox.add(message)
+
+
+def note_failure(state: ProjectState, seq: int, at: int, reason: str, code: str) -> None:
+    """Count a failure of a message."""
+    failure = state.failures.get(seq)
+    if failure is None:
+        state.failures[seq] = Failure(1, at, at, reason, code)
+    else:
+        failure.count += 1
+        failure.last_at = at
+        failure.reason = reason
+        failure.code = code

@@ -1,0 +1,32 @@
+"""Draining: a session asks for what waits (SPEC-071 §7, and piggyback)."""
+
+from tocsin.core.agents.registry import my_session, touch
+from tocsin.core.commands import Drain, Drained
+from tocsin.core.decision import Turn
+from tocsin.core.errors import refusal
+from tocsin.core.messages.delivery import delivery_of, pump, take
+from tocsin.core.messages.settlement import confirm_offers
+
+__all__ = ["decide_drain"]
+
+
+def decide_drain(turn: Turn, command: Drain) -> Drained:
+    """Hand out the most urgent; the call is the receipt of what was handed out before, unless it says otherwise."""
+    limit = turn.policy.limits.drain_max
+    if not 1 <= command.limit <= limit:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"a limit of {command.limit} is not possible",
+            field="$.limit",
+            found=str(command.limit),
+            expected=f"1 to {limit}",
+        )
+    agent = turn.me()
+    session = my_session(turn, command.session)
+    touch(turn, session)
+    if command.confirms and not session.pushes:
+        confirm_offers(turn, session.session)
+    taken = take(turn, agent, session, command.limit, command.at_least, command.bytes_max)
+    deliveries = tuple(delivery_of(turn.state, message) for message in taken)
+    pump(turn, agent)
+    return Drained(deliveries, agent.mailbox.depths())

@@ -1,0 +1,146 @@
+"""What the bus itself has to say: error reports to a sender, notices to the directors, who has come and gone.
+
+A notice is an ordinary message from the bus, so it is durable, ordered and visible like any other. It awaits no ACK,
+and its death is not reported, so that notices never beget notices.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.agents.presence import resolve
+from tocsin.core.commands import SYSTEM
+from tocsin.core.decision import Turn
+from tocsin.core.messages.delivery import pump
+from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.policy import microseconds
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.state import Agent
+
+__all__ = ["announce", "directors", "notify_directors", "notify_humans", "report_death", "tell"]
+
+_REPORT = "ERROR_REPORT"
+
+
+def notify_directors(
+    turn: Turn,
+    text: str,
+    *,
+    code: str,
+    about: str,
+    priority: Priority = Priority.BLOCKING,
+    escalation: str = "",
+    but: tuple[str, ...] = (),
+) -> bool:
+    """Tell every director but those who know already; say whether there is one."""
+    found = [agent for agent in turn.state.agents.values() if agent.role == "director"]
+    for agent in found:
+        if agent.agent not in but:
+            tell(turn, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+    return bool(found)
+
+
+def notify_humans(turn: Turn, text: str, *, code: str, about: str, escalation: str) -> None:
+    """Tell every human, at the highest priority that the bus itself uses."""
+    for agent in [agent for agent in turn.state.agents.values() if agent.role == "human"]:
+        tell(turn, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+
+
+def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
+    context = {"about": about} | ({"escalation": escalation} if escalation else {})
+    return {
+        "errorType": "SystemError",
+        "errorCode": code,
+        "errorMessage": text,
+        "severity": severity,
+        "context": context,
+    }
+
+
+def directors(turn: Turn) -> list[Agent]:
+    """Return the directors; where there is none, the humans."""
+    agents = turn.state.agents.values()
+    found = [agent for agent in agents if agent.role == "director"]
+    return found or [agent for agent in agents if agent.role == "human"]
+
+
+def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
+    """Tell a sender that its message went to the dead letters (APM §4.2)."""
+    sender = turn.state.agents.get(message.sender)
+    if sender is None:
+        return
+    payload = {
+        "errorType": "DependencyError" if code == "E_ROUTING_003" else "SystemError",
+        "errorCode": code,
+        "errorMessage": detail,
+        "severity": "high",
+        "context": {
+            "messageId": message.message_id,
+            "signalId": signal_id(message),
+            "recipient": message.recipient,
+            "messageType": message.type,
+        },
+        "recoverable": True,
+        "suggestedAction": "look at the dead letter, then redrive it or send anew",
+    }
+    tell(turn, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+
+
+def announce(turn: Turn, peer: Agent, message_type: str) -> None:
+    """Tell whoever is attached that a peer has come or gone (SPEC-071 §6), where the policy asks for it."""
+    if not turn.policy.sessions.announce:
+        return
+    payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
+    attached = [agent for agent in turn.state.agents.values() if agent.sessions and agent is not peer]
+    for agent in attached[: turn.policy.limits.broadcast_recipients_max]:
+        tell(turn, agent, message_type, payload, Priority.INFO)
+
+
+def tell(
+    turn: Turn,
+    agent: Agent,
+    message_type: str,
+    payload: Mapping[str, object],
+    priority: Priority,
+    correlation_id: str | None = None,
+) -> None:
+    """Send an agent a notice; one whose mailbox is full is left out."""
+    if agent.mailbox.depth >= turn.policy.limits.mailbox_depth_max:
+        return
+    recipient_state, path, session = resolve(agent, turn.policy, turn.now)
+    contract = turn.policy.contract_of(message_type)
+    ttl_s = contract.ttl_s if contract is not None else turn.policy.custom_contract.ttl_s
+    turn.emit(
+        ev.MessageAccepted(
+            at=turn.now,
+            message_id=turn.ids.fresh("msg", turn.now),
+            sender=SYSTEM.agent,
+            recipient=agent.agent,
+            message_type=message_type,
+            requested=priority,
+            priority=priority,
+            rule="as_requested",
+            importance=turn.policy.decay.importance_default,
+            decay_rate=0.0,
+            delivery_class=DeliveryClass.ASYNC,
+            ack_required=False,
+            expires_at=turn.now + microseconds(ttl_s),
+            sent_at=turn.now,
+            version=VERSIONS[-1],
+            correlation_id=correlation_id,
+            opens_thread=False,
+            broadcast=None,
+            payload=msgspec.json.encode(payload),
+            metadata=b"{}",
+            recipient_state=recipient_state,
+            publish_path=path,
+            resolved_session=session,
+            tokens=None,
+            critical_quota=None,
+            blocking_quota=None,
+        )
+    )
+    pump(turn, agent)

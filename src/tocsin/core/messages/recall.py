@@ -1,0 +1,42 @@
+"""Taking back what nobody has been offered yet, with the semantics of e-mail (SPEC-071 §4.4)."""
+
+from tocsin.core import events as ev
+from tocsin.core.commands import Recall, RecallResult
+from tocsin.core.decision import Turn
+from tocsin.core.messages.expiry import expire_if_due
+from tocsin.core.messages.model import Message, State
+from tocsin.core.scheduling import arm, move
+from tocsin.core.state import ProjectState
+
+__all__ = ["apply_recalled", "decide_recall"]
+
+_BEST_FIRST = ("recalled", "already_delivered", "already_expired", "not_found")
+
+
+def decide_recall(turn: Turn, command: Recall) -> RecallResult:
+    """Recall the caller's message; somebody else's is not found."""
+    caller = turn.caller.agent
+    copies = [copy for copy in turn.state.copies_of(command.message_id) if copy.sender == caller]
+    outcomes = {copy.recipient: _recall(turn, copy) for copy in copies}
+    outcome = min(outcomes.values(), key=_BEST_FIRST.index, default="not_found")
+    if outcome != "recalled":
+        turn.emit(ev.RecallRefused(turn.now, command.message_id[:192], caller, outcome))
+    return RecallResult(outcome, outcomes)
+
+
+def _recall(turn: Turn, message: Message) -> str:
+    if message.state in (State.QUEUED, State.HELD) and not message.offers and not expire_if_due(turn, message):
+        turn.emit(ev.MessageRecalled(turn.now, message.seq, turn.caller.agent))
+    if message.state is State.RECALLED:
+        return "recalled"
+    if message.state is State.EXPIRED or (message.state is State.DEAD and not message.offers):
+        return "already_expired"
+    return "already_delivered"
+
+
+def apply_recalled(state: ProjectState, event: ev.MessageRecalled) -> None:
+    """End it."""
+    message = move(state, event.message, ev.MessageRecalled)
+    message.recalled_at = event.at
+    arm(state, message)
+    state.settle(message, event.at)

@@ -1,0 +1,81 @@
+"""How long the live state remembers what has ended.
+
+Ended messages answer duplicates, recalls and late confirmations for a while; acknowledged ones wait to be processed;
+threads wait to go on. Forgetting is an event of its own, at the end of a decision or in a tick and never in between, so
+that a decision can rely on what it has looked up.
+"""
+
+from collections.abc import Iterable
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.messages.model import State
+from tocsin.core.state import ProjectState
+from tocsin.core.timers import earliest
+
+__all__ = ["apply_forgotten", "fire_retention", "retention_due", "trim"]
+
+_ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECALLED})
+
+
+def trim(turn: Turn) -> None:
+    """Forget the oldest of what is too much, a batch at a time."""
+    state, retention = turn.state, turn.policy.retention
+    batch = retention.batch
+    settled = len(state.settled) >= retention.settled_max + batch
+    acknowledged = len(state.acknowledged) >= retention.acknowledged_max + batch
+    threads = len(state.threads) >= turn.policy.limits.threads_max + batch
+    if settled or acknowledged or threads:
+        turn.emit(ev.MessagesForgotten(turn.now, settled * batch, acknowledged * batch, threads * batch))
+
+
+def retention_due(state: ProjectState) -> int | None:
+    """Return when the sweeper finds something to forget."""
+    retention, interval = state.policy.retention, state.policy.sweeper.interval_us
+    over: int | None = None
+    if state.settled:
+        over = state.settled[0][0] + retention.settled_us
+    if state.acknowledged:
+        over = earliest(over, state.acknowledged[0][0] + retention.acknowledged_us)
+    if state.threads:
+        over = earliest(over, next(iter(state.threads.values())).last_at + retention.thread_idle_us)
+    return None if over is None else (over // interval + 1) * interval
+
+
+def fire_retention(turn: Turn) -> int:
+    """Forget what has been remembered for long enough, up to a batch of each; say how much that was."""
+    state, retention, batch = turn.state, turn.policy.retention, turn.policy.retention.batch
+    settled = _older(state.settled, turn.now - retention.settled_us, batch)
+    acknowledged = _older(state.acknowledged, turn.now - retention.acknowledged_us, batch)
+    threads = 0
+    for thread in state.threads.values():
+        if threads >= batch or thread.last_at > turn.now - retention.thread_idle_us:
+            break
+        threads += 1
+    if settled or acknowledged or threads:
+        turn.emit(ev.MessagesForgotten(turn.now, settled, acknowledged, threads))
+    return settled + acknowledged + threads
+
+
+def _older(line: Iterable[tuple[int, int]], until: int, most: int) -> int:
+    """Count what stands at the head of a line since then or longer. Not by a generator: compiled, it reads the line."""
+    count = 0
+    for at, _ in line:
+        if count >= most or at > until:
+            break
+        count += 1
+    return count
+
+
+def apply_forgotten(state: ProjectState, event: ev.MessagesForgotten) -> None:
+    """Drop the oldest of each line; what has moved on to another line is only struck from this one."""
+    for _ in range(event.settled):
+        message = state.messages.get(state.settled.popleft()[1])
+        if message is not None and message.state in _ENDED:
+            state.drop(message)
+    for _ in range(event.acknowledged):
+        message = state.messages.get(state.acknowledged.popleft()[1])
+        if message is not None and message.state is State.ACKNOWLEDGED:
+            state.drop(message)
+    for _ in range(event.threads):
+        del state.threads[next(iter(state.threads))]

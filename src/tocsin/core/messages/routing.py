@@ -1,0 +1,137 @@
+"""Who a message goes to, and whether it may (APM §3)."""
+
+import msgspec
+
+from tocsin.core.agents.presence import resolve
+from tocsin.core.decision import Turn
+from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.policy import Policy
+from tocsin.core.protocol.contracts import Contract, DeliveryClass
+from tocsin.core.protocol.envelope import ANYONE, AgentRef
+from tocsin.core.state import Agent
+
+__all__ = ["Route", "check_sender", "recipients_of", "route"]
+
+#: The type that a director or a human counts as, beside its own.
+_DIRECTING_TYPE = "Manager"
+
+
+class Route(msgspec.Struct, frozen=True):
+    """The way to one recipient, as found at send time."""
+
+    recipient: Agent
+    recipient_state: RecipientState
+    publish_path: PublishPath
+    session: str | None
+
+
+def recipients_of(turn: Turn, receiver: AgentRef) -> list[Agent]:
+    """Find whom a receiver names: one agent, all, or all of a type; never the sender itself in a broadcast."""
+    agents = turn.state.agents
+    if receiver.agent_id != ANYONE:
+        agent = agents.get(receiver.agent_id)
+        if agent is None:
+            raise refusal(
+                "E_ROUTING_001",
+                f"no agent {receiver.agent_id} in this project",
+                field="$.receiver.agentId",
+                found=receiver.agent_id,
+                expected="a registered agent",
+            )
+        if receiver.type not in (ANYONE, agent.agent_type):
+            raise refusal(
+                "E_ROUTING_002",
+                f"{agent.agent} is of type {agent.agent_type}, not {receiver.type}",
+                field="$.receiver.type",
+                found=receiver.type,
+                expected=agent.agent_type,
+            )
+        return [agent]
+    found = [
+        agent
+        for agent in agents.values()
+        if agent.agent != turn.caller.agent and receiver.type in (ANYONE, agent.agent_type)
+    ]
+    if not found:
+        raise refusal(
+            "E_ROUTING_001",
+            f"nobody of type {receiver.type} in this project but the sender",
+            field="$.receiver.type",
+            found=receiver.type,
+            expected="a type that a registered agent has",
+        )
+    limit = turn.policy.limits.broadcast_recipients_max
+    if len(found) > limit:
+        raise refusal("E_ADMISSION_008", f"{len(found)} recipients: a broadcast takes at most {limit}", retryable=False)
+    return found
+
+
+def check_sender(sender: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+    """Refuse a sender that the contract does not let send this type."""
+    directs = policy.roles[sender.role].directs
+    if contract.system and not directs:
+        raise refusal("E_AUTH_003", f"{message_type} is the bus's own: only a director may send it")
+    if policy.routing.enforce_direction and not _allowed(sender, contract.senders, policy):
+        raise refusal(
+            "E_AUTH_003",
+            f"{sender.agent} is of type {sender.agent_type}: {message_type} is sent by {', '.join(contract.senders)}",
+            field="$.sender.type",
+            found=sender.agent_type,
+            expected=" or ".join(contract.senders),
+        )
+
+
+def route(
+    turn: Turn, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
+) -> Route | Problem:
+    """Find the way to one recipient, or say why there is none."""
+    try:
+        _check_recipient(recipient, message_type, contract, turn.policy)
+        limit = turn.policy.limits.mailbox_depth_max
+        hint_s = turn.policy.delivery.retry_hint_s
+        if recipient.mailbox.depth >= limit:
+            raise refusal(
+                "E_ADMISSION_005",
+                f"{recipient.agent} has {limit} messages waiting: try again in {hint_s:g} s",
+                retry_after_s=hint_s,
+            )
+        recipient_state, path, session = resolve(recipient, turn.policy, turn.now)
+        if delivery_class is DeliveryClass.SYNC and recipient_state is not RecipientState.AVAILABLE:
+            raise refusal(
+                "E_ADMISSION_006",
+                f"{recipient.agent} is {recipient_state}: a sync message is not queued",
+                retry_after_s=hint_s,
+                recipient_state=recipient_state.value,
+            )
+    except TocsinError as error:
+        return error.problem
+    return Route(recipient, recipient_state, path, session)
+
+
+def _check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+    if policy.routing.enforce_direction and not _allowed(recipient, contract.receivers, policy):
+        raise refusal(
+            "E_ROUTING_002",
+            f"{recipient.agent} is of type {recipient.agent_type}: {message_type} goes to "
+            f"{', '.join(contract.receivers)}",
+            field="$.receiver.type",
+            found=recipient.agent_type,
+            expected=" or ".join(contract.receivers),
+        )
+    taken = recipient.capabilities
+    always = message_type in ("ACK", "NACK")
+    if taken and policy.routing.enforce_capabilities and message_type not in taken and not always:
+        raise refusal(
+            "E_ROUTING_002",
+            f"{recipient.agent} declared that it takes {', '.join(taken)}, not {message_type}",
+            field="$.messageType",
+            found=message_type,
+            expected="one of " + ", ".join(taken),
+        )
+
+
+def _allowed(agent: Agent, types: list[str], policy: Policy) -> bool:
+    if not types or agent.agent_type in types:
+        return True
+    return _DIRECTING_TYPE in types and policy.roles[agent.role].directs

@@ -1,0 +1,281 @@
+"""From delivered to done: receipts, ACK, NACK, processed, and what happens when they do not come (APM §4.2, §4.3).
+
+A confirmation implies the ones before it: an ACK means the message arrived, a response means it was acknowledged.
+Confirming twice changes nothing. Only the recipient's own copy can be confirmed; any other is not there.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.commands import (
+    Acknowledge,
+    Acknowledged,
+    Confirm,
+    Confirmed,
+    Done,
+    MarkProcessed,
+    Reject,
+    Rejected,
+)
+from tocsin.core.decision import Turn
+from tocsin.core.errors import CATALOGUE, TocsinError, refusal
+from tocsin.core.messages.dead_letters import die
+from tocsin.core.messages.delivery import land, pump, requeue
+from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.policy import microseconds
+from tocsin.core.queueing.queue_manager import observe
+from tocsin.core.scheduling import ack_due, ack_timeout_us, arm, move, receipt_due, receipt_timeout_us
+from tocsin.core.state import ProjectState
+
+__all__ = [
+    "acknowledge",
+    "apply_acknowledged",
+    "apply_delivered",
+    "apply_processed",
+    "apply_rejected",
+    "confirm_offers",
+    "decide_acknowledge",
+    "decide_confirm",
+    "decide_processed",
+    "decide_reject",
+    "fire_ack",
+    "fire_receipt",
+    "must_be_open",
+    "must_be_rejectable",
+    "process",
+    "reject",
+    "take_in",
+]
+
+_SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
+_STATUSES = ("received", "queued", "processed")
+
+
+def decide_confirm(turn: Turn, command: Confirm) -> Confirmed:
+    """Take receipts."""
+    me = turn.me()
+    limit = turn.policy.limits.batch_max
+    if len(command.message_ids) > limit:
+        raise refusal("E_ADMISSION_008", f"at most {limit} receipts at a time", retryable=False)
+    confirmed = 0
+    unknown: list[str] = []
+    for message_id in command.message_ids:
+        message = turn.state.copy_for(me.agent, message_id)
+        if message is None or not message.offers:
+            unknown.append(message_id)
+        else:
+            confirmed += arrive(turn, message, "receipt")
+    pump(turn, me)
+    return Confirmed(confirmed, tuple(unknown))
+
+
+def confirm_offers(turn: Turn, session: str) -> None:
+    """Take the next call of a session as the receipt of all that it was offered."""
+    for seq in list(turn.state.sessions[session].in_flight):
+        arrive(turn, turn.state.message(seq), "next_call")
+
+
+def arrive(turn: Turn, message: Message, how: str) -> bool:
+    """Record that a message is with its recipient; say whether that is news."""
+    on_its_way = message.state is State.OFFERED or (message.state is State.QUEUED and message.offers > 0)
+    if not on_its_way:
+        return False
+    offered_at = message.offered_at
+    turn.emit(ev.MessageDelivered(turn.now, message.seq, how))
+    if not message.ack_required and offered_at:
+        observe(turn)
+    return True
+
+
+def decide_acknowledge(turn: Turn, command: Acknowledge) -> Acknowledged:
+    """Take an ACK."""
+    me = turn.me()
+    if command.status not in _STATUSES:
+        raise refusal(
+            "E_VALIDATION_003",
+            f"status is {command.status!r}: it must be one of {', '.join(_STATUSES)}",
+            field="$.status",
+            found=command.status,
+            expected="one of " + ", ".join(_STATUSES),
+        )
+    message = _mine(turn, me.agent, command.message_id)
+    news = acknowledge(turn, message, command.status, turn.text(command.notes, "$.notes"))
+    pump(turn, me)
+    return Acknowledged(signal_id(message), message.state, duplicate=not news)
+
+
+def acknowledge(turn: Turn, message: Message, status: str, notes: str = "") -> bool:
+    """Acknowledge a message; say whether that is news."""
+    must_be_open(message, "acknowledged")
+    arrive(turn, message, "ack")
+    news = message.state is State.DELIVERED
+    if news:
+        offered_at = message.offered_at or message.delivered_at
+        turn.emit(ev.MessageAcknowledged(turn.now, message.seq, status, max(0, turn.now - offered_at), notes))
+        if message.ack_required:
+            observe(turn)
+    if status == "processed" and message.state is State.ACKNOWLEDGED:
+        _processed(turn, message, "ack")
+        news = True
+    return news
+
+
+def decide_processed(turn: Turn, command: MarkProcessed) -> Done:
+    """Take the word of the recipient that it is done with a message."""
+    me = turn.me()
+    message = _mine(turn, me.agent, command.message_id)
+    must_be_open(message, "processed")
+    process(turn, message, "processed")
+    pump(turn, me)
+    return Done()
+
+
+def process(turn: Turn, message: Message, how: str) -> None:
+    """Bring a message to processed, through what that implies."""
+    take_in(turn, message, how)
+    if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
+        _processed(turn, message, how)
+
+
+def take_in(turn: Turn, message: Message, how: str) -> None:
+    """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
+    arrive(turn, message, "response" if how == "response" else "ack")
+    if message.ack_required and message.state is State.DELIVERED:
+        acknowledge(turn, message, "response" if how == "response" else "processed")
+
+
+def _processed(turn: Turn, message: Message, how: str) -> None:
+    turn.emit(ev.MessageProcessed(turn.now, message.seq, how, max(0, turn.now - message.delivered_at)))
+
+
+def decide_reject(turn: Turn, command: Reject) -> Rejected:
+    """Take a NACK."""
+    me = turn.me()
+    message = _mine(turn, me.agent, command.message_id)
+    reject(
+        turn,
+        message,
+        turn.text(command.reason, "$.reason"),
+        turn.text(command.code, "$.code"),
+        command.can_retry,
+        turn.text(command.suggested_fix, "$.suggestedFix"),
+    )
+    pump(turn, me)
+    ready_at = message.ready_at if message.state is State.QUEUED else None
+    return Rejected(signal_id(message), message.state, ready_at)
+
+
+def reject(turn: Turn, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
+    """Reject a message: back to the queue where a retry is left, else to the dead letters."""
+    must_be_rejectable(message)
+    arrive(turn, message, "nack")
+    turn.emit(ev.MessageRejected(turn.now, message.seq, reason, code, can_retry, suggested_fix))
+    contract = turn.state.contract(message)
+    if can_retry and message.attempts < contract.retries_max:
+        ready_at = turn.now + contract.backoff_us(message.attempts + 1)
+        requeue(turn, message, "nack", ready_at, 0.0, contract.retries_max)
+    else:
+        known = code if code in CATALOGUE else "E_VALIDATION_004"
+        die(turn, message, "rejected", known, f"{message.recipient} rejected {message.message_id}: {reason}")
+
+
+def fire_receipt(turn: Turn, seq: int) -> None:
+    """Take back an offer that was never confirmed."""
+    message = turn.state.messages.get(seq)
+    if message is None or message.state is not State.OFFERED:
+        return
+    due = receipt_due(turn.state, message)
+    if turn.now < due:
+        turn.state.timers.receipts.schedule(seq, due)
+        return
+    contract, delivery = turn.state.contract(message), turn.policy.delivery
+    if contract.timeout_s is not None:
+        retries_max, backoff_us = contract.retries_max, contract.backoff_us(message.attempts + 1)
+    else:
+        waits = delivery.channel_backoff_s
+        retries_max = delivery.channel_retries_max
+        backoff_us = microseconds(waits[min(message.attempts, len(waits) - 1)])
+    timeout_s = receipt_timeout_us(turn.state, message) / 1_000_000
+    if message.attempts < retries_max:
+        requeue(turn, message, "receipt_timeout", turn.now + backoff_us, timeout_s, retries_max)
+    else:
+        detail = f"{message.recipient} confirmed none of {message.offers} offers of {message.message_id}"
+        die(turn, message, "receipt_timeout", "E_ROUTING_003", detail)
+    pump(turn, turn.state.agents[message.recipient])
+
+
+def fire_ack(turn: Turn, seq: int) -> None:
+    """Retry a delivery that was never acknowledged."""
+    message = turn.state.messages.get(seq)
+    if message is None or message.state is not State.DELIVERED or not message.ack_required:
+        return
+    due = ack_due(turn.state, message)
+    if turn.now < due:
+        turn.state.timers.acks.schedule(seq, due)
+        return
+    contract = turn.state.contract(message)
+    timeout_s = ack_timeout_us(turn.state, message) / 1_000_000
+    if message.attempts < contract.retries_max:
+        ready_at = turn.now + contract.backoff_us(message.attempts + 1)
+        requeue(turn, message, "ack_timeout", ready_at, timeout_s, contract.retries_max)
+    else:
+        detail = f"{message.recipient} did not acknowledge {message.message_id} within {timeout_s:g} s"
+        die(turn, message, "ack_timeout", "E_PROTOCOL_004", f"{detail}, {message.attempts} retries used")
+
+
+def _mine(turn: Turn, agent: str, message_id: str) -> Message:
+    message = turn.state.copy_for(agent, message_id)
+    if message is None or not message.offers:
+        raise _not_found(message_id)
+    return message
+
+
+def _not_found(message_id: str) -> TocsinError:
+    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
+
+
+def must_be_rejectable(message: Message) -> None:
+    """Refuse to reject what was acknowledged, or has ended."""
+    if message.state in _SETTLED:
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
+    must_be_open(message, "rejected")
+
+
+def must_be_open(message: Message, what: str) -> None:
+    """Refuse to confirm what has ended unread."""
+    if message.state in (State.EXPIRED, State.RECALLED, State.DEAD):
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be {what}")
+
+
+def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
+    """Stamp it delivered."""
+    message = move(state, event.message, ev.MessageDelivered)
+    land(state, message)
+    message.delivered_at = event.at
+    message.backing_off = False
+    if not message.ack_required:
+        if message.offered_at:
+            state.note_latency(event.at, event.at - message.offered_at)
+        state.settle(message, event.at)
+    arm(state, message)
+
+
+def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:
+    """Stamp it acknowledged."""
+    message = move(state, event.message, ev.MessageAcknowledged)
+    message.acked_at = event.at
+    if message.ack_required:
+        state.note_latency(event.at, event.latency_us)
+    arm(state, message)
+    state.settle(message, event.at)
+
+
+def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
+    """Stamp it processed."""
+    message = move(state, event.message, ev.MessageProcessed)
+    message.processed_at = event.at
+    arm(state, message)
+    state.settle(message, event.at)
+
+
+def apply_rejected(state: ProjectState, event: ev.MessageRejected) -> None:
+    """Change nothing yet: a requeue or a death follows and is counted."""
+    state.message(event.message)

@@ -1,0 +1,1 @@
+"""Message format: envelopes, payload schemas, type contracts, priorities and protocol versions."""

@@ -1,0 +1,267 @@
+"""The envelope of APM §1: from bytes to a checked struct, and from a message back to bytes.
+
+What an envelope says of itself is checked here (size, encoding, JSON, fields, vocabularies of its version); what needs
+the project's state (who may send what to whom) is the exchange's affair. The payload stays as it came: it is data.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw
+
+from tocsin.core.errors import Problem, error_for, refusal
+from tocsin.core.protocol import validation
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.protocol.priority import APM_VOCABULARY, VOCABULARY, Priority
+
+__all__ = [
+    "ANYONE",
+    "NESTING_MAX",
+    "TRACEPARENT",
+    "VERSIONS",
+    "AgentRef",
+    "Envelope",
+    "Metadata",
+    "Qos",
+    "body",
+    "check_nesting",
+    "instant",
+    "iso",
+    "metadata_of",
+    "parse_envelope",
+    "priority_of",
+    "traceparent_of",
+]
+
+#: Protocol versions spoken here, oldest first.
+VERSIONS = ("1.0.0", "1.1.0")
+#: The wildcard of a receiver.
+ANYONE = "*"
+#: Levels of an envelope, itself included: what every JSON reader on the way, and at its end, can take.
+NESTING_MAX = 128
+
+#: How a trace names the step that something belongs to (W3C Trace Context).
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_EMPTY = b"{}"
+_NOTHING = Raw(_EMPTY)
+_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
+
+#: An agent's id is also a part of file names, so it holds nothing that a path could mistake.
+AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})\Z")]
+AgentType = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z][A-Za-z0-9_\-]{0,63})\Z")]
+MessageId = Annotated[str, Meta(pattern=r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+\Z", max_length=128)]
+CorrelationId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_.\-]+\Z", max_length=128)]
+TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*\Z", max_length=64)]
+Tag = Annotated[str, Meta(max_length=64)]
+
+
+class AgentRef(msgspec.Struct, frozen=True, rename="camel"):
+    """An agent as an envelope names it (APM §1.3)."""
+
+    agent_id: AgentId
+    type: AgentType
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The metadata that Tocsin knows; other keys are carried along."""
+
+    #: Retries so far, as the sender counts them; on the way out, as Tocsin does.
+    retry_count: Annotated[int, Meta(ge=0)] = 0
+    #: Time to live, seconds; absent is the contract's.
+    ttl: Annotated[float, Meta(gt=0)] | None = None
+    #: For categorization.
+    tags: Annotated[list[Tag], Meta(max_length=32)] = []
+
+
+class _Traced(msgspec.Struct):
+    """What is looked at of metadata to find a trace; anything may stand there."""
+
+    traceparent: Any = None
+
+
+class Qos(msgspec.Struct, frozen=True, rename="camel"):
+    """What 1.1.0 adds: how this one message is to be treated, where its contract says otherwise."""
+
+    delivery_class: DeliveryClass | None = None
+    #: 1 to 10; orders messages inside a priority level.
+    importance: Annotated[int, Meta(ge=1, le=10)] | None = None
+    #: Share of the importance lost per decay interval.
+    decay_rate: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+    """A message as its sender wrote it (APM §1.2)."""
+
+    version: str
+    message_id: MessageId
+    timestamp: Annotated[datetime, Meta(tz=True)]
+    sender: AgentRef
+    receiver: AgentRef
+    message_type: TypeName
+    payload: Raw
+    #: A name from the version's vocabulary; 1.1.0 may leave it out.
+    priority: str | None = None
+    correlation_id: CorrelationId | None = None
+    metadata: Raw = _NOTHING
+    qos: Qos | None = None
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_METADATA = msgspec.json.Decoder(Metadata)
+_TRACED = msgspec.json.Decoder(_Traced)
+_NO_METADATA = Metadata()
+
+
+def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
+    """Turn bytes into an envelope, or refuse with the catalogue's code and what would be right."""
+    if len(data) > bytes_max:
+        raise refusal(
+            "E_VALIDATION_005",
+            f"the message has {len(data)} bytes: at most {bytes_max} are taken",
+            found=f"{len(data)} bytes",
+            expected=f"at most {bytes_max} bytes",
+        )
+    try:
+        if not data.isascii():
+            data.decode("utf-8")
+        if data.count(b"{") + data.count(b"[") > NESTING_MAX:
+            check_nesting(msgspec.json.decode(data))
+        envelope = _decoded(data)
+    except UnicodeDecodeError as error:
+        raise _malformed(f"not UTF-8 at byte {error.start}", "valid UTF-8") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _malformed(str(error), f"one JSON object of at most {NESTING_MAX} levels") from None
+    return envelope
+
+
+def _decoded(data: bytes) -> Envelope:
+    """Decode and check an envelope, with its payload and metadata: what is accepted can be read by its recipient."""
+    try:
+        envelope = _ENVELOPE.decode(data)
+    except msgspec.ValidationError:
+        raise error_for(_explain(data)) from None
+    payload = msgspec.json.decode(envelope.payload)
+    metadata_of(envelope)
+    _check(envelope, payload)
+    return envelope
+
+
+def check_nesting(document: Any) -> None:
+    """Refuse what is nested too deeply; only what has enough brackets for it needs to be looked at."""
+    level: list[Any] = [document]
+    for _ in range(NESTING_MAX):
+        level = [
+            part
+            for value in level
+            if isinstance(value, dict | list)
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    if any(isinstance(value, dict | list) for value in level):
+        raise _malformed("nested too deeply", f"one JSON object of at most {NESTING_MAX} levels")
+
+
+def metadata_of(envelope: Envelope) -> Metadata:
+    """Decode the metadata that Tocsin knows."""
+    if envelope.metadata is _NOTHING:
+        return _NO_METADATA
+    loose = msgspec.json.decode(envelope.metadata)
+    try:
+        return _METADATA.decode(envelope.metadata)
+    except msgspec.ValidationError:
+        raise error_for(validation.explain(Metadata, loose, "$.metadata")) from None
+
+
+def traceparent_of(envelope: Envelope) -> str:
+    """Return what the sender says that it was doing; empty where it says nothing that is a trace."""
+    if b"traceparent" not in bytes(envelope.metadata):
+        return ""
+    found = _TRACED.decode(envelope.metadata).traceparent
+    return found if isinstance(found, str) and TRACEPARENT.match(found) else ""
+
+
+def body(raw: Raw) -> bytes:
+    """Return an object of an envelope as one line, so that it fits a line of NDJSON."""
+    if raw is _NOTHING:
+        return _EMPTY
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if _LINE_FEED in data or _CARRIAGE_RETURN in data else data
+
+
+def priority_of(envelope: Envelope, default: Priority) -> Priority:
+    """Return the priority that the sender asks for, on the inside scale."""
+    if envelope.priority is None:
+        return default
+    return VOCABULARY[envelope.priority]
+
+
+def _check(envelope: Envelope, payload: object) -> None:
+    if envelope.version not in VERSIONS:
+        raise refusal(
+            "E_PROTOCOL_001",
+            f"Unsupported protocol version: {envelope.version}",
+            field="$.version",
+            found=validation.quote(envelope.version),
+            expected="one of " + ", ".join(VERSIONS),
+        )
+    if not isinstance(payload, dict):
+        raise error_for(validation.explain(dict[str, Any], payload, "$.payload"))
+    if envelope.timestamp.tzinfo is not UTC and envelope.timestamp.utcoffset():
+        raise _field("E_VALIDATION_004", "$.timestamp", envelope.timestamp.isoformat(), "a timestamp in UTC")
+    if envelope.sender.agent_id == ANYONE or envelope.sender.type == ANYONE:
+        raise _field("E_VALIDATION_004", "$.sender", ANYONE, "one agent: only a receiver may be a wildcard")
+    _check_version_fields(envelope)
+
+
+def _check_version_fields(envelope: Envelope) -> None:
+    """Hold a 1.0.0 envelope to what 1.0.0 has."""
+    old = envelope.version == VERSIONS[0]
+    if envelope.priority is None:
+        if old:
+            raise _field("E_VALIDATION_001", "$.priority", "nothing", "one of " + ", ".join(APM_VOCABULARY))
+    elif envelope.priority not in (APM_VOCABULARY if old else VOCABULARY):
+        allowed = ", ".join(APM_VOCABULARY if old else VOCABULARY)
+        raise _field("E_VALIDATION_003", "$.priority", validation.quote(envelope.priority), f"one of {allowed}")
+    if old and envelope.qos is not None:
+        raise _field("E_VALIDATION_004", "$.qos", "an object", "nothing: qos needs version 1.1.0")
+
+
+def _explain(data: bytes) -> Problem:
+    value = msgspec.json.decode(data)
+    if isinstance(value, dict) and isinstance(value.get("version"), str) and value["version"] not in VERSIONS:
+        wanted = "one of " + ", ".join(VERSIONS)
+        detail = f"Unsupported protocol version: {value['version'][:32]}"
+        return Problem("E_PROTOCOL_001", detail, "$.version", validation.quote(value["version"]), wanted)
+    return validation.explain(Envelope, value)
+
+
+def _malformed(found: str, expected: str) -> Exception:
+    return refusal("E_PROTOCOL_002", f"the message is not JSON: {found}", found=found, expected=expected)
+
+
+def _field(code: str, path: str, found: str, expected: str) -> Exception:
+    return refusal(code, f"{path} is {found}: it must be {expected}", field=path, found=found, expected=expected)
+
+
+def instant(moment: datetime) -> int:
+    """Turn a datetime into microseconds since the epoch."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def iso(moment_us: int) -> str:
+    """Turn microseconds since the epoch into an ISO 8601 UTC timestamp, to the millisecond where that is exact."""
+    seconds, rest = divmod(moment_us, 1_000_000)
+    return f"{_second(seconds)}.{rest // 1000:03d}Z" if rest % 1000 == 0 else f"{_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Write a whole second down; what is written at one time is mostly about a few of them."""
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]

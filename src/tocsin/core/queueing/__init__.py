@@ -1,0 +1,1 @@
+"""Order of waiting messages: mailboxes, aging and importance decay."""

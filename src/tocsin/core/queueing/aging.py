@@ -1,0 +1,59 @@
+"""Waiting raises a message (LIMINAL's aging), so that the longest wait has a bound.
+
+Each time a message has waited `aging.threshold_s` again it rises by `aging.boost_levels`, up to Critical; the time
+after that it is overdue and goes first in its level. It keeps its original time, so it stands where its age puts it.
+
+The bound: a message of priority p is overdue once it is `Aging.bound_us(p)` old, and from then on only a
+DirectorOverride, and messages both older than it and overdue themselves, are offered before it, whatever else arrives.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.messages.model import State
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.scheduling import arm, boost_due, disarm
+from tocsin.core.state import ProjectState
+
+__all__ = ["apply_boosted", "fire_aging"]
+
+
+def fire_aging(turn: Turn, seq: int) -> None:
+    """Raise a message that has waited long enough."""
+    message = turn.state.messages.get(seq)
+    if message is None or message.state is not State.QUEUED:
+        return
+    due = boost_due(turn.state, message)
+    if due is None:
+        return
+    if turn.now < due:
+        turn.state.timers.aging.schedule(seq, due)
+        return
+    aging = turn.policy.aging
+    age = turn.now - message.enqueued_at
+    boosts = age // aging.threshold_us
+    aged = max(message.own_level, Priority(message.priority).boost(boosts * aging.boost_levels))
+    turn.emit(
+        ev.MessageBoosted(
+            at=turn.now,
+            message=seq,
+            old_level=message.level,
+            new_level=max(message.level, aged),
+            overdue=boosts >= aging.boosts_to_front[message.priority],
+            rule="aging",
+            threshold_s=aging.threshold_s,
+            age_us=age,
+            boosts=boosts,
+            own_level=aged,
+        )
+    )
+
+
+def apply_boosted(state: ProjectState, event: ev.MessageBoosted) -> None:
+    """Put it in its new place."""
+    message = state.message(event.message)
+    disarm(state, message)
+    message.own_level = event.new_level if event.own_level is None else event.own_level
+    message.level = event.new_level
+    message.overdue = event.overdue
+    message.boosts = event.boosts
+    arm(state, message)

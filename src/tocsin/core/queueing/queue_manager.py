@@ -1,0 +1,76 @@
+"""The queue manager (DECAY §4): the decay rate of new messages follows the average processing latency.
+
+Processing latency is the time from a message's offer to the last confirmation that its contract asks for. Over
+`latency_high_s` the rate rises by one step, under `latency_low_s` it falls by one; between the two nothing moves, and
+two changes are at least a cooldown apart, so it does not swing. Where no traffic is left to judge from, the rate falls
+back step by step.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.policy import Policy
+from tocsin.core.queueing.decay import rounded_rate
+from tocsin.core.state import LatencyWindow, ProjectState
+
+__all__ = ["apply_rate", "fire_idle", "idle_due", "keep_in_bounds", "observe"]
+
+
+def observe(turn: Turn) -> None:
+    """Look whether the latencies ask for another rate; called when one has been added."""
+    manager, window = turn.policy.queue_manager, turn.state.latency
+    if not manager.enabled or turn.now < window.changed_at + manager.cooldown_us:
+        return
+    samples = len(window.samples)
+    if samples < manager.samples_min:
+        return
+    average_s = window.total_us / samples / 1_000_000
+    if average_s > manager.latency_high_s:
+        _change(turn, manager.rate_change, average_s, samples, manager.latency_high_s, "latency_high")
+    elif average_s < manager.latency_low_s:
+        _change(turn, -manager.rate_change, average_s, samples, manager.latency_low_s, "latency_low")
+
+
+def idle_due(state: ProjectState) -> int | None:
+    """Return when a raised rate falls without traffic."""
+    manager, window = state.policy.queue_manager, state.latency
+    if not manager.enabled or _moved(state.policy, window.rate, -manager.rate_change) == window.rate:
+        return None
+    last = window.samples[-1][0] if window.samples else window.changed_at
+    return max(last + manager.window_us, window.changed_at + manager.cooldown_us)
+
+
+def fire_idle(turn: Turn) -> bool:
+    """Lower the rate by one step where nothing has happened for a while; say whether it did."""
+    due = idle_due(turn.state)
+    if due is None or turn.now < due:
+        return False
+    manager = turn.policy.queue_manager
+    _change(turn, -manager.rate_change, 0.0, 0, manager.latency_low_s, "idle")
+    return True
+
+
+def _change(turn: Turn, by: float, average_s: float, samples: int, threshold_s: float, rule: str) -> None:
+    old = turn.state.latency.rate
+    new = _moved(turn.policy, old, by)
+    if new != old:
+        turn.emit(ev.DecayRateChanged(turn.now, old, new, average_s, samples, threshold_s, rule))
+
+
+def _moved(policy: Policy, rate: float, by: float) -> float:
+    """Return a rate moved by a step: rounded as all rates are, and never out of its bounds."""
+    manager = policy.queue_manager
+    if by < 0 and rate <= manager.rate_min:
+        return rate
+    return min(manager.rate_max, max(manager.rate_min, rounded_rate(rate + by, policy.decay)))
+
+
+def keep_in_bounds(state: ProjectState) -> None:
+    """Bring the rate into the bounds of a policy just adopted."""
+    manager = state.policy.queue_manager
+    if manager.enabled:
+        state.latency.rate = min(manager.rate_max, max(manager.rate_min, state.latency.rate))
+
+
+def apply_rate(state: ProjectState, event: ev.DecayRateChanged) -> None:
+    """Let new messages decay at the new rate; what led to it has been answered."""
+    state.latency = LatencyWindow(event.new_rate, event.at, state.latency.samples, state.latency.total_us)

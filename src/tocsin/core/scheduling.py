@@ -1,0 +1,223 @@
+"""What a message in its present state waits for: a place in its mailbox, and timers.
+
+Every applier that moves a message disarms it, changes it and arms it again, so that mailboxes and timers always follow
+from the messages, and a restored state arms itself the same way.
+"""
+
+from typing import Any
+
+from tocsin.core.commands.base import SYSTEM
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.leases.model import Lease, LeaseRequest
+from tocsin.core.messages.lifecycle import advance
+from tocsin.core.messages.model import Message, State
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.queueing.decay import stale_at
+from tocsin.core.state import ProjectState, Session
+from tocsin.core.waiting.graph import Wait
+
+__all__ = [
+    "ack_due",
+    "arm",
+    "arm_lease",
+    "arm_request",
+    "arm_session",
+    "arm_wait",
+    "boost_due",
+    "disarm",
+    "escalation_due",
+    "lease_due",
+    "move",
+    "rearm_all",
+    "receipt_due",
+    "session_due",
+    "wait_due",
+]
+
+_BUS = SYSTEM.agent
+
+
+def arm(state: ProjectState, message: Message) -> None:
+    """Give a message its place and timers."""
+    timers = state.timers
+    # The message's own number, and not another one that the compiled form would make.
+    seq: Any = message.seq
+    if message.state is State.QUEUED:
+        if message.backing_off:
+            timers.backoff.schedule(seq, message.ready_at)
+        else:
+            state.agents[message.recipient].mailbox.add(message)
+        sent = state.outgoing.get(message.sender)
+        if sent is None:
+            sent = state.outgoing[message.sender] = {}
+        sent[seq] = None
+        timers.expiry.schedule(seq, message.expires_at)
+        if message.decay_rate:
+            timers.decay.schedule(seq, _stale_due(state, message))
+        boost = boost_due(state, message)
+        if boost is not None:
+            timers.aging.schedule(seq, boost)
+        if state.queue_after_us[message.priority] is not None:
+            escalation = escalation_due(state, message)
+            if escalation is not None:
+                timers.escalation.schedule(seq, escalation)
+    elif message.state is State.HELD:
+        timers.expiry.schedule(seq, message.expires_at)
+    elif message.state is State.OFFERED:
+        timers.receipts.schedule(seq, receipt_due(state, message))
+    elif message.state is State.DELIVERED:
+        if message.ack_required:
+            timers.acks.schedule(seq, ack_due(state, message))
+    elif message.state is State.DEAD:
+        timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
+
+
+def disarm(state: ProjectState, message: Message) -> None:
+    """Take a message's place and timers away."""
+    timers, seq = state.timers, message.seq
+    if message.state is State.QUEUED:
+        if message.backing_off:
+            timers.backoff.cancel(seq, message.ready_at)
+        else:
+            state.agents[message.recipient].mailbox.remove(message)
+        del state.outgoing[message.sender][seq]
+        timers.expiry.cancel(seq, message.expires_at)
+        if message.decay_rate:
+            timers.decay.cancel(seq, _stale_due(state, message))
+        boost = boost_due(state, message)
+        if boost is not None:
+            timers.aging.cancel(seq, boost)
+        if state.queue_after_us[message.priority] is not None:
+            escalation = escalation_due(state, message)
+            if escalation is not None:
+                timers.escalation.cancel(seq, escalation)
+    elif message.state is State.HELD:
+        timers.expiry.cancel(seq, message.expires_at)
+    elif message.state is State.OFFERED:
+        timers.receipts.cancel(seq, receipt_due(state, message))
+    elif message.state is State.DELIVERED:
+        if message.ack_required:
+            timers.acks.cancel(seq, ack_due(state, message))
+    elif message.state is State.DEAD:
+        timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
+
+
+def move(state: ProjectState, seq: int, event: type) -> Message:
+    """Disarm a message and move it along the table; the applier stamps it, then arms it."""
+    message = state.message(seq)
+    disarm(state, message)
+    advance(message, event)
+    return message
+
+
+def boost_due(state: ProjectState, message: Message) -> int | None:
+    """Return when waiting raises a message next, if it ever does again."""
+    aging = state.policy.aging
+    if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
+        return None
+    boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
+    return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us
+
+
+def escalation_due(state: ProjectState, message: Message) -> int | None:
+    """Return when a queued message has waited too long for its priority: once, and never for the bus's own."""
+    after_us = state.queue_after_us[message.priority]
+    if after_us is None or message.sender == _BUS or state.was_escalated(message):
+        return None
+    return message.enqueued_at + after_us
+
+
+def wait_due(state: ProjectState, wait: Wait) -> int | None:
+    """Return when a wait has blocked somebody for too long: once, and at some priorities never."""
+    after_us = state.policy.escalation.wait_after_us[wait.level]
+    if after_us is None or state.is_known(wait.cause):
+        return None
+    return wait.since + after_us
+
+
+def arm_wait(state: ProjectState, wait: Wait) -> None:
+    """Look at a wait when it has lasted too long."""
+    due = wait_due(state, wait)
+    if due is not None:
+        state.timers.deadlines.schedule(f"wait {wait.key}", due)
+
+
+def receipt_due(state: ProjectState, message: Message) -> int:
+    """Return by when an offer must be confirmed."""
+    return message.offered_at + receipt_timeout_us(state, message)
+
+
+def receipt_timeout_us(state: ProjectState, message: Message) -> int:
+    """Return how long an offer may stay unconfirmed: for a push, the contract's time where no ACK is awaited."""
+    if message.session is None:
+        raise InvariantViolation(f"message {message.seq} is offered to no session")
+    session = state.session(message.session)
+    if session.pushes and not message.ack_required:
+        timeout_us = state.contract(message).timeout_us
+        if timeout_us is not None:
+            return timeout_us
+    return state.policy.delivery.receipt_timeout_us[session.kind]
+
+
+def ack_due(state: ProjectState, message: Message) -> int:
+    """Return by when a delivery must be acknowledged."""
+    return message.delivered_at + ack_timeout_us(state, message)
+
+
+def ack_timeout_us(state: ProjectState, message: Message) -> int:
+    """Return how long a delivery may stay unacknowledged."""
+    timeout_us = state.contract(message).timeout_us
+    return timeout_us if timeout_us is not None else state.policy.delivery.receipt_timeout_us["push"]
+
+
+def _stale_due(state: ProjectState, message: Message) -> int:
+    due = stale_at(message, state.policy.decay)
+    if due is None:
+        raise InvariantViolation(f"message {message.seq} does not decay")
+    return due
+
+
+def session_due(state: ProjectState, session: Session) -> int:
+    """Return when a silent session goes stale, or lapses once it is."""
+    limits = state.policy.sessions
+    return session.heartbeat_at + (limits.lapse_after_us if session.stale else limits.stale_after_us)
+
+
+def arm_session(state: ProjectState, session: Session) -> None:
+    """Look at a session again when its silence would matter."""
+    state.timers.sessions.schedule(session.session, session_due(state, session))
+
+
+def lease_due(state: ProjectState, lease: Lease) -> int:
+    """Return when the holder of a lease is warned, or when it lapses once that was done."""
+    return lease.expires_at - (0 if lease.warned else state.policy.leases.warning_us(lease.ttl_s))
+
+
+def arm_lease(state: ProjectState, lease: Lease) -> None:
+    """Look at a lease again when its time is nearly over, or over."""
+    state.timers.leases.schedule(lease.lease, lease_due(state, lease))
+
+
+def arm_request(state: ProjectState, request: LeaseRequest) -> None:
+    """Look at a request again when it would wait no longer."""
+    state.timers.lease_waits.schedule(request.lease, request.wait_until)
+
+
+def rearm_all(state: ProjectState) -> None:
+    """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
+    state.outgoing.clear()
+    for message in state.messages.values():
+        arm(state, message)
+    for session in state.sessions.values():
+        arm_session(state, session)
+    for wait in state.waits.waits.values():
+        arm_wait(state, wait)
+    for kind, affairs in state.affairs().items():
+        for name, affair in affairs.items():
+            if affair.due_at:
+                state.timers.deadlines.schedule(f"{kind} {name}", affair.due_at)
+    for lease in state.leases.leases.values():
+        arm_lease(state, lease)
+    for request in state.leases.line.values():
+        arm_request(state, request)
+    state.leases.unsettle_all()

@@ -1,0 +1,1 @@
+"""Requests, approvals, discussions, topics, escalations and health alerts."""

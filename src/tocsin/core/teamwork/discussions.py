@@ -1,0 +1,344 @@
+"""Discussions: agents speak, vote, and reach consensus or run out of time (LIMINAL's AsyncDiscussion).
+
+Whoever opens one names the participants and what counts as consensus. Each contribution goes to the other participants'
+mailboxes as a message of the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and
+too few agree, or its time is over, which is escalated. The opener waits meanwhile, for any of those who have not voted
+yet. Where the policy wants consensus ratified, a director's word comes between the vote and the outcome: only a
+director's yes to the discussion's own approval makes it one.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Speak, Vote
+from tocsin.core.decision import Turn, bounded_text
+from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.messages.notices import tell
+from tocsin.core.policy import microseconds
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.state import ProjectState
+from tocsin.core.teamwork.approvals import ask_directors, end_moot
+from tocsin.core.teamwork.escalation import open_escalation
+from tocsin.core.teamwork.model import Discussion
+from tocsin.core.waiting.graph import Wait
+from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
+
+__all__ = [
+    "apply_closed",
+    "apply_consensus",
+    "apply_left",
+    "apply_opened",
+    "apply_spoken",
+    "apply_vote",
+    "decide_cancel",
+    "decide_open",
+    "decide_speak",
+    "decide_vote",
+    "fire_discussion",
+    "leave",
+    "ratified",
+]
+
+_KIND = "discussion"
+_NAME_MAX = 64
+
+
+def decide_open(turn: Turn, command: OpenDiscussion) -> Discussed:
+    """Open a discussion, and let its opener wait for it."""
+    me = turn.me()
+    _check(turn, command)
+    policy = turn.policy.discussions
+    voters_min = min(policy.participants_min, len(command.participants))
+    if command.voters_min is not None:
+        voters_min = command.voters_min
+    max_s = policy.max_s if command.max_s is None else command.max_s
+    name = turn.ids.fresh("dis", turn.now)
+    due_at = turn.now + max(1, microseconds(max_s))
+    turn.emit(
+        ev.DiscussionOpened(
+            at=turn.now,
+            discussion=name,
+            opener=me.agent,
+            question=turn.text(command.question, "$.question"),
+            participants=command.participants,
+            options=command.options,
+            voters_min=voters_min,
+            consensus=command.consensus,
+            due_at=due_at,
+        )
+    )
+    discussion = turn.state.discussions[name]
+    _tell(
+        turn,
+        discussion,
+        "DiscussionOpened",
+        {"question": command.question, "options": command.options, "participants": command.participants},
+        Priority.COORDINATE,
+        but=me.agent,
+    )
+    others = [agent for agent in command.participants if agent != me.agent]
+    level = min(Priority.COORDINATE, turn.policy.roles[me.role].cap)
+    begin_wait(turn, me.agent, _KIND, name, on=others, level=level, any_of=True)
+    return _standing(discussion)
+
+
+def _check(turn: Turn, command: OpenDiscussion) -> None:
+    policy, known = turn.policy.discussions, turn.state.agents
+    participants, options = command.participants, command.options
+    unknown = [agent for agent in participants if agent not in known]
+    if unknown:
+        raise refusal("E_ROUTING_001", f"no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants")
+    if len(turn.state.discussions) >= policy.open_max:
+        raise refusal("E_ADMISSION_008", f"{policy.open_max} discussions are open in this project")
+    me = turn.caller.agent
+    if sum(discussion.opener == me for discussion in turn.state.discussions.values()) >= policy.per_agent_max:
+        raise refusal("E_ADMISSION_008", f"{me} has {policy.per_agent_max} discussions open already")
+    least = policy.participants_min if command.voters_min is None else command.voters_min
+    wrong = (
+        (len(set(participants)) != len(participants), "$.participants", "each participant once"),
+        (not 1 <= least <= len(participants), "$.participants", f"as many as must vote, at least {max(least, 1)}"),
+        (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max}"),
+        (not 2 <= len(set(options)) == len(options), "$.options", "two options at least, each once"),
+        (len(options) > policy.options_max, "$.options", f"at most {policy.options_max}"),
+        (
+            command.max_s is not None and not 0 < command.max_s <= policy.max_s,
+            "$.max_s",
+            f"more than 0, at most {policy.max_s:g}",
+        ),
+    )
+    for broken, field, expected in wrong:
+        if broken:
+            raise refusal("E_VALIDATION_004", f"{field}: {expected}", field=field, expected=expected)
+    for option in options:
+        bounded_text(option, "$.options", _NAME_MAX)
+
+
+def decide_speak(turn: Turn, command: Speak) -> Discussed:
+    """Let a participant, or the opener, say something to the others."""
+    discussion = _open(turn, command.discussion, among_voters=False)
+    most = turn.policy.discussions.contributions_max
+    if discussion.contributions >= most:
+        raise refusal("E_ADMISSION_008", f"{discussion.discussion} has its {most} contributions", retryable=False)
+    text, speaker = turn.text(command.text, "$.text"), turn.caller.agent
+    turn.emit(ev.DiscussionSpoken(turn.now, discussion.discussion, speaker, text))
+    _tell(turn, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
+    return _standing(discussion)
+
+
+def decide_vote(turn: Turn, command: Vote) -> Discussed:
+    """Count a vote, and end the discussion where that makes the outcome certain."""
+    discussion = _open(turn, command.discussion, among_voters=True)
+    voter = turn.caller.agent
+    if command.option not in discussion.options:
+        raise refusal(
+            "E_VALIDATION_003",
+            f"{command.option[:_NAME_MAX]!r} is no option",
+            field="$.option",
+            found=command.option[:_NAME_MAX],
+            expected="one of " + ", ".join(discussion.options),
+        )
+    if discussion.votes.get(voter) != command.option:
+        turn.emit(ev.VoteCast(turn.now, discussion.discussion, voter, command.option))
+        return _conclude(turn, discussion)
+    return _standing(discussion)
+
+
+def _conclude(turn: Turn, discussion: Discussion) -> Discussed:
+    """End a discussion whose outcome is certain; else let its opener wait for those who have not voted."""
+    option = _agreed(discussion)
+    everybody = len(discussion.votes) == len(discussion.participants)
+    if option is not None:
+        if turn.policy.approvals.handoffs["ratification"].enabled:
+            return _ask_to_ratify(turn, discussion, option)
+        return _close(turn, discussion, "consensus", option, f"agreed on {option}")
+    if everybody:
+        return _close(turn, discussion, "no_consensus", "", "all have voted, and too few agree")
+    _await_votes(turn, discussion)
+    return _standing(discussion)
+
+
+def _ask_to_ratify(turn: Turn, discussion: Discussion, option: str) -> Discussed:
+    approval = turn.ids.fresh("apr", turn.now)
+    turn.emit(ev.ConsensusReached(turn.now, discussion.discussion, option, approval))
+    end_wait(turn, _KIND, discussion.discussion, discussion.opener)
+    details = f"{discussion.question[:_NAME_MAX]}: {option}"
+    ask_directors(turn, "ratification", discussion.opener, discussion.discussion, details, name=approval)
+    return _standing(discussion)
+
+
+def _agreed(discussion: Discussion) -> str | None:
+    if len(discussion.votes) < discussion.voters_min:
+        return None
+    everyone = len(discussion.participants)
+    for option, count in _votes(discussion).items():
+        if _suffices(discussion.consensus, count, everyone):
+            return option
+    return None
+
+
+def _suffices(consensus: str, count: int, everyone: int) -> bool:
+    match consensus:
+        case "majority":
+            return 2 * count > everyone
+        case "two_thirds":
+            return 3 * count >= 2 * everyone
+    return count == everyone
+
+
+def _await_votes(turn: Turn, discussion: Discussion) -> None:
+    missing = [name for name in discussion.participants if name not in discussion.votes and name != discussion.opener]
+    shift_wait(turn, _KIND, discussion.discussion, discussion.opener, missing)
+
+
+def decide_cancel(turn: Turn, command: CancelDiscussion) -> Discussed:
+    """End a discussion without an outcome."""
+    discussion = turn.state.discussions.get(command.discussion)
+    if discussion is None or (discussion.opener != turn.caller.agent and not turn.directs()):
+        raise _unknown(command.discussion)
+    return _close(turn, discussion, "cancelled", "", f"{turn.caller.agent} ended it")
+
+
+def fire_discussion(turn: Turn, name: str) -> None:
+    """End and escalate a discussion whose time is over (LIMINAL: consensus timeout)."""
+    discussion = turn.state.discussions.get(name)
+    if discussion is None or discussion.state != "open":
+        return
+    if turn.now < discussion.due_at:
+        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", discussion.due_at)
+        return
+    lasted_s = (discussion.due_at - discussion.opened_at) / 1_000_000
+    detail = f"no consensus within {lasted_s:g} s on: {discussion.question[:_NAME_MAX]}"
+    _close(turn, discussion, "timeout", "", detail)
+    open_escalation(turn, "consensus_timeout", f"consensus_timeout {name}", name, detail, threshold=lasted_s)
+
+
+def ratified(turn: Turn, event: ev.ApprovalEnded) -> None:
+    """End the discussion whose own approval has ended: a director's yes is consensus, and nothing else is."""
+    for discussion in list(turn.state.discussions.values()):
+        if discussion.approval == event.approval:
+            if event.outcome in ("approved", "changed"):
+                _close(turn, discussion, "consensus", discussion.agreed, f"agreed on {discussion.agreed}")
+            else:
+                _close(turn, discussion, "not_ratified", "", f"{event.by}: {event.reason or event.outcome}")
+
+
+def leave(turn: Turn, agent: str) -> None:
+    """Go on without an agent that has left the project; without its opener a discussion is over."""
+    for discussion in list(turn.state.discussions.values()):
+        if discussion.opener == agent:
+            _close(turn, discussion, "cancelled", "", f"{agent} left the project")
+        elif agent in discussion.participants:
+            turn.emit(ev.DiscussionLeft(turn.now, discussion.discussion, agent))
+            if discussion.state != "open":
+                continue  # what they agreed on while they were there is with the directors
+            if len(discussion.participants) < discussion.voters_min:
+                _close(turn, discussion, "too_few", "", f"{agent} left the project")
+            else:
+                _conclude(turn, discussion)
+
+
+def _close(turn: Turn, discussion: Discussion, outcome: str, option: str, detail: str) -> Discussed:
+    votes = _votes(discussion)
+    counted = tuple(f"{name}={count}" for name, count in votes.items())
+    turn.emit(ev.DiscussionClosed(turn.now, discussion.discussion, discussion.opener, outcome, option, counted, detail))
+    reason = {"consensus": "served", "no_consensus": "served"}.get(outcome, outcome)
+    end_wait(turn, _KIND, discussion.discussion, discussion.opener, reason)
+    end_moot(turn, discussion.approval, f"{discussion.discussion} is over: {outcome}")
+    payload: dict[str, object] = {"outcome": outcome, "option": option or None, "votes": votes, "detail": detail}
+    _tell(turn, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
+    return Discussed(discussion.discussion, outcome, votes, option or None)
+
+
+def _votes(discussion: Discussion) -> dict[str, int]:
+    cast = list(discussion.votes.values())
+    return {option: cast.count(option) for option in discussion.options}
+
+
+def _standing(discussion: Discussion) -> Discussed:
+    return Discussed(discussion.discussion, discussion.state, _votes(discussion), discussion.agreed or None)
+
+
+def _tell(
+    turn: Turn,
+    discussion: Discussion,
+    message_type: str,
+    payload: dict[str, object],
+    priority: Priority,
+    *,
+    but: str = "",
+) -> None:
+    for name in sorted({*discussion.participants, discussion.opener} - {but}):
+        agent = turn.state.agents.get(name)
+        if agent is not None:
+            tell(turn, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+
+
+def _open(turn: Turn, name: str, *, among_voters: bool) -> Discussion:
+    me, discussion = turn.me().agent, turn.state.discussions.get(name)
+    if discussion is None or (me not in discussion.participants and (among_voters or me != discussion.opener)):
+        raise _unknown(name)
+    if discussion.state != "open":
+        raise refusal("E_STATE_002", f"{name} has come to an end: it is {discussion.state}")
+    return discussion
+
+
+def _unknown(name: str) -> TocsinError:
+    return refusal(
+        "E_STATE_001", f"{name[:_NAME_MAX]} is no open discussion, or not one of yours", found=name[:_NAME_MAX]
+    )
+
+
+def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+    """Give way in a deadlock: the opener waits no longer, so the discussion is over."""
+    discussion = turn.state.discussions.get(wait.ref)
+    if discussion is None:
+        end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+    else:
+        _close(turn, discussion, "deadlock", "", detail)
+
+
+BREAKERS[_KIND] = _refuse
+
+
+def apply_opened(state: ProjectState, event: ev.DiscussionOpened) -> None:
+    """Write it down."""
+    state.discussions[event.discussion] = Discussion(
+        discussion=event.discussion,
+        opener=event.opener,
+        question=event.question,
+        participants=list(event.participants),
+        options=event.options,
+        voters_min=event.voters_min,
+        consensus=event.consensus,
+        opened_at=event.at,
+        due_at=event.due_at,
+        votes={},
+    )
+    state.timers.deadlines.schedule(f"{_KIND} {event.discussion}", event.due_at)
+
+
+def apply_spoken(state: ProjectState, event: ev.DiscussionSpoken) -> None:
+    """Count it; the words are in the journal and the mailboxes."""
+    state.discussions[event.discussion].contributions += 1
+
+
+def apply_vote(state: ProjectState, event: ev.VoteCast) -> None:
+    """Write the vote down."""
+    state.discussions[event.discussion].votes[event.voter] = event.option
+
+
+def apply_left(state: ProjectState, event: ev.DiscussionLeft) -> None:
+    """Strike the participant out, and its vote."""
+    discussion = state.discussions[event.discussion]
+    discussion.participants.remove(event.participant)
+    discussion.votes.pop(event.participant, None)
+
+
+def apply_consensus(state: ProjectState, event: ev.ConsensusReached) -> None:
+    """Wait for a director's word."""
+    discussion = state.discussions[event.discussion]
+    discussion.state, discussion.agreed, discussion.approval = "ratifying", event.option, event.approval
+
+
+def apply_closed(state: ProjectState, event: ev.DiscussionClosed) -> None:
+    """Strike it out."""
+    discussion = state.discussions.pop(event.discussion)
+    state.timers.deadlines.cancel(f"{_KIND} {event.discussion}", discussion.due_at)

@@ -1,0 +1,289 @@
+"""Request and response: an agent sends a message and waits for the answer in its thread (LIMINAL's RequestResponse).
+
+A request is a message like any other, and a wait in the one graph of waiting: it lends its priority to whoever is to
+answer, and gives way where it closes a circle. When its time is over the message is raised once, where the requester
+asked for that; then the requester is told, and the policy's escalation begins, unless it asked for none. What
+answers is decided by the contract of the request's type, as for any message. While a request is held for a director's
+word its requester waits for any one of them, and for the responder from when it is released; an answer that is held is
+none until then.
+"""
+
+from tocsin.core import events as ev
+from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
+from tocsin.core.decision import Turn
+from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.notices import tell
+from tocsin.core.messages.sending import decide_send
+from tocsin.core.policy import microseconds
+from tocsin.core.protocol.contracts import ResponseRule
+from tocsin.core.protocol.envelope import ANYONE, Envelope
+from tocsin.core.protocol.payloads import is_completion
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.state import Agent, ProjectState
+from tocsin.core.teamwork.approvals import deciders
+from tocsin.core.teamwork.escalation import open_escalation, raise_message
+from tocsin.core.teamwork.model import Request
+from tocsin.core.waiting.graph import Wait, wait_key
+from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, raise_wait, shift_wait
+
+__all__ = [
+    "answer",
+    "apply_ended",
+    "apply_extended",
+    "apply_opened",
+    "decide_cancel",
+    "decide_request",
+    "end_requests_of",
+    "fail",
+    "fire_request",
+    "follow_directors",
+    "released",
+]
+
+_KIND = "request"
+_CONFIRMATIONS = ("ACK", "NACK")
+
+
+def decide_request(turn: Turn, command: SendRequest) -> Requested:
+    """Send a message and begin to wait for its answer; the same again is answered as it was."""
+    envelope = command.envelope
+    known = turn.state.requests.get(envelope.message_id)
+    timeout_s = _timeout_s(turn, command.timeout_s)
+    correlation_id = _check_form(turn, envelope)
+    if known is None:
+        _check_room(turn, envelope, correlation_id)
+    receipt = decide_send(turn, Send(envelope))
+    if not isinstance(receipt, Receipt):
+        raise InvariantViolation(f"a request to one agent was answered with {type(receipt).__name__}")
+    if receipt.duplicate:
+        due_at = None if known is None or known.requester != turn.caller.agent else known.due_at
+        return Requested(receipt, envelope.message_id, due_at)
+    message = turn.state.messages[turn.state.ids[envelope.message_id]]
+    due_at = turn.now + max(1, microseconds(timeout_s))
+    turn.emit(
+        ev.RequestOpened(
+            at=turn.now,
+            request=envelope.message_id,
+            requester=turn.caller.agent,
+            responder=message.recipient,
+            about=message.seq,
+            correlation_id=correlation_id,
+            timeout_s=timeout_s,
+            boost=command.boost_on_timeout,
+            due_at=due_at,
+            escalate=command.escalate,
+        )
+    )
+    held = message.state is State.HELD
+    on = deciders(turn) if held else [message.recipient]
+    begin_wait(turn, turn.caller.agent, _KIND, envelope.message_id, on=on, level=message.own_level, any_of=held)
+    return Requested(receipt, envelope.message_id, due_at)
+
+
+def _timeout_s(turn: Turn, wanted: float | None) -> float:
+    policy = turn.policy.requests
+    if wanted is None:
+        return policy.timeout_s
+    if not 0 < wanted <= policy.timeout_max_s:
+        raise refusal(
+            "E_VALIDATION_004",
+            f"a timeout of {wanted:g} s is not possible",
+            field="$.timeout_s",
+            found=f"{wanted:g}",
+            expected=f"more than 0, at most {policy.timeout_max_s:g}",
+        )
+    return float(wanted)
+
+
+def _check_form(turn: Turn, envelope: Envelope) -> str:
+    """Refuse what could never be answered; return the thread in which the answer comes."""
+    if envelope.receiver.agent_id in (ANYONE, turn.caller.agent):
+        raise refusal(
+            "E_ROUTING_002",
+            "a request goes to one other agent",
+            field="$.receiver.agentId",
+            found=envelope.receiver.agent_id,
+            expected="one other agent",
+        )
+    contract = turn.policy.contract_of(envelope.message_type)
+    if contract is not None and contract.response is ResponseRule.NONE:
+        raise refusal(
+            "E_VALIDATION_003",
+            f"nothing answers {envelope.message_type}: send it without waiting",
+            field="$.messageType",
+            found=envelope.message_type,
+            expected="a type whose contract names a response",
+        )
+    if envelope.correlation_id is None:
+        raise refusal(
+            "E_VALIDATION_001",
+            "$.correlationId is missing: the answer comes in its thread",
+            field="$.correlationId",
+            found="nothing",
+            expected="an id",
+        )
+    return envelope.correlation_id
+
+
+def _check_room(turn: Turn, envelope: Envelope, correlation_id: str) -> None:
+    state, me, most = turn.state, turn.caller.agent, turn.policy.requests.open_max
+    if (correlation_id, envelope.receiver.agent_id, me) in state.asked:
+        raise refusal("E_STATE_002", f"{me} waits for an answer of {envelope.receiver.agent_id} in that thread already")
+    if sum(request.requester == me for request in state.requests.values()) >= most:
+        raise refusal("E_ADMISSION_008", f"{me} waits for {most} answers already")
+
+
+def decide_cancel(turn: Turn, command: CancelRequest) -> Done:
+    """Let the requester wait no longer."""
+    request = turn.state.requests.get(command.request)
+    if request is None or request.requester != turn.me().agent:
+        raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {turn.caller.agent}")
+    _end(turn, request, "cancelled", "the requester waits no longer")
+    return Done()
+
+
+def answer(turn: Turn, message: Message) -> None:
+    """End the request that a message answers on its way to its recipient, if it answers one."""
+    if message.correlation_id is None or message.type in _CONFIRMATIONS:
+        return
+    name = turn.state.asked.get((message.correlation_id, message.sender, message.recipient))
+    if name is None:
+        return
+    request = turn.state.requests[name]
+    asked = turn.state.messages.get(request.about)
+    completes = asked is not None and turn.state.contract(asked).response is ResponseRule.COMPLETION
+    if completes and not is_completion(message.type, message.payload):
+        return
+    _end(turn, request, "answered", message.message_id)
+
+
+def released(turn: Turn, message: Message) -> None:
+    """Let whoever sent a held request wait for its responder, now that a director has let it go."""
+    request = turn.state.requests.get(message.message_id)
+    if request is not None and request.about == message.seq:
+        shift_wait(turn, _KIND, request.request, request.requester, (request.responder,))
+
+
+def follow_directors(turn: Turn) -> None:
+    """Let those whose request is held wait for the directors that there are now."""
+    for request in turn.state.requests.values():
+        message = turn.state.messages.get(request.about)
+        if message is not None and message.state is State.HELD:
+            shift_wait(turn, _KIND, request.request, request.requester, deciders(turn))
+
+
+def fail(turn: Turn, seq: int, detail: str) -> None:
+    """End the request whose message can no longer be answered; the message may be forgotten already."""
+    message = turn.state.messages.get(seq)
+    if message is not None:
+        request = turn.state.requests.get(message.message_id)
+    else:
+        request = next((known for known in turn.state.requests.values() if known.about == seq), None)
+    if request is not None and request.about == seq:
+        _end(turn, request, "failed", detail)
+        _tell(turn, request, "E_ROUTING_003", detail)
+
+
+def end_requests_of(turn: Turn, agent: str) -> None:
+    """End what an agent that has left waited for, and what others waited for from it."""
+    for request in list(turn.state.requests.values()):
+        if request.requester == agent:
+            _end(turn, request, "retired", f"{agent} left the project")
+        elif request.responder == agent:
+            _end(turn, request, "failed", f"{agent} left the project")
+            _tell(turn, request, "E_ROUTING_001", f"{agent} left the project without answering")
+
+
+def fire_request(turn: Turn, name: str) -> None:
+    """Handle a request whose time is over: raise it once where that was asked for, else end and escalate it."""
+    request = turn.state.requests.get(name)
+    if request is None:
+        return
+    if turn.now < request.due_at:
+        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", request.due_at)
+        return
+    message = turn.state.messages.get(request.about)
+    if request.boost and not request.boosted:
+        turn.emit(ev.RequestExtended(turn.now, name, turn.now + max(1, microseconds(request.timeout_s))))
+        levels = turn.policy.escalation.boost_levels
+        if message is not None and message.state is State.QUEUED:
+            raise_message(turn, message, levels, request.timeout_s)
+        if (wait := turn.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
+            raise_wait(turn, wait, levels)
+        return
+    whom = f"{request.responder} did not answer"
+    if message is not None and message.state is State.HELD:
+        whom = "nobody released"
+    detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
+    _end(turn, request, "timeout", detail)
+    _tell(turn, request, "E_PROTOCOL_004", detail)
+    if request.escalate:
+        cause = f"request_timeout {name}"
+        open_escalation(turn, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
+
+
+def _end(turn: Turn, request: Request, outcome: str, detail: str) -> None:
+    turn.emit(ev.RequestEnded(turn.now, request.request, request.requester, outcome, detail))
+    reason = {"answered": "served", "failed": "cancelled"}.get(outcome, outcome)
+    end_wait(turn, _KIND, request.request, request.requester, reason)
+
+
+def _tell(turn: Turn, request: Request, code: str, detail: str) -> None:
+    requester: Agent | None = turn.state.agents.get(request.requester)
+    if requester is not None:
+        payload = {
+            "errorType": "DependencyError",
+            "errorCode": code,
+            "errorMessage": detail,
+            "severity": "medium",
+            "context": {"request": request.request, "responder": request.responder},
+            "recoverable": True,
+            "suggestedAction": "ask again, ask somebody else, or go on without",
+        }
+        tell(turn, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
+
+
+def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+    """Give way in a deadlock: the requester waits no longer, and is told by whoever broke it."""
+    request = turn.state.requests.get(wait.ref)
+    if request is None:
+        end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+    else:
+        _end(turn, request, "deadlock", detail)
+
+
+BREAKERS[_KIND] = _refuse
+
+
+def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
+    """Write it down."""
+    state.remember_request(
+        Request(
+            request=event.request,
+            requester=event.requester,
+            responder=event.responder,
+            about=event.about,
+            correlation_id=event.correlation_id,
+            timeout_s=event.timeout_s,
+            boost=event.boost,
+            opened_at=event.at,
+            due_at=event.due_at,
+            escalate=event.escalate,
+        )
+    )
+    state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)
+
+
+def apply_extended(state: ProjectState, event: ev.RequestExtended) -> None:
+    """Give it its time again."""
+    request = state.requests[event.request]
+    request.boosted, request.due_at = True, event.due_at
+    state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)
+
+
+def apply_ended(state: ProjectState, event: ev.RequestEnded) -> None:
+    """Strike it out."""
+    request = state.requests.pop(event.request)
+    state.asked.pop((request.correlation_id, request.responder, request.requester), None)
+    state.timers.deadlines.cancel(f"{_KIND} {event.request}", request.due_at or NEVER)

@@ -1,0 +1,120 @@
+"""Topics: publish once, at least once in every subscriber's mailbox (LIMINAL's PublishSubscribe).
+
+A subscription is durable: it lasts until it is given up, whether its owner is attached or not. A publication is a
+broadcast to the subscribers, so everything that holds of messages holds of each copy; the fan-out is bounded by how
+many may subscribe. There are no patterns in topics: a name is a name.
+"""
+
+import re
+
+from tocsin.core import events as ev
+from tocsin.core.commands import Publish, Published, Subscribe, Subscriptions, Unsubscribe
+from tocsin.core.decision import Turn
+from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.messages.sending import publish
+from tocsin.core.protocol.envelope import ANYONE
+from tocsin.core.state import ProjectState
+from tocsin.core.teamwork.model import Topic
+
+__all__ = [
+    "apply_subscribed",
+    "apply_unsubscribed",
+    "decide_publish",
+    "decide_subscribe",
+    "decide_unsubscribe",
+    "leave",
+]
+
+_TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,127}")
+
+
+def decide_subscribe(turn: Turn, command: Subscribe) -> Subscriptions:
+    """Subscribe the caller; twice is once."""
+    me, limits = turn.me(), turn.policy.topics
+    _check_name(command.topic)
+    topic = turn.state.topics.get(command.topic)
+    if topic is None or me.agent not in topic.subscribers:
+        if topic is None and len(turn.state.topics) >= limits.topics_max:
+            raise refusal("E_ADMISSION_008", f"the project has its {limits.topics_max} topics")
+        if topic is not None and len(topic.subscribers) >= limits.subscribers_max:
+            raise refusal("E_ADMISSION_008", f"{command.topic} has its {limits.subscribers_max} subscribers")
+        if len(_of(turn.state, me.agent)) >= limits.subscriptions_max:
+            raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.subscriptions_max} subscriptions")
+        turn.emit(ev.Subscribed(turn.now, command.topic, me.agent))
+    return Subscriptions(_of(turn.state, me.agent))
+
+
+def decide_unsubscribe(turn: Turn, command: Unsubscribe) -> Subscriptions:
+    """Give a subscription up; one that is not there is refused."""
+    me, topic = turn.me(), turn.state.topics.get(command.topic)
+    if topic is None or me.agent not in topic.subscribers:
+        raise refusal(
+            "E_STATE_001", f"{me.agent} is not subscribed to {command.topic[:128]}", found=command.topic[:128]
+        )
+    turn.emit(ev.Unsubscribed(turn.now, command.topic, me.agent, "asked"))
+    return Subscriptions(_of(turn.state, me.agent))
+
+
+def decide_publish(turn: Turn, command: Publish) -> Published:
+    """Put a message into the mailbox of every subscriber but the publisher."""
+    me = turn.me()
+    _check_name(command.topic)
+    envelope = command.envelope
+    if envelope.receiver.agent_id != ANYONE:
+        raise refusal(
+            "E_ROUTING_002",
+            f"a publication to {command.topic} is addressed to {ANYONE}",
+            field="$.receiver.agentId",
+            found=envelope.receiver.agent_id,
+            expected=ANYONE,
+        )
+    topic = turn.state.topics.get(command.topic)
+    names = [] if topic is None else [name for name in topic.subscribers if name != me.agent]
+    subscribers = [turn.state.agents[name] for name in names]
+    receipt = publish(turn, envelope, subscribers, whole=command.guarantee == "all")
+    if receipt is not None and receipt.duplicate:
+        return Published(command.topic, receipt)
+    reached, missed = (0, 0) if receipt is None else (len(receipt.receipts), len(receipt.failed))
+    turn.emit(
+        ev.TopicPublished(turn.now, command.topic, envelope.message_id, me.agent, reached, missed, command.guarantee)
+    )
+    return Published(command.topic, receipt)
+
+
+def leave(turn: Turn, agent: str) -> None:
+    """Give up the subscriptions of an agent that has left the project."""
+    for name in _of(turn.state, agent):
+        turn.emit(ev.Unsubscribed(turn.now, name, agent, "retired"))
+
+
+def _check_name(topic: str) -> None:
+    if not _TOPIC.fullmatch(topic):
+        raise refusal(
+            "E_VALIDATION_004",
+            f"{topic[:64]!r} cannot be a topic",
+            field="$.topic",
+            found=topic[:64],
+            expected="up to 128 letters, digits, dots, dashes, slashes, underscores",
+        )
+
+
+def _of(state: ProjectState, agent: str) -> tuple[str, ...]:
+    return tuple(sorted(name for name, topic in state.topics.items() if agent in topic.subscribers))
+
+
+def apply_subscribed(state: ProjectState, event: ev.Subscribed) -> None:
+    """Enter it."""
+    topic = state.topics.get(event.topic)
+    if topic is None:
+        topic = state.topics[event.topic] = Topic(event.topic, [])
+    topic.subscribers = sorted([*topic.subscribers, event.subscriber])
+
+
+def apply_unsubscribed(state: ProjectState, event: ev.Unsubscribed) -> None:
+    """Strike it out; a topic without subscribers is forgotten."""
+    topic = state.topics.get(event.topic)
+    if topic is None:
+        raise InvariantViolation(f"an event names topic {event.topic}, which is not there")
+    topic.subscribers.remove(event.subscriber)
+    if not topic.subscribers:
+        del state.topics[event.topic]

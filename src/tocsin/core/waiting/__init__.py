@@ -1,0 +1,1 @@
+"""Waits between agents: the wait-for graph, deadlocks and priority inheritance."""

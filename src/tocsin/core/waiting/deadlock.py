@@ -1,0 +1,110 @@
+"""Circles of waiting are found when they close, and broken in the same decision.
+
+The victim is the agent of the lowest priority, then the one whose wait is youngest. In a circle everyone inherits from
+everyone, so what counts is what an agent waits at itself, and what it inherits from outside the circle. The victim's
+wait is refused, and what it holds that the circle waits for is released, so that the one before it can go on. The
+victim is told why; the directors are told the whole circle.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.messages.notices import directors, tell
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.waiting.graph import Wait, WaitGraph
+from tocsin.core.waiting.waits import BREAKERS
+
+__all__ = ["break_deadlock", "circle_of"]
+
+#: Agents of a circle that a sentence names; the event and the notice have them all.
+_SHOWN = 8
+
+#: Takes from the first agent whatever it holds that the wait of another is for.
+Release = Callable[[Turn, str, Wait, str], None]
+
+
+def break_deadlock(turn: Turn, release: Release, *, places: bool) -> bool:
+    """Break one deadlock, if new waiting closed one; say whether there was one.
+
+    With `places`, one that goes through a place in line; what is lent moves places, so that has to be settled before.
+    """
+    graph = turn.state.waits
+    cycle = graph.find_line_deadlock() if places else graph.find_deadlock()
+    if cycle:
+        _break(turn, cycle, release)
+    return bool(cycle)
+
+
+def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
+    graph = turn.state.waits
+    members = {wait.waiter for wait in cycle}
+    levels = [_own_level(graph, wait, members) for wait in cycle]
+    place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
+    victim = cycle[place]
+    names = [wait.waiter for wait in cycle]
+    detail = f"deadlock: {circle_of(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
+    turn.emit(
+        ev.DeadlockFound(
+            turn.now,
+            tuple(names),
+            tuple(wait.label for wait in cycle),
+            tuple(levels),
+            victim.waiter,
+            victim.label,
+        )
+    )
+    _tell(turn, cycle, levels, victim, detail)
+    BREAKERS[victim.kind](turn, victim, detail)
+    for wait in cycle:
+        if victim.waiter in wait.on and wait.key in graph.waits:
+            release(turn, victim.waiter, wait, detail)
+
+
+def circle_of(names: Sequence[str]) -> str:
+    """Write a circle down; of a large one, how it begins and ends."""
+    shown = [*names] if len(names) <= _SHOWN else [*names[: _SHOWN - 2], f"… {len(names) - _SHOWN + 1} more", names[-1]]
+    return " → ".join([*shown, names[0]])
+
+
+def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
+    """Return the priority of one in a circle: its own, and what comes to it from outside the circle."""
+    mine, upon = graph.by_waiter[wait.waiter], graph.upon.get(wait.waiter, {})
+    level = wait.level if len(mine) == 1 else max([each.level for each in mine.values()])
+    if len(upon) == 1 and next(iter(upon.values())).waiter in members:
+        return level  # as in the middle of a long circle: nobody else waits for it
+    line = [wait.waiter]
+    seen: set[str] = set()
+    for agent in line:
+        for lender in graph.upon.get(agent, {}).values():
+            if lender.waiter not in members:
+                level = max(level, lender.level)
+                if lender.waiter not in seen:
+                    seen.add(lender.waiter)
+                    line.append(lender.waiter)
+    return level
+
+
+def _tell(turn: Turn, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
+    payload = {
+        "errorType": "DependencyError",
+        "errorCode": "E_LEASE_004",
+        "errorMessage": detail,
+        "severity": "high",
+        "context": {
+            "victim": victim.waiter,
+            "refused": victim.label,
+            "size": len(cycle),
+            "cycle": [
+                {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": liminal_name(level)}
+                for wait, level in islice(zip(cycle, levels, strict=True), turn.policy.limits.batch_max)
+            ],
+        },
+        "recoverable": True,
+        "suggestedAction": "release what you hold, then ask again",
+    }
+    told = [agent for agent in directors(turn) if agent.agent != victim.waiter]
+    mine = turn.state.agents.get(victim.waiter)
+    for agent in [mine, *told] if mine is not None else told:
+        tell(turn, agent, "ERROR_REPORT", payload, Priority.BLOCKING)

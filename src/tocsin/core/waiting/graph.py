@@ -1,0 +1,306 @@
+"""Who waits for whom: one graph over every kind of waiting.
+
+Theory of operation. An agent has any number of waits, and none of them is over until it ends: an agent with waits moves
+on when *all* of them have ended. A wait is for agents. Usually it needs all of them (a lease held by several sharers);
+an `any_of` wait needs one (an approval that any director can give), and is stuck only when all of them are.
+
+An agent that does not wait will move on by itself. One that waits will move on if each of its waits can end, a wait for
+all when everyone in it moves on, a wait for any when someone does. Who is never reached by this is stuck: in a
+deadlock, or behind one. A deadlock is a circle of waits for all; where waits for any take part, it is those of the
+stuck who wait for each other and for nobody else. Nothing is reported that time could still resolve, and nobody who
+merely waits for those who are in it.
+
+A lease's line adds places: whoever stands in line waits also for those before it (`behind`), who hold nothing yet.
+Such a place can close a circle, but it lends no priority: whoever stands before has at least as much.
+
+The graph is data and searching; `tocsin.core.waiting.waits` says how waits begin and end.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+__all__ = ["Wait", "WaitGraph", "wait_key"]
+
+
+def wait_key(kind: str, ref: str, waiter: str) -> str:
+    """Name a wait."""
+    return f"{kind}:{ref}:{waiter}"
+
+
+class Wait(msgspec.Struct):
+    """One agent's waiting for one thing."""
+
+    waiter: str
+    #: `lease`, `request`, `discussion` or `approval`.
+    kind: str
+    #: What it waits for, by the id that its kind gives it.
+    ref: str
+    since: int
+    #: The priority that it waits at, and lends.
+    level: int
+    #: Number of the event that began it: its age.
+    seq: int
+    #: Whether any one of `on` can end it.
+    any_of: bool
+    #: Whom it waits for, and through how many things each.
+    on: dict[str, int]
+    #: Who stands before it in line.
+    behind: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """Return its name in the graph."""
+        return wait_key(self.kind, self.ref, self.waiter)
+
+    @property
+    def cause(self) -> str:
+        """Return what its escalation is known by, once it has lasted too long."""
+        return f"dependency_blocked {self.seq}"
+
+    @property
+    def label(self) -> str:
+        """Return what it waits for, as events say it."""
+        return f"{self.kind}:{self.ref}"
+
+
+class WaitGraph:
+    """All waits of a project, from both ends."""
+
+    def __init__(self) -> None:
+        self.waits: dict[str, Wait] = {}
+        #: Waits of each waiter.
+        self.by_waiter: dict[str, dict[str, Wait]] = {}
+        #: Waits for each agent, through something that it has or owes: those that lend to it.
+        self.upon: dict[str, dict[str, Wait]] = {}
+        #: Agents that wait for someone new: a circle may have closed through them.
+        self.suspects: dict[str, None] = {}
+        #: The same, for circles that go through a place in line.
+        self.line_suspects: dict[str, None] = {}
+        #: How many waits stand behind someone in line.
+        self.places = 0
+        #: How many agents have more than one wait.
+        self.several = 0
+        #: Agents that someone began or ceased to wait for.
+        self.lent: dict[str, None] = {}
+        #: How many waits any one of several can end.
+        self.alternatives = 0
+
+    def add(self, wait: Wait) -> None:
+        """Let a wait begin."""
+        self.waits[wait.key] = wait
+        mine = self.by_waiter.setdefault(wait.waiter, {})
+        mine[wait.key] = wait
+        self.several += len(mine) == 2
+        self.alternatives += wait.any_of
+        for agent in wait.on:
+            self._enter(wait, agent)
+
+    def drop(self, wait: Wait) -> None:
+        """Let a wait end."""
+        del self.waits[wait.key]
+        mine = self.by_waiter[wait.waiter]
+        del mine[wait.key]
+        self.several -= len(mine) == 1
+        if not mine:
+            del self.by_waiter[wait.waiter]
+        self.alternatives -= wait.any_of
+        self.places -= bool(wait.behind)
+        for agent in wait.on:
+            self._leave(wait, agent)
+
+    def shift(self, wait: Wait, on: Iterable[str]) -> None:
+        """Let a wait be for these agents from now on."""
+        wanted = dict.fromkeys(on, 1)
+        for agent in [agent for agent in wait.on if agent not in wanted]:
+            self._leave(wait, agent)
+        for agent in wanted:
+            if agent not in wait.on:
+                self._enter(wait, agent)
+        wait.on = wanted
+        if wait.any_of:
+            self.suspects[wait.waiter] = None
+
+    def block(self, wait: Wait, agent: str, count: int) -> None:
+        """Let an agent stand in a wait's way through some things more."""
+        if agent in wait.on:
+            wait.on[agent] += count
+        else:
+            wait.on[agent] = count
+            self._enter(wait, agent)
+
+    def unblock(self, wait: Wait, agent: str, count: int) -> None:
+        """Let an agent stand in a wait's way through some things less."""
+        wait.on[agent] -= count
+        if not wait.on[agent]:
+            del wait.on[agent]
+            self._leave(wait, agent)
+
+    def raise_to(self, wait: Wait, level: int) -> None:
+        """Let a wait count, and lend, at another priority."""
+        wait.level = level
+        self.lent.update(dict.fromkeys(wait.on))
+
+    def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
+        """Say who stands before a wait in line."""
+        if agents - wait.behind:
+            self.line_suspects[wait.waiter] = None
+        self.places += bool(agents) - bool(wait.behind)
+        wait.behind = agents
+
+    def _enter(self, wait: Wait, agent: str) -> None:
+        self.upon.setdefault(agent, {})[wait.key] = wait
+        self.lent[agent] = None
+        # Waiting for someone who does not wait closes nothing; whoever begins to wait later is a suspect then.
+        if agent in self.by_waiter:
+            self.suspects[wait.waiter] = None
+
+    def _leave(self, wait: Wait, agent: str) -> None:
+        waits = self.upon[agent]
+        del waits[wait.key]
+        if not waits:
+            del self.upon[agent]
+        self.lent[agent] = None
+
+    def find_deadlock(self) -> list[Wait]:
+        """Find a deadlock that new waiting has closed, places in line aside: one wait of each who is in it, or none.
+
+        There was none before, so one that is there now goes through an agent that waits for someone new. Agents that
+        are found to be in none are suspects no longer, except through a place in line.
+        """
+        found = self._search(list(self.suspects), places=False)
+        if not found:
+            if self.places:
+                self.line_suspects.update(self.suspects)
+            self.suspects.clear()
+        return found
+
+    def find_line_deadlock(self) -> list[Wait]:
+        """Find a deadlock that goes through a place in line; the places must be up to date."""
+        found = self._search(list(self.line_suspects), places=True) if self.places else []
+        if not found:
+            self.line_suspects.clear()
+        return found
+
+    def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
+        # A circle needs someone who waits and whom someone waits for. Places alone, being in an order, close none as
+        # long as nobody has several of them.
+        apart = self.upon.keys().isdisjoint(self.by_waiter)
+        if not suspects or (apart and not (places and self.several)):
+            return []
+        if len(suspects) == 1:
+            if path := self._way_back(suspects[0], places=places):
+                return path
+            if not self.alternatives or not self._way_back(suspects[0], places=places, any_of=True):
+                return []
+        stuck = self._stuck(suspects, places=places)
+        for agent in suspects:
+            if agent in stuck and (path := self._way_back(agent, places=places)):
+                return path
+        return self._knot(suspects, stuck, places=places) if self.alternatives else []
+
+    def _knot(self, suspects: list[str], stuck: dict[str, list[Wait]], *, places: bool) -> list[Wait]:
+        """Return those who are stuck with a suspect and with nobody else: each can be reached from each."""
+        ways = {name: _others(waits, places) & stuck.keys() for name, waits in stuck.items()}
+        for agent in suspects:
+            ahead = _reach(agent, ways) if agent in stuck else {}
+            if agent in ahead and len(back := _reach(agent, _turned(ahead, ways))) == len(ahead):
+                return [next(wait for wait in stuck[name] if _others([wait], places) & back.keys()) for name in ahead]
+        return []
+
+    def _way_back(self, start: str, *, places: bool, any_of: bool = False) -> list[Wait]:
+        """Follow waits from an agent back to itself, those that any one can end where asked for; return the way."""
+        by_waiter = self.by_waiter
+        came: dict[str, Wait] = {}
+        stack = [start]
+        while stack:
+            waits = by_waiter.get(stack.pop())
+            if waits is None:
+                continue
+            for wait in waits.values():
+                if wait.any_of and not any_of:
+                    continue
+                for other in {*wait.on, *wait.behind} if places and wait.behind else wait.on:
+                    if other not in came:
+                        came[other] = wait
+                        stack.append(other)
+            if start in came:
+                return self._path(start, came)
+        return []
+
+    @staticmethod
+    def _path(start: str, came: dict[str, Wait]) -> list[Wait]:
+        path = [came[start]]
+        while path[-1].waiter != start:
+            path.append(came[path[-1].waiter])
+        path.reverse()
+        return path
+
+    def _stuck(self, starts: list[str], *, places: bool) -> dict[str, list[Wait]]:
+        """Return, among those that some agents can reach, who will never move on, with the waits that cannot end."""
+        reached = dict.fromkeys(starts)
+        line = list(reached)
+        dependents: dict[str, list[Wait]] = {agent: [] for agent in line}
+        #: How many agents each waiter, and each wait with alternatives, still needs.
+        missing: dict[str, int] = {}
+        for agent in line:
+            count = 0
+            for wait in self.by_waiter.get(agent, {}).values():
+                others = {*wait.on, *wait.behind} if places and wait.behind else wait.on
+                count += min(1, len(others)) if wait.any_of else len(others)
+                for other in others:
+                    if other not in dependents:
+                        dependents[other] = []
+                        line.append(other)
+                    dependents[other].append(wait)
+            missing[agent] = count
+        moving = [agent for agent in line if not missing[agent]]
+        ended: set[str] = set()
+        for agent in moving:
+            for wait in dependents[agent]:
+                if wait.any_of:
+                    if wait.key in ended:
+                        continue
+                    ended.add(wait.key)
+                missing[wait.waiter] -= 1
+                if not missing[wait.waiter]:
+                    moving.append(wait.waiter)
+        moved = set(moving)
+        return {
+            agent: [wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places)]
+            for agent in line
+            if agent not in moved
+        }
+
+
+def _can_end(wait: Wait, moving: set[str], *, places: bool) -> bool:
+    if wait.any_of:
+        return not wait.on or any(agent in moving for agent in wait.on)
+    ahead = wait.behind if places else ()
+    return all(agent in moving for agent in wait.on) and all(agent in moving for agent in ahead)
+
+
+def _others(waits: list[Wait], places: bool) -> set[str]:
+    """Return whom some waits are for."""
+    return {other for wait in waits for other in (*wait.on, *(wait.behind if places else ()))}
+
+
+def _reach(start: str, ways: dict[str, set[str]]) -> dict[str, None]:
+    """Return whom an agent reaches in one step or more."""
+    found = dict.fromkeys(sorted(ways[start]))
+    line = list(found)
+    for agent in line:
+        for other in sorted(ways[agent]):
+            if other not in found:
+                found[other] = None
+                line.append(other)
+    return found
+
+
+def _turned(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Turn the ways among some agents round."""
+    turned: dict[str, set[str]] = {agent: set() for agent in agents}
+    for agent in agents:
+        for other in ways[agent]:
+            turned[other].add(agent)
+    return turned

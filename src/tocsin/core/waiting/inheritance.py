@@ -1,0 +1,196 @@
+"""Who waits lends its priority to whom it waits for, through chains, raised and restored exactly.
+
+What an agent inherits is the highest priority among the waits for it, directly and through others: a wait counts at its
+own level or at what its waiter has inherited, whichever is more. It is never more than that, and never lasts longer.
+
+What feels it, because it helps the agent to be done: its places in the lines for leases; the messages that it has sent
+and that still wait, and those that it sends meanwhile; and the answers that wait for it in threads that it opened.
+Messages rise to Critical at most: DirectorOverride is not lent to messages, as no boost ever reaches it.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.scheduling import arm, disarm
+from tocsin.core.state import ProjectState
+from tocsin.core.waiting.graph import WaitGraph
+
+__all__ = [
+    "apply_inherited",
+    "apply_restored",
+    "follow_waits",
+    "inherited_levels",
+    "lend_on_acceptance",
+    "relevel",
+]
+
+_NOTHING = -1
+
+
+def follow_waits(turn: Turn) -> bool:
+    """Let every agent inherit what the waits for it now amount to; say whether anything changed."""
+    state, graph = turn.state, turn.state.waits
+    if not graph.lent:
+        return False
+    changed = inherited_levels(graph, state.inherited, graph.lent)
+    graph.lent.clear()
+    for agent, level in changed.items():
+        old = state.inherited.get(agent)
+        if old is not None and level < old:
+            lowered = tuple(sorted(seq for seq in state.lent.get(agent, ()) if seq in state.messages))
+            turn.emit(ev.PriorityRestored(turn.now, agent, old, None if level == _NOTHING else level, lowered))
+        else:
+            waits = graph.upon[agent].values()
+            wait = min(
+                (wait for wait in waits if max(wait.level, changed.get(wait.waiter, _of(state, wait.waiter))) == level),
+                key=lambda wait: wait.seq,
+            )
+            raised = _raised(turn, agent)
+            turn.emit(ev.PriorityInherited(turn.now, agent, old, level, wait.waiter, wait.label, raised))
+    return bool(changed)
+
+
+def inherited_levels(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str]) -> dict[str, int]:
+    """Return what changes for whom, when the waits for some agents have changed; -1 is nothing."""
+    news: dict[str, int] = {}
+    if graph.alternatives:
+        _spread_anew(graph, inherited, dirty, news)
+    else:
+        _spread(graph, inherited, dirty, news)
+    return {agent: level for agent, level in news.items() if level != inherited.get(agent, _NOTHING)}
+
+
+def _spread(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
+    """Follow changes from agent to agent: exact as long as nobody waits in a circle."""
+    line = list(dirty)
+    for agent in line:
+        level = _NOTHING
+        for wait in graph.upon.get(agent, {}).values():
+            lender = news.get(wait.waiter)
+            if lender is None:
+                lender = inherited.get(wait.waiter, _NOTHING)
+            level = max(level, wait.level, lender)
+        known = news.get(agent)
+        if known is None:
+            known = inherited.get(agent, _NOTHING)
+        if level != known:
+            news[agent] = level
+            for wait in graph.by_waiter.get(agent, {}).values():
+                line.extend(wait.on)
+
+
+def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
+    """Work out anew all that can follow: circles of waits with alternatives may stand, and must not feed themselves."""
+    region = list(dict.fromkeys(dirty))
+    inside = set(region)
+    for agent in region:
+        for wait in graph.by_waiter.get(agent, {}).values():
+            for other in wait.on:
+                if other not in inside:
+                    inside.add(other)
+                    region.append(other)
+    buckets: list[list[str]] = [[] for _ in Priority]
+    for agent in region:
+        news[agent] = _NOTHING
+        for wait in graph.upon.get(agent, {}).values():
+            lender = _NOTHING if wait.waiter in inside else inherited.get(wait.waiter, _NOTHING)
+            news[agent] = max(news[agent], wait.level, lender)
+        if news[agent] != _NOTHING:
+            buckets[news[agent]].append(agent)
+    for level in reversed(range(len(buckets))):
+        for agent in buckets[level]:
+            for wait in graph.by_waiter.get(agent, {}).values():
+                for other in wait.on:
+                    if news[other] < level <= news[agent]:
+                        news[other] = level
+                        buckets[level].append(other)
+
+
+def _of(state: ProjectState, agent: str) -> int:
+    return state.inherited.get(agent, _NOTHING)
+
+
+def _raised(turn: Turn, agent: str) -> tuple[int, ...]:
+    """Choose the messages that rise with an agent: those lent to already, and up to a limit of those that can be."""
+    state, most = turn.state, turn.policy.inheritance.messages_max
+    chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
+    known = state.agents.get(agent)
+    if known is not None:
+        chosen |= dict.fromkeys([m.seq for m in islice(known.mailbox, most) if _answers(state, m)])
+    return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
+
+
+def _answers(state: ProjectState, message: Message) -> bool:
+    """Tell whether a message goes on with a thread that its recipient opened."""
+    if message.correlation_id is None:
+        return False
+    thread = state.threads.get(message.correlation_id)
+    return thread is not None and thread.sender == message.recipient
+
+
+def lend_on_acceptance(state: ProjectState, message: Message) -> None:
+    """Lend to a message just accepted what its sender, or the one that it answers, has inherited."""
+    if message.sender in state.inherited:
+        message.lent |= LENT_BY_SENDER
+        state.lent.setdefault(message.sender, {})[message.seq] = None
+    if message.recipient in state.inherited and _answers(state, message):
+        message.lent |= LENT_BY_RECIPIENT
+        state.lent.setdefault(message.recipient, {})[message.seq] = None
+    if message.lent:
+        relevel(state, message)
+
+
+def relevel(state: ProjectState, message: Message) -> None:
+    """Put a message at its own level or at what it is lent, whichever is more; its place must be taken away before."""
+    level = message.own_level
+    if message.lent & LENT_BY_SENDER:
+        level = max(level, min(state.inherited.get(message.sender, 0), Priority.CRITICAL))
+    if message.lent & LENT_BY_RECIPIENT:
+        level = max(level, min(state.inherited.get(message.recipient, 0), Priority.CRITICAL))
+    message.level = level
+
+
+def apply_inherited(state: ProjectState, event: ev.PriorityInherited) -> None:
+    """Raise the agent and its messages."""
+    state.inherited[event.agent] = event.new_level
+    lent = state.lent.setdefault(event.agent, {})
+    for seq in event.raised:
+        message = state.message(seq)
+        lent[seq] = None
+        message.lent |= _lenders(message, event.agent)
+        _move(state, message)
+    state.leases.reorder(event.agent)
+
+
+def apply_restored(state: ProjectState, event: ev.PriorityRestored) -> None:
+    """Lower the agent and its messages."""
+    if event.new_level is None:
+        del state.inherited[event.agent]
+    else:
+        state.inherited[event.agent] = event.new_level
+    for seq in event.lowered:
+        message = state.message(seq)
+        if event.new_level is None:
+            message.lent &= ~_lenders(message, event.agent)
+        _move(state, message)
+    if event.new_level is None:
+        state.lent.pop(event.agent, None)
+    state.leases.reorder(event.agent)
+
+
+def _lenders(message: Message, agent: str) -> int:
+    """Return the bits of a message that stand for an agent."""
+    return (message.sender == agent) * LENT_BY_SENDER | (message.recipient == agent) * LENT_BY_RECIPIENT
+
+
+def _move(state: ProjectState, message: Message) -> None:
+    if message.state is State.QUEUED:
+        disarm(state, message)
+        relevel(state, message)
+        arm(state, message)
+    else:
+        relevel(state, message)

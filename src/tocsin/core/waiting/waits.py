@@ -1,0 +1,121 @@
+"""How waits begin, shift and end; the graph itself is `tocsin.core.waiting.graph`.
+
+Whoever owns a kind of waiting (leases, requests, discussions, approvals) begins and ends its waits here and says in
+`BREAKERS` how one of them is refused. What follows from a wait (a deadlock, lent priority) is settled by
+`tocsin.core.waiting.resolution` before the decision ends.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tocsin.core import events as ev
+from tocsin.core.decision import Turn
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.scheduling import arm_wait, wait_due
+from tocsin.core.state import ProjectState
+from tocsin.core.waiting.graph import Wait, wait_key
+
+__all__ = [
+    "BREAKERS",
+    "Breaker",
+    "apply_wait_began",
+    "apply_wait_ended",
+    "apply_wait_raised",
+    "apply_wait_shifted",
+    "begin_wait",
+    "end_wait",
+    "end_waits_of",
+    "raise_wait",
+    "shift_wait",
+    "waits_for",
+]
+
+#: Refuses a wait to break a deadlock: ends it, and does with its thing what a refusal means. The waiter is told of the
+#: deadlock by whoever calls; the detail is what to say of it.
+Breaker = Callable[[Turn, Wait, str], None]
+
+#: How a wait of each kind is refused; each owner enters its own.
+BREAKERS: dict[str, Breaker] = {}
+
+
+def begin_wait(
+    turn: Turn, waiter: str, kind: str, ref: str, *, on: Iterable[str], level: int, any_of: bool = False
+) -> None:
+    """Let an agent wait for others: for all of them, or for any one of them."""
+    turn.emit(ev.WaitBegan(turn.now, waiter, kind, ref, tuple(sorted({*on} - {waiter})), any_of, level))
+
+
+def shift_wait(turn: Turn, kind: str, ref: str, waiter: str, on: Iterable[str]) -> None:
+    """Let a wait be for others from now on; nothing happens where they are the same."""
+    wait = turn.state.waits.waits[wait_key(kind, ref, waiter)]
+    wanted = tuple(sorted({*on} - {waiter}))
+    if wanted != tuple(sorted(wait.on)):
+        turn.emit(ev.WaitShifted(turn.now, waiter, kind, ref, wanted))
+
+
+def raise_wait(turn: Turn, wait: Wait, levels: int) -> None:
+    """Let a wait count for more, by some levels and never up to an override; one that stands higher stays."""
+    level = Priority(wait.level).boost(levels)
+    if level > wait.level:
+        turn.emit(ev.WaitRaised(turn.now, wait.waiter, wait.kind, wait.ref, level))
+
+
+def end_wait(turn: Turn, kind: str, ref: str, waiter: str, reason: str = "served") -> bool:
+    """End a wait; say whether there was one."""
+    if wait_key(kind, ref, waiter) not in turn.state.waits.waits:
+        return False
+    turn.emit(ev.WaitEnded(turn.now, waiter, kind, ref, reason))
+    return True
+
+
+def end_waits_of(turn: Turn, waiter: str, reason: str) -> None:
+    """End all waits of an agent but those for leases, which end with their requests."""
+    for wait in list(turn.state.waits.by_waiter.get(waiter, {}).values()):
+        if wait.kind != "lease":
+            end_wait(turn, wait.kind, wait.ref, waiter, reason)
+
+
+def waits_for(state: ProjectState, kind: str, ref: str) -> list[Wait]:
+    """Return who waits for a thing, oldest wait first."""
+    found = [wait for wait in state.waits.waits.values() if wait.kind == kind and wait.ref == ref]
+    return sorted(found, key=lambda wait: wait.seq)
+
+
+def apply_wait_began(state: ProjectState, event: ev.WaitBegan) -> None:
+    """Enter it."""
+    key = wait_key(event.wait_kind, event.ref, event.waiter)
+    if key in state.waits.waits:
+        raise InvariantViolation(f"{key} waits already")
+    on = dict.fromkeys(event.on, 1)
+    wait = Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on)
+    state.waits.add(wait)
+    arm_wait(state, wait)
+
+
+def apply_wait_shifted(state: ProjectState, event: ev.WaitShifted) -> None:
+    """Point it elsewhere."""
+    state.waits.shift(_wait(state, event), event.on)
+
+
+def apply_wait_raised(state: ProjectState, event: ev.WaitRaised) -> None:
+    """Let it count for more, and be looked at when one of its new level has lasted too long."""
+    wait = _wait(state, event)
+    due = wait_due(state, wait)
+    if due is not None:
+        state.timers.deadlines.cancel(f"wait {wait.key}", due)
+    state.waits.raise_to(wait, event.level)
+    if wait.kind == "lease":
+        state.leases.raise_to(wait.ref, event.level)
+    arm_wait(state, wait)
+
+
+def apply_wait_ended(state: ProjectState, event: ev.WaitEnded) -> None:
+    """Strike it out."""
+    state.waits.drop(_wait(state, event))
+
+
+def _wait(state: ProjectState, event: ev.WaitShifted | ev.WaitRaised | ev.WaitEnded) -> Wait:
+    wait = state.waits.waits.get(wait_key(event.wait_kind, event.ref, event.waiter))
+    if wait is None:
+        raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which is not there")
+    return wait

@@ -1,0 +1,96 @@
+"""What is, counted: who is there, what waits, what is open. One look at the state, on the event loop.
+
+It is linear in the number of agents, not of messages: mailboxes know their depths.
+"""
+
+import msgspec
+
+from tocsin.core.agents.presence import is_fresh
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.state import Agent, ProjectState
+
+__all__ = ["Daemons", "Survey", "survey"]
+
+
+class Daemons(msgspec.Struct):
+    """The always-on listeners (SPEC-071 §11)."""
+
+    #: Fresh, and taking messages.
+    live: int = 0
+    #: Fresh, and taking none any more: its window is closed.
+    shutting_down: int = 0
+    #: Without a heartbeat for too long.
+    orphaned: int = 0
+    #: Agents with sessions: with a daemon among them, and without.
+    attached: int = 0
+    daemonless: int = 0
+
+
+class Survey(msgspec.Struct):
+    """What one look finds."""
+
+    #: Messages that wait, by priority.
+    depths: list[int]
+    #: Of those: for recipients that are away.
+    pending_pickup: int = 0
+    #: Handed out, without a receipt so far.
+    in_flight: int = 0
+    #: Agents by presence.
+    available: int = 0
+    stale: int = 0
+    offline: int = 0
+    #: Open sessions by kind.
+    push: int = 0
+    piggyback: int = 0
+    daemon: int = 0
+    #: Agents taken to inflate their priorities.
+    gaming: int = 0
+    #: Agents that are busy.
+    busy: int = 0
+    daemons: Daemons = msgspec.field(default_factory=Daemons)
+
+
+def survey(state: ProjectState, now: int) -> Survey:
+    """Look at every agent once."""
+    seen = Survey([0] * len(Priority))
+    for agent in state.agents.values():
+        _presence(seen, agent, state, now)
+        seen.gaming += agent.gaming
+    seen.busy = sum(attention.work is not None for attention in state.attention.values())
+    return seen
+
+
+def _presence(seen: Survey, agent: Agent, state: ProjectState, now: int) -> None:
+    there = daemon = False
+    for session in agent.sessions.values():
+        fresh = is_fresh(session, state.policy, now)
+        there = there or fresh
+        seen.in_flight += len(session.in_flight)
+        if session.kind == "push":
+            seen.push += 1
+        elif session.kind == "piggyback":
+            seen.piggyback += 1
+        else:
+            seen.daemon += 1
+            daemon = daemon or fresh
+            _daemon(seen.daemons, fresh=fresh, open_window=session.window > 0)
+    if not agent.sessions:
+        seen.offline += 1
+    else:
+        seen.available += there
+        seen.stale += not there
+        seen.daemons.attached += daemon
+        seen.daemons.daemonless += not daemon
+    if agent.mailbox.depth:
+        seen.depths = [sum(pair) for pair in zip(seen.depths, agent.mailbox.depths(), strict=True)]
+        if not there:
+            seen.pending_pickup += agent.mailbox.depth
+
+
+def _daemon(daemons: Daemons, *, fresh: bool, open_window: bool) -> None:
+    if not fresh:
+        daemons.orphaned += 1
+    elif open_window:
+        daemons.live += 1
+    else:
+        daemons.shutting_down += 1

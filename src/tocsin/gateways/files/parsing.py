@@ -1,0 +1,115 @@
+"""From a line to a command: what a channel can carry, and what is wrong with a line that it cannot.
+
+Whether the sender may send it, and to whom, is the exchange's affair; here is only what the files add: the directory
+says who speaks and to whom, a line may leave its id out, and a message to the bus can take another one back.
+"""
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.core.commands import Command
+from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.protocol.envelope import Envelope, parse_envelope
+from tocsin.gateways.files.answers import Spot, derived_id
+from tocsin.gateways.files.names import BUS, directory_of
+from tocsin.gateways.files.reading import Item
+
+__all__ = ["RECALL", "Channel", "Understood", "understand"]
+
+#: A message of this type to the bus takes back the one that its payload names.
+RECALL = "CUSTOM_RECALL"
+#: The longest id that is repeated in an answer.
+_ID_MAX = 128
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """Whose lines they are, and to whom."""
+
+    agent: str
+    receiver: str
+    #: Whether the hub takes nothing unsigned.
+    signed_only: bool
+
+
+class Understood(msgspec.Struct, frozen=True):
+    """A line as far as it could be understood; neither command nor problem where there is nothing to do."""
+
+    command: Command | None = None
+    problem: Problem | None = None
+    message_id: str | None = None
+    correlation_id: str | None = None
+
+
+def understand(item: Item, spot: Spot, channel: Channel, bytes_max: int) -> Understood:
+    """Turn a line into a command, or say what is wrong with it."""
+    if item.fault is not None:
+        return Understood(problem=item.fault)
+    line = item.line.strip()
+    if not line:
+        return Understood()
+    try:
+        envelope = _envelope_of(line, spot, bytes_max)
+    except TocsinError as error:
+        return Understood(None, error.problem, *_names_in(line))
+    names = (envelope.message_id, envelope.correlation_id)
+    try:
+        _check(envelope, channel)
+        return Understood(_command_of(envelope, channel), None, *names)
+    except TocsinError as error:
+        return Understood(None, error.problem, *names)
+
+
+def _envelope_of(line: bytes, spot: Spot, bytes_max: int) -> Envelope:
+    """Parse a line; one without a messageId gets one that follows from its place and content."""
+    try:
+        return parse_envelope(line, bytes_max)
+    except TocsinError as error:
+        if error.problem.field != "$.messageId" or b'"messageId"' in line:
+            raise
+    completed = b'{"messageId":"%b",%b' % (derived_id(spot, line).encode(), line[1:].lstrip())
+    return parse_envelope(completed, bytes_max + len(completed) - len(line))
+
+
+def _check(envelope: Envelope, channel: Channel) -> None:
+    if channel.signed_only:
+        raise refusal("E_AUTH_006", "this hub takes signed envelopes only, and a line cannot be signed")
+    if channel.receiver not in (BUS, envelope.receiver.agent_id):
+        raise refusal(
+            "E_ROUTING_002",
+            f"this channel goes to {channel.receiver}, the line is addressed to {envelope.receiver.agent_id}",
+            field="$.receiver.agentId",
+            found=envelope.receiver.agent_id,
+            expected=f"{channel.receiver}, or a line in {directory_of(channel.agent, BUS)}",
+        )
+    if b"journalSeq" in bytes(envelope.metadata) and "journalSeq" in msgspec.json.decode(envelope.metadata):
+        raise refusal(
+            "E_VALIDATION_004",
+            "$.metadata.journalSeq is set by the hub: this line is a copy of one that it wrote",
+            field="$.metadata.journalSeq",
+            expected="a line of your own",
+        )
+
+
+def _command_of(envelope: Envelope, channel: Channel) -> Command:
+    if envelope.receiver.agent_id != BUS or envelope.message_type != RECALL:
+        return cmd.Send(envelope)
+    sender = envelope.sender.agent_id
+    if sender != channel.agent:
+        raise refusal("E_AUTH_002", f"the line says it is from {sender}, the channel is {channel.agent}'s")
+    message_id = msgspec.json.decode(envelope.payload).get("messageId")
+    if not isinstance(message_id, str):
+        raise refusal("E_VALIDATION_001", "$.payload.messageId is missing", field="$.payload.messageId")
+    return cmd.Recall(message_id)
+
+
+def _names_in(line: bytes) -> tuple[str | None, str | None]:
+    """Find the ids in a line that is no envelope, if it has any."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, None
+    if not isinstance(value, dict):
+        return None, None
+    ids = [value.get(name) for name in ("messageId", "correlationId")]
+    message_id, correlation_id = (found[:_ID_MAX] if isinstance(found, str) and found else None for found in ids)
+    return message_id, correlation_id

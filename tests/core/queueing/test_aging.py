@@ -1,0 +1,196 @@
+"""Aging: waiting raises a message (LIMINAL), it keeps its time (design §5.6), and the longest wait has a bound."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.conftest import NewTeam
+from tests.core.driver import SECOND, START, Team
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.protocol.priority import Priority
+
+INFO, COORDINATE, BLOCKING, CRITICAL, OVERRIDE = Priority
+
+#: What is a little more than a timer is ever late.
+LATE_S = 0.02
+
+
+def note(team: Team, priority: str, receiver: str = "impl_001") -> str:
+    return team.send("boss", receiver, "CUSTOM_NOTE", priority=priority, metadata={"ttl": 86400}).signal_id
+
+
+@pytest.mark.parametrize(
+    ("priority", "waited_s", "level", "overdue"),
+    [
+        ("Info", 59, INFO, False),
+        ("Info", 60, COORDINATE, False),
+        ("Info", 119, COORDINATE, False),
+        ("Info", 120, BLOCKING, False),
+        ("Info", 180, CRITICAL, False),
+        ("Info", 240, CRITICAL, True),
+        ("Coordinate", 60, BLOCKING, False),
+        ("Coordinate", 180, CRITICAL, True),
+        ("Blocking", 60, CRITICAL, False),
+        ("Blocking", 120, CRITICAL, True),
+        ("Critical", 59, CRITICAL, False),
+        ("Critical", 60, CRITICAL, True),
+        ("DirectorOverride", 1000, OVERRIDE, False),
+    ],
+)
+def test_each_minute_of_waiting_raises_by_one(
+    team: Team, priority: str, waited_s: int, level: Priority, overdue: bool
+) -> None:
+    sent = note(team, priority)
+    team.advance(waited_s + LATE_S)
+    message = team.message(sent)
+    assert (message.level, message.overdue) == (level, overdue)
+    assert message.priority == message.requested, "what it was admitted with stays"
+
+
+def test_a_boost_says_what_it_did(team: Team) -> None:
+    note(team, "Info")
+    team.advance(60 + LATE_S)
+    (boosted,) = team.happened(ev.MessageBoosted)
+    assert (boosted.old_level, boosted.new_level, boosted.rule) == (0, 1, "aging")
+    assert (boosted.threshold_s, boosted.boosts, boosted.overdue) == (60, 1, False)
+    assert 60 * SECOND <= boosted.age_us <= (60 + LATE_S) * SECOND
+
+
+def test_the_policy_says_how_fast(new_team: NewTeam) -> None:
+    team = new_team("aging: {threshold_s: 10, boost_levels: 2}")
+    team.register("boss", "Director", "director")
+    team.register("impl_001")
+    sent = note(team, "Info")
+    team.advance(10 + LATE_S)
+    assert team.message(sent).level == BLOCKING
+    team.advance(10)
+    assert (team.message(sent).level, team.message(sent).overdue) == (CRITICAL, False)
+    team.advance(10)
+    assert team.message(sent).overdue
+
+
+def test_aging_can_be_off(new_team: NewTeam) -> None:
+    team = new_team("aging: {enabled: false}")
+    team.register("boss", "Director", "director")
+    team.register("impl_001")
+    sent = note(team, "Info")
+    team.advance(10_000)
+    assert team.message(sent).level == INFO
+
+
+def test_a_boosted_message_keeps_its_place_in_time(team: Team) -> None:
+    old = note(team, "Info")
+    team.advance(30)
+    young = note(team, "Coordinate")
+    team.advance(30 + LATE_S)
+    assert team.message(old).level == team.message(young).level == COORDINATE
+    assert team.drain(team.attach("impl_001", "piggyback")) == [old, young]
+
+
+def test_a_boost_never_overtakes_an_override(team: Team) -> None:
+    old = note(team, "Info")
+    team.advance(1000)
+    override = note(team, "DirectorOverride")
+    assert team.drain(team.attach("impl_001", "piggyback")) == [override, old]
+
+
+def test_the_overdue_go_before_the_important(team: Team) -> None:
+    old = note(team, "Info")
+    team.advance(240 + LATE_S)
+    team.send("boss", "impl_001", "CUSTOM_NOTE", priority="Critical", qos={"importance": 10})
+    assert team.drain(team.attach("impl_001", "piggyback"), 1) == [old]
+
+
+def test_what_is_on_its_way_does_not_age(team: Team) -> None:
+    session = team.attach("impl_001", "piggyback")
+    sent = note(team, "Info")
+    team.drain(session)
+    team.advance(500, beating=True)
+    assert not team.happened(ev.MessageBoosted)
+    team.detach(session)
+    team.advance(LATE_S)
+    message = team.message(sent)
+    assert (message.level, message.overdue) == (CRITICAL, True), "back in the queue it counts its whole age"
+
+
+def test_a_redriven_message_ages_anew(team: Team) -> None:
+    session = team.attach("impl_001", "piggyback")
+    sent = note(team, "Info")
+    team.advance(300, beating=True)
+    team.drain(session)
+    team.nack("impl_001", sent, can_retry=False)
+    team.redrive("boss", sent)
+    assert (team.message(sent).level, team.message(sent).overdue) == (INFO, False)
+    team.advance(60 + LATE_S, beating=True)
+    assert team.message(sent).level == COORDINATE
+
+
+@pytest.mark.parametrize(
+    ("priority", "bound_s"), [("Info", 240), ("Coordinate", 180), ("Blocking", 120), ("Critical", 60)]
+)
+def test_the_stated_bound_holds_under_a_flood(new_team: NewTeam, priority: str, bound_s: int) -> None:
+    """A flood of Critical keeps a recipient busy that takes one message a second: none starves past the bound."""
+    team = new_team("limits: {mailbox_depth_max: 100000}")
+    team.register("boss", "Director", "director")
+    team.register("impl_001")
+    session = team.attach("impl_001", "piggyback")
+    assert team.exchange.state.policy.aging.bound_us(Priority[priority.upper()]) == bound_s * SECOND
+    victim = note(team, priority)
+    while team.message(victim).state == "queued":
+        for _ in range(2):
+            note(team, "Critical")
+        team.drain(session, 1)
+        team.advance(1, beating=True)
+        assert team.seconds_since(START) <= bound_s + 2, "only what is older and overdue may still precede it"
+
+
+FLOOD = st.lists(
+    st.tuples(st.sampled_from(["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]), st.floats(0, 90)),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(FLOOD)
+def test_past_its_bound_only_older_overdue_ones_and_overrides_precede(letters: list[tuple[str, float]]) -> None:
+    team = Team()
+    team.register("boss", "Director", "director")
+    team.register("impl_001")
+    for priority, pause_s in letters:
+        note(team, priority)
+        team.advance(pause_s)
+    team.advance(LATE_S)
+    aging = team.exchange.state.policy.aging
+    order = team.drain(team.attach("impl_001", "piggyback"))
+    messages = [team.message(name) for name in order]
+    for place, message in enumerate(messages):
+        age = team.now - message.enqueued_at
+        if message.priority == OVERRIDE or age < aging.bound_us(message.priority) + LATE_S * SECOND:
+            continue
+        for before in messages[:place]:
+            older_and_overdue = before.seq < message.seq and before.overdue
+            assert before.priority == OVERRIDE or older_and_overdue
+    team.check_replay()
+
+
+def test_ticks_are_enough(team: Team) -> None:
+    """Nothing but ticks at `next_due` is needed for a message to rise to the front."""
+    sent = note(team, "Info")
+    for _ in range(10):
+        due = team.exchange.next_due()
+        if due is None or team.message(sent).overdue:
+            break
+        team.now = due
+        team.ask(cmd.Tick(), None, cmd.Ticked)
+    assert team.message(sent).overdue
+
+
+def test_a_slower_policy_lowers_nobody(team: Team) -> None:
+    team.adopt("aging: {boost_levels: 3}")
+    sent = note(team, "Info")
+    team.advance(60 + LATE_S)
+    assert team.message(sent).level == CRITICAL
+    team.adopt(None)
+    team.advance(60)
+    assert (team.message(sent).level, team.message(sent).boosts) == (CRITICAL, 2)
