@@ -44,9 +44,9 @@ class Stage:
             issued = self.remote().post("v1", "admin", "tokens", body={"agent": name, "role": role, "type": None})
             self._tokens[name] = str(issued["token"])
         #: The file with the token that the human signs in with.
-        self.badge = data / "hugo.token"
-        self.badge.touch(mode=0o600)
-        self.badge.write_text(self._tokens["hugo"] + "\n", encoding="utf-8")
+        self.browser_session = data / "hugo.token"
+        self.browser_session.touch(mode=0o600)
+        self.browser_session.write_text(self._tokens["hugo"] + "\n", encoding="utf-8")
 
     def remote(self, name: str = "") -> Remote:
         """Return somebody's way to ask over HTTP; without a name the administrator's."""

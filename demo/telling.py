@@ -87,7 +87,7 @@ def _piece(piece: Piece) -> RenderableType:
 def _doors(scene: Stage, report: Path | None) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row("dashboard", Text(f"{scene.url}/", style="bold"))
-    table.add_row("sign in with", f"the token in {scene.badge}, as hugo, the human")
+    table.add_row("sign in with", f"the token in {scene.browser_session}, as hugo, the human")
     if report is not None:
         table.add_row("as a file", str(report))
     return table

@@ -19,12 +19,13 @@ SOURCE = ROOT / "src"
 TARGET = ROOT / "build" / "compiled"
 STAMP = ".made-of"
 
-#: Modules of the core that declare what is read from JSON: their annotations are data, which mypyc does not keep.
-#: They stay as they are, with errors, which inherit from Python's own, and the packages of commands, events and policy.
+#: Modules of the core that stay interpreted: msgspec reads their annotations at run time, which mypyc does not keep.
+#: Errors inherit from Python's own exceptions.
 DECLARING = {
-    *("__init__", "affairs", "contracts", "diagnosis", "documents", "envelope", "errors", "holdings", "message"),
-    *("payloads", "snapshot"),
+    *("__init__", "contracts", "documents", "envelope", "errors", "model", "payloads", "snapshot", "validation"),
 }
+#: Packages of the core that only declare.
+DECLARATIONS = {"commands", "events", "policy"}
 CARRYING = [
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
@@ -55,8 +56,13 @@ setup(
 
 def modules() -> list[str]:
     """Return the modules to compile, as paths in the package's folder."""
-    core = [path for path in sorted((SOURCE / "tocsin" / "core").glob("*.py")) if path.stem not in DECLARING]
-    return [str(path.relative_to(SOURCE)) for path in core] + CARRYING
+    core = SOURCE / "tocsin" / "core"
+    found = [
+        path
+        for path in sorted(core.rglob("*.py"))
+        if path.stem not in DECLARING and path.relative_to(core).parts[0] not in DECLARATIONS
+    ]
+    return [str(path.relative_to(SOURCE)) for path in found] + CARRYING
 
 
 def fingerprint() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.grounds import KINDS, SyncGround, sync_ground_of
 from tocsin.client import ConnectionState, Draft, NoResponse, Receipt, SyncAgent
-from tocsin.client.loop_thread import Background
+from tocsin.client.loop_thread import LoopThread
 from tocsin.core.errors import LeaseConflict, NotPermitted, RoutingFailed, StateConflict
 
 NOTE = "CUSTOM_NOTE"
@@ -173,7 +173,7 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
 
 
 def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:
-    background, begun, ending = Background(), threading.Event(), threading.Event()
+    background, begun, ending = LoopThread(), threading.Event(), threading.Event()
     told: list[object] = []
 
     async def waits() -> None:

@@ -43,7 +43,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def visit(browser: Browser, stage: Stage) -> Iterator[Callable[..., Visitor]]:
+def tool_call(browser: Browser, stage: Stage) -> Iterator[Callable[..., Visitor]]:
     """Bring somebody in front of the dashboard, signed in unless `agent` is empty; the page must not complain."""
     visitors: list[Visitor] = []
 

@@ -97,7 +97,7 @@ class Stage:
             self.ok("POST", agent, "/v1/inbox/receipts", {"message_ids": taken})
         return taken
 
-    def badge(self, agent: str) -> tuple[str, str]:
+    def browser_session(self, agent: str) -> tuple[str, str]:
         """Sign somebody in, once, and return the cookie."""
         if agent not in self._badges:
             headers = {"Origin": self.url, "Tocsin-Dashboard": "1"}
@@ -149,7 +149,7 @@ class Visitor:
 
     def enter(self, agent: str = "hanna") -> "Visitor":
         """Be signed in already, as who comes back is."""
-        name, value = self.stage.badge(agent)
+        name, value = self.stage.browser_session(agent)
         self.context.add_cookies([{"name": name, "value": value, "url": self.stage.url}])
         return self
 

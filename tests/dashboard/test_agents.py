@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.dashboard.contrast import too_faint
 from tests.dashboard.stage import POLICY, Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def row(page: Page, agent: str) -> Locator:
     return table.get_by_role("row").filter(has=page.get_by_role("link", name=agent, exact=True))
 
 
-def test_presence_sessions_and_attention_are_live(visit: Visit, stage: Stage) -> None:
-    page = visit("agents").page
+def test_presence_sessions_and_attention_are_live(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("agents").page
     expect(row(page, "bob")).to_contain_text("offline")
     task = stage.send(priority="Coordinate")
     expect(row(page, "bob").get_by_role("cell").last).to_have_text("1")
@@ -41,8 +41,8 @@ def test_presence_sessions_and_attention_are_live(visit: Visit, stage: Stage) ->
     expect(row(page, "bob")).to_contain_text("idle")
 
 
-def test_what_is_spent_is_seen_and_who_games_is_flagged(visit: Visit, stage: Stage) -> None:
-    page = visit("agents").page
+def test_what_is_spent_is_seen_and_who_games_is_flagged(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("agents").page
     expect(row(page, "gabe")).to_contain_text("1,000 / 1,000")
     expect(row(page, "boss")).to_contain_text("unlimited")
     for _ in range(6):
@@ -57,8 +57,8 @@ def test_what_is_spent_is_seen_and_who_games_is_flagged(visit: Visit, stage: Sta
     stage.drain("bob")
 
 
-def test_what_is_lent_is_shown(visit: Visit, stage: Stage) -> None:
-    page = visit("agents").page
+def test_what_is_lent_is_shown(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("agents").page
     held = stage.ok("POST", "ada", "/v1/leases", {"exclusive": ["src/api.py"]})
     stage.ok("POST", "bob", "/v1/leases", {"exclusive": ["src/api.py"], "priority": "Critical"})
     expect(row(page, "ada")).to_contain_text("lent Critical")
@@ -66,10 +66,10 @@ def test_what_is_lent_is_shown(visit: Visit, stage: Stage) -> None:
     expect(row(page, "ada")).not_to_contain_text("lent")
 
 
-def test_who_talks_to_whom_leads_to_what_they_said(visit: Visit, stage: Stage) -> None:
+def test_who_talks_to_whom_leads_to_what_they_said(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(3):
         said = stage.send("boss", "gabe")
-    page = visit("agents").page
+    page = tool_call("agents").page
     cell = page.get_by_role("link", name="3 from boss to gabe")
     cell.click()
     expect(page.get_by_role("link", name=said)).to_be_visible()
@@ -77,8 +77,8 @@ def test_who_talks_to_whom_leads_to_what_they_said(visit: Visit, stage: Stage) -
     stage.drain("gabe")
 
 
-def test_a_part_of_a_name_is_enough(visit: Visit, stage: Stage) -> None:
-    page = visit("agents").page
+def test_a_part_of_a_name_is_enough(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("agents").page
     page.get_by_label("Part of a name").fill("ga")
     expect(row(page, "ada")).to_have_count(0)
     expect(row(page, "gabe")).to_have_count(1)
@@ -86,9 +86,9 @@ def test_a_part_of_a_name_is_enough(visit: Visit, stage: Stage) -> None:
     expect(page.get_by_text("No agent of that name is registered.")).to_be_visible()
 
 
-def test_one_agent_in_full(visit: Visit, stage: Stage) -> None:
+def test_one_agent_in_full(tool_call: ToolCall, stage: Stage) -> None:
     stage.drain("bob")
-    visitor = visit("agents/bob")
+    visitor = tool_call("agents/bob")
     page = visitor.page
     expect(page.get_by_role("region", name="Sessions", exact=True).first).to_contain_text("piggyback")
     expect(page.get_by_role("meter", name="Tokens")).to_be_visible()
@@ -97,16 +97,16 @@ def test_one_agent_in_full(visit: Visit, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+def test_it_can_be_read_in_both_themes_and_on_a_phone(tool_call: ToolCall, stage: Stage, theme: str) -> None:
     stage.send()
     for width, name in ((1360, "laptop"), (390, "phone")):
-        visitor = visit("agents", color_scheme=theme, viewport={"width": width, "height": 850})
+        visitor = tool_call("agents", color_scheme=theme, viewport={"width": width, "height": 850})
         expect(row(visitor.page, "bob")).to_be_visible()
         expect(visitor.page.locator(".matrix")).to_be_visible()
         assert too_faint(visitor.page) == []
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
         visitor.shot(f"agents-{theme}-{name}")
-    visitor = visit("agents/bob", color_scheme=theme)
+    visitor = tool_call("agents/bob", color_scheme=theme)
     expect(visitor.page.get_by_role("meter", name="Tokens")).to_be_visible()
     assert too_faint(visitor.page) == []
     visitor.shot(f"agent-{theme}")

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 PHONE = {"width": 390, "height": 844}
 _names = itertools.count(1)
 
@@ -53,8 +53,8 @@ def contention(stage: Stage) -> tuple[str, str]:
     return resource, lease
 
 
-def test_leases_show_holders_waiters_the_graph_and_what_is_lent(visit: Visit, stage: Stage) -> None:
-    visitor = visit("leases")
+def test_leases_show_holders_waiters_the_graph_and_what_is_lent(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call("leases")
     page = visitor.page
     resource, _ = contention(stage)
     held = row(page, resource).filter(has=page.get_by_role("button", name="Release"))
@@ -72,9 +72,9 @@ def test_leases_show_holders_waiters_the_graph_and_what_is_lent(visit: Visit, st
     visitor.shot("leases-light")
 
 
-def test_a_lease_is_released_by_force_with_keys_alone(visit: Visit, stage: Stage) -> None:
+def test_a_lease_is_released_by_force_with_keys_alone(tool_call: ToolCall, stage: Stage) -> None:
     resource, lease = contention(stage)
-    page = visit("leases").page
+    page = tool_call("leases").page
     button = row(page, resource).get_by_role("button", name="Release")
     expect(button).to_be_visible()
     press_to(page, button)
@@ -94,9 +94,9 @@ def test_a_lease_is_released_by_force_with_keys_alone(visit: Visit, stage: Stage
     assert stage.get(f"/v1/messages/{told[-1]['message_id']}")[0]["recipient"] == "ada"
 
 
-def test_escape_thinks_better_of_it_and_a_reason_is_asked_for(visit: Visit, stage: Stage) -> None:
+def test_escape_thinks_better_of_it_and_a_reason_is_asked_for(tool_call: ToolCall, stage: Stage) -> None:
     resource, lease = contention(stage)
-    page = visit("leases").page
+    page = tool_call("leases").page
     button = row(page, resource).get_by_role("button", name="Release")
     button.click()
     page.get_by_role("button", name="Release by force").click()
@@ -107,9 +107,9 @@ def test_escape_thinks_better_of_it_and_a_reason_is_asked_for(visit: Visit, stag
     assert stage.get(f"/v1/leases/{lease}")["state"] == "held"
 
 
-def test_a_place_in_line_is_taken_away(visit: Visit, stage: Stage) -> None:
+def test_a_place_in_line_is_taken_away(tool_call: ToolCall, stage: Stage) -> None:
     resource, _ = contention(stage)
-    page = visit("leases").page
+    page = tool_call("leases").page
     row(page, resource).get_by_role("button", name="Remove").click()
     page.get_by_label("Reason").fill("not now")
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
@@ -118,8 +118,8 @@ def test_a_place_in_line_is_taken_away(visit: Visit, stage: Stage) -> None:
     assert stage.get(f"/v1/leases?resource={resource}")["waiting"] == []
 
 
-def test_a_message_to_the_human_is_shown_live_and_answered(visit: Visit, stage: Stage) -> None:
-    page = visit("inbox").page
+def test_a_message_to_the_human_is_shown_live_and_answered(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("inbox").page
     expect(card(page, "To hanna")).to_be_visible()
     thread = fresh("thread")
     name = stage.send("ada", "hanna", messageType="CUSTOM_QUESTION", payload={"text": "Shall I?"}, correlationId=thread)
@@ -135,8 +135,8 @@ def test_a_message_to_the_human_is_shown_live_and_answered(visit: Visit, stage: 
     assert (answer["recipient"], answer["payload"]) == ("ada", {"text": "Yes, do."})
 
 
-def test_what_is_shown_is_received_and_what_is_done_or_rejected_goes(visit: Visit, stage: Stage) -> None:
-    page = visit("inbox").page
+def test_what_is_shown_is_received_and_what_is_done_or_rejected_goes(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("inbox").page
     done, rejected = stage.send("ada", "hanna"), stage.send("bob", "hanna")
     for name in (done, rejected):
         expect(item(page, name)).to_be_visible()
@@ -150,8 +150,8 @@ def test_what_is_shown_is_received_and_what_is_done_or_rejected_goes(visit: Visi
     assert stage.states(rejected) == ["dead"]
 
 
-def test_the_notices_of_the_bus_are_done_with_at_once(visit: Visit, stage: Stage) -> None:
-    visitor = visit("inbox")
+def test_the_notices_of_the_bus_are_done_with_at_once(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call("inbox")
     page = visitor.page
     kept = stage.send("ada", "hanna")
     stage.send("ada", "bob", messageType="CUSTOM_PLAN")
@@ -163,9 +163,9 @@ def test_the_notices_of_the_bus_are_done_with_at_once(visit: Visit, stage: Stage
     assert stage.states(kept) == ["delivered"]
 
 
-def test_the_human_writes_to_an_agent_with_keys_alone(visit: Visit, stage: Stage) -> None:
+def test_the_human_writes_to_an_agent_with_keys_alone(tool_call: ToolCall, stage: Stage) -> None:
     stage.drain("bob")
-    page = visit("inbox").page
+    page = tool_call("inbox").page
     press_to(page, page.get_by_role("button", name="Write to an agent"))
     page.keyboard.press("Enter")
     press_to(page, page.get_by_label("To", exact=True))
@@ -180,8 +180,8 @@ def test_the_human_writes_to_an_agent_with_keys_alone(visit: Visit, stage: Stage
     assert mine[-1]["message_type"] == "CUSTOM_NOTE"
 
 
-def test_an_override_goes_at_the_highest_priority(visit: Visit, stage: Stage) -> None:
-    page = visit("inbox").page
+def test_an_override_goes_at_the_highest_priority(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("inbox").page
     page.get_by_role("button", name="Override …").first.click()
     page.get_by_label("To", exact=True).fill("bob")
     page.get_by_label("Text").fill("Stop what you do.")
@@ -203,8 +203,8 @@ def test_what_the_hub_refuses_is_told_and_what_was_written_stays(browser: Any, s
     visitor.close(allow=lambda complaint: "404" in complaint)
 
 
-def test_approvals_are_given_changed_and_refused(visit: Visit, stage: Stage) -> None:
-    page = visit("inbox").page
+def test_approvals_are_given_changed_and_refused(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("inbox").page
     plans = [stage.send("ada", "bob", messageType="CUSTOM_PLAN", payload={"step": number}) for number in (1, 2, 3)]
     cards = [card(page, "Approvals").locator(".item").filter(has_text=plan) for plan in plans]
     for shown in cards:
@@ -229,8 +229,8 @@ def test_approvals_are_given_changed_and_refused(visit: Visit, stage: Stage) -> 
     stage.ok("POST", "bob", "/v1/inbox/receipts", {"message_ids": list(given)})
 
 
-def test_a_changed_payload_that_is_no_object_decides_nothing(visit: Visit, stage: Stage) -> None:
-    page = visit("inbox").page
+def test_a_changed_payload_that_is_no_object_decides_nothing(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("inbox").page
     plan = stage.send("ada", "bob", messageType="CUSTOM_PLAN")
     shown = card(page, "Approvals").locator(".item").filter(has_text=plan)
     shown.get_by_role("button", name="Override …").click()
@@ -240,8 +240,8 @@ def test_a_changed_payload_that_is_no_object_decides_nothing(visit: Visit, stage
     assert stage.states(plan) == ["held"]
 
 
-def test_an_escalation_is_brought_before_a_human_and_resolved(visit: Visit, stage: Stage) -> None:
-    visitor = visit("inbox")
+def test_an_escalation_is_brought_before_a_human_and_resolved(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call("inbox")
     page = visitor.page
     resource = fresh("db/table")
     for agent in ("ada", "bob", "boss"):
@@ -272,8 +272,8 @@ def kill(stage: Stage, code: str, count: int = 1) -> list[str]:
     return names
 
 
-def test_dead_letters_by_reason_and_one_redriven(visit: Visit, stage: Stage) -> None:
-    visitor = visit("letters")
+def test_dead_letters_by_reason_and_one_redriven(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call("letters")
     page = visitor.page
     (name, other) = kill(stage, "E_TASK_002", 2)
     group = card(page, "What killed them").locator("tbody tr").filter(has_text="E_TASK_002")
@@ -288,9 +288,9 @@ def test_dead_letters_by_reason_and_one_redriven(visit: Visit, stage: Stage) -> 
     assert (stage.states(name), stage.states(other)) == (["queued"], ["dead"])
 
 
-def test_selected_letters_are_redriven_together(visit: Visit, stage: Stage) -> None:
+def test_selected_letters_are_redriven_together(tool_call: ToolCall, stage: Stage) -> None:
     names = kill(stage, "E_TASK_004", 3)
-    page = visit("letters?reason=rejected&code=E_TASK_004").page
+    page = tool_call("letters?reason=rejected&code=E_TASK_004").page
     for name in names[:2]:
         page.get_by_label(f"Select {name}").check()
     page.get_by_role("button", name="Redrive 2 selected").click()
@@ -299,9 +299,9 @@ def test_selected_letters_are_redriven_together(visit: Visit, stage: Stage) -> N
     assert [stage.states(name)[0] for name in names] == ["queued", "queued", "dead"]
 
 
-def test_all_letters_of_a_sort_are_redriven_with_keys_alone(visit: Visit, stage: Stage) -> None:
+def test_all_letters_of_a_sort_are_redriven_with_keys_alone(tool_call: ToolCall, stage: Stage) -> None:
     names, spared = kill(stage, "E_TASK_001", 3), kill(stage, "E_LEASE_002")
-    page = visit("letters").page
+    page = tool_call("letters").page
     group = card(page, "What killed them").locator("tbody tr").filter(has_text="E_TASK_001")
     button = group.get_by_role("button", name="Redrive all")
     expect(button).to_be_visible()
@@ -316,14 +316,14 @@ def test_all_letters_of_a_sort_are_redriven_with_keys_alone(visit: Visit, stage:
 
 
 @pytest.mark.parametrize("name", ["leases", "inbox", "letters"])
-def test_pages_in_the_dark_and_on_a_phone(visit: Visit, stage: Stage, name: str) -> None:
+def test_pages_in_the_dark_and_on_a_phone(tool_call: ToolCall, stage: Stage, name: str) -> None:
     contention(stage)
     kill(stage, "E_TASK_003")
-    dark = visit(name, color_scheme="dark")
+    dark = tool_call(name, color_scheme="dark")
     expect(dark.page.locator(".card").first).to_be_visible()
     expect(dark.page.locator(".loading")).to_have_count(0)
     dark.shot(f"{name}-dark")
-    phone = visit(name, viewport=PHONE)
+    phone = tool_call(name, viewport=PHONE)
     expect(phone.page.locator(".card").first).to_be_visible()
     expect(phone.page.locator(".loading")).to_have_count(0)
     phone.shot(f"{name}-phone")

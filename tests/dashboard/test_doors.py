@@ -70,18 +70,22 @@ def test_a_badge_counts_only_for_the_dashboards_own_page(tmp_path: Path) -> None
 
 def test_a_badge_ends_with_its_token_with_its_time_and_with_the_sign_out(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
-        badges = team.hub.badges
+        browser_sessions = team.hub.browser_sessions
         grant = team.hub.authority.authenticate(team.tokens["hanna"])
-        text, badge = badges.issue(grant)
-        assert badges.check(text) == badge
-        for wrong in (text[:-1] + ("0" if text[-1] != "0" else "1"), text.replace(str(badge.expires_at), "9" * 16), ""):
+        text, browser_session = browser_sessions.issue(grant)
+        assert browser_sessions.check(text) == browser_session
+        for wrong in (
+            text[:-1] + ("0" if text[-1] != "0" else "1"),
+            text.replace(str(browser_session.expires_at), "9" * 16),
+            "",
+        ):
             with pytest.raises(TocsinError, match="sign in again"):
-                badges.check(wrong)
-        badges.end(badge)
+                browser_sessions.check(wrong)
+        browser_sessions.end(browser_session)
         with pytest.raises(TocsinError, match="signed out"):
-            badges.check(text)
+            browser_sessions.check(text)
         short = team.hub.authority.issue("guest", "human", lifetime_s=60)
-        assert badges.issue(short.grant)[1].expires_at == short.grant.expires_at
+        assert browser_sessions.issue(short.grant)[1].expires_at == short.grant.expires_at
         await sign_in(team, client)
         team.hub.authority.revoke("hanna")
         assert (await client.get("/v1/me", headers=OWN)).json()["code"] == "E_AUTH_005"
@@ -92,24 +96,24 @@ def test_a_badge_ends_with_its_token_with_its_time_and_with_the_sign_out(tmp_pat
 
 def test_a_badge_that_is_old_is_refused(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
-        text, badge = team.hub.badges.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
-        while team.hub.now() < badge.expires_at:
+        text, browser_session = team.hub.browser_sessions.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
+        while team.hub.now() < browser_session.expires_at:
             await asyncio.sleep(0.001)
         with pytest.raises(TocsinError, match="signed in for long"):
-            team.hub.badges.check(text)
+            team.hub.browser_sessions.check(text)
 
-    with_dashboard(tmp_path, story, dashboard={"badge_s": 0.05})
+    with_dashboard(tmp_path, story, dashboard={"browser_session_s": 0.05})
 
 
 def test_only_so_many_sign_outs_are_remembered(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
-        badges, grant = team.hub.badges, team.hub.authority.authenticate(team.tokens["hanna"])
-        texts = [badges.issue(grant) for _ in range(3)]
-        for _, badge in texts:
-            badges.end(badge)
-        assert badges.check(texts[0][0]) == texts[0][1]
+        browser_sessions, grant = team.hub.browser_sessions, team.hub.authority.authenticate(team.tokens["hanna"])
+        texts = [browser_sessions.issue(grant) for _ in range(3)]
+        for _, browser_session in texts:
+            browser_sessions.end(browser_session)
+        assert browser_sessions.check(texts[0][0]) == texts[0][1]
         with pytest.raises(TocsinError):
-            badges.check(texts[2][0])
+            browser_sessions.check(texts[2][0])
 
     with_dashboard(tmp_path, story, dashboard={"sign_outs_max": 2})
 
@@ -159,8 +163,8 @@ def test_a_hub_without_the_libraries_says_what_to_run(tmp_path: Path) -> None:
 
 def test_everyone_who_watches_is_told_the_same_and_the_feed_has_one_watcher(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
-        pulse = gateway.pulse
-        viewers = [pulse.join() for _ in range(10)]
+        live_updates = gateway.live_updates
+        viewers = [live_updates.join() for _ in range(10)]
         assert team.hub.feed.watchers == 1
         await team.post("ada", "/v1/messages", envelope(1))
         await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
@@ -174,18 +178,18 @@ def test_everyone_who_watches_is_told_the_same_and_the_feed_has_one_watcher(tmp_
         ticks = [await seen(viewer) for viewer in viewers]
         tick = ticks[0]
         assert tick["totals"]["accepted"] == 1
-        assert tick["survey"]["depths"] == [1, 0, 0, 0, 0]
-        assert tick["survey"]["pending_pickup"] == 1
-        assert (tick["survey"]["offline"], tick["agents"]) == (3, 3)
+        assert tick["summary"]["depths"] == [1, 0, 0, 0, 0]
+        assert tick["summary"]["pending_pickup"] == 1
+        assert (tick["summary"]["offline"], tick["agents"]) == (3, 3)
         assert [notice["facts"]["recipient"] for notice in tick["notices"] if notice["kind"] == "SendRefused"] == [
             "nobody"
         ]
-        hello = msgspec.json.decode(pulse.hello({}))["hello"]
+        hello = msgspec.json.decode(live_updates.hello({}))["hello"]
         assert set(hello["series"]) == set(SERIES)
         assert {len(column) for column in hello["series"].values()} == {len(hello["series"]["at"])}
         assert len(hello["series"]["at"]) >= 1
         for viewer in viewers:
-            pulse.leave(viewer)
+            live_updates.leave(viewer)
         assert team.hub.feed.watchers == 0
         published = team.hub.feed.published
         await team.post("ada", "/v1/messages", envelope(3))
@@ -196,10 +200,10 @@ def test_everyone_who_watches_is_told_the_same_and_the_feed_has_one_watcher(tmp_
 
 def test_a_viewer_that_is_slow_gets_the_latest(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
-        slow, quick = gateway.pulse.join(), gateway.pulse.join()
+        slow, quick = gateway.live_updates.join(), gateway.live_updates.join()
         first = [await quick.next() for _ in range(3)]
         assert await slow.next() == first[-1]
-        gateway.pulse.leave(slow)
-        gateway.pulse.leave(quick)
+        gateway.live_updates.leave(slow)
+        gateway.live_updates.leave(quick)
 
     with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01})

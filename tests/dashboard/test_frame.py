@@ -9,11 +9,11 @@ from playwright.sync_api import Browser, expect
 
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 
 
-def test_a_human_signs_in_and_out(visit: Visit, stage: Stage) -> None:
-    visitor = visit(agent="")
+def test_a_human_signs_in_and_out(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call(agent="")
     page = visitor.page
     page.goto("/")
     expect(page).to_have_url(re.compile("/sign-in$"))
@@ -83,8 +83,8 @@ def test_a_page_that_could_not_be_filled_is_filled_when_the_hub_is_back(browser:
         visitor.close(allow=lambda complaint: re.search("WebSocket|ERR_|status of 503", complaint) is not None)
 
 
-def test_pages_are_reached_by_keys_alone(visit: Visit) -> None:
-    page = visit("overview").page
+def test_pages_are_reached_by_keys_alone(tool_call: ToolCall) -> None:
+    page = tool_call("overview").page
     page.keyboard.press("g")
     page.keyboard.press("a")
     expect(page.get_by_role("heading", level=1)).to_have_text("Agents")
@@ -94,8 +94,8 @@ def test_pages_are_reached_by_keys_alone(visit: Visit) -> None:
     expect(page.locator("main")).to_be_focused()
 
 
-def test_the_theme_follows_the_system_and_the_button(visit: Visit) -> None:
-    page = visit("overview", color_scheme="dark").page
+def test_the_theme_follows_the_system_and_the_button(tool_call: ToolCall) -> None:
+    page = tool_call("overview", color_scheme="dark").page
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     dark = page.evaluate(ground)
     button = page.get_by_role("button", name="Theme")
@@ -108,6 +108,6 @@ def test_the_theme_follows_the_system_and_the_button(visit: Visit) -> None:
     assert page.evaluate(ground) == dark
 
 
-def test_an_address_that_is_no_page_says_so(visit: Visit) -> None:
-    page = visit("nowhere").page
+def test_an_address_that_is_no_page_says_so(tool_call: ToolCall) -> None:
+    page = tool_call("nowhere").page
     expect(page.get_by_text("There is no such page")).to_be_visible()

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.dashboard.extracts import ADVICE, write_extract
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 ATTACK = "<img src=x onerror=alert(1)>\"'><svg/onload=alert(2)></textarea><script>alert(3)</script>"
 #: The same where a name must be short or without slashes.
 SHORT = '"><img src=x onerror=alert(4)>'
@@ -83,8 +83,8 @@ def injected(visitor: Visitor) -> Locator:
     ],
     ids=lambda text: text if "<" not in text and text else "",
 )
-def test_an_attack_is_shown_as_text(visit: Visit, hostile: dict[str, str], address: str, shown: str) -> None:
-    visitor = visit(address.format(**hostile))
+def test_an_attack_is_shown_as_text(tool_call: ToolCall, hostile: dict[str, str], address: str, shown: str) -> None:
+    visitor = tool_call(address.format(**hostile))
     page = visitor.page
     expect(page.locator("main .card, main .tiles").first).to_be_visible()
     expect(page.locator("main .loading")).to_have_count(0)
@@ -98,8 +98,8 @@ def test_an_attack_is_shown_as_text(visit: Visit, hostile: dict[str, str], addre
         assert str(link.get_attribute("href")).startswith(("#/", "/"))
 
 
-def test_an_attack_in_a_dialog_is_text_too(visit: Visit, hostile: dict[str, str]) -> None:
-    visitor = visit("inbox")
+def test_an_attack_in_a_dialog_is_text_too(tool_call: ToolCall, hostile: dict[str, str]) -> None:
+    visitor = tool_call("inbox")
     page = visitor.page
     page.locator(f"[data-id='{hostile['asked']}']").get_by_role("button", name="Answer").click()
     expect(page.get_by_role("dialog")).to_contain_text(ATTACK)

@@ -21,7 +21,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield opened
 
 
-def badge(stage: Stage, agent: str) -> str:
+def browser_session(stage: Stage, agent: str) -> str:
     """Sign in; return the cookie as a browser would send it."""
     signed = stage.client.post(
         stage.url + "/sign-in", json={"token": stage.tokens[agent]}, headers={"Tocsin-Dashboard": "1"}
@@ -41,7 +41,7 @@ def heard(socket: ClientConnection) -> Any:
 
 
 def test_a_badge_is_heard_from_the_dashboards_own_page_only(stage: Stage) -> None:
-    cookie = badge(stage, "hanna")
+    cookie = browser_session(stage, "hanna")
     for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
         with pytest.raises(InvalidStatus) as refused:
             listening(stage, cookie=cookie, origin=origin)
@@ -75,7 +75,7 @@ def test_there_are_only_so_many_dashboards(stage: Stage) -> None:
 def test_signing_out_and_revoking_end_it(stage: Stage) -> None:
     stage.join("guest", "human")
     for end in ("sign-out", "revoke"):
-        cookie = badge(stage, "guest")
+        cookie = browser_session(stage, "guest")
         with listening(stage, cookie=cookie, origin=stage.url) as socket:
             heard(socket)
             if end == "sign-out":

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.dashboard.extracts import write_extract
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 PAGES = ("overview", "messages", "agents", "leases", "inbox", "letters", "history", "history/advice", "history/reports")
 
 #: Returns the texts whose contrast with what is behind them is less than WCAG AA asks for.
@@ -78,8 +78,8 @@ def busy(stage: Stage) -> Stage:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_can_be_read_and_every_control_has_a_name(visit: Visit, busy: Stage, theme: Any) -> None:
-    visitor = visit("overview", color_scheme=theme)
+def test_every_page_can_be_read_and_every_control_has_a_name(tool_call: ToolCall, busy: Stage, theme: Any) -> None:
+    visitor = tool_call("overview", color_scheme=theme)
     for address in PAGES:
         visitor.open(address)
         expect(visitor.page.locator("main .card, main .tiles").first).to_be_visible()
@@ -89,8 +89,8 @@ def test_every_page_can_be_read_and_every_control_has_a_name(visit: Visit, busy:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_dialogs_can_be_read(visit: Visit, busy: Stage, theme: Any) -> None:
-    visitor = visit("inbox", color_scheme=theme)
+def test_dialogs_can_be_read(tool_call: ToolCall, busy: Stage, theme: Any) -> None:
+    visitor = tool_call("inbox", color_scheme=theme)
     page = visitor.page
     page.get_by_role("button", name="Write to an agent").click()
     expect(page.get_by_role("dialog")).to_be_visible()

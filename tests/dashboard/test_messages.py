@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.dashboard.contrast import too_faint
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 POLICY = "storage: {projection_interval_s: 0.02}\nsweeper: {interval_s: 0.2}\naging: {threshold_s: 0.5}\n"
 
 
@@ -40,10 +40,10 @@ def tab_to(page: Page, wanted: Locator) -> None:
     pytest.fail("it cannot be reached with the Tab key")
 
 
-def test_messages_are_found_by_words_and_by_what_they_are(visit: Visit, stage: Stage) -> None:
+def test_messages_are_found_by_words_and_by_what_they_are(tool_call: ToolCall, stage: Stage) -> None:
     wanted = stage.send(payload={"text": "the parser is on fire"}, messageType="ReviewRequested")
     stage.send("boss", "ada", payload={"text": "the parser is fine"})
-    page = visit("messages").page
+    page = tool_call("messages").page
     page.get_by_label("Words of the payload").fill("parser fire")
     page.keyboard.press("Enter")
     expect(rows(page)).to_have_count(2)
@@ -60,19 +60,19 @@ def test_messages_are_found_by_words_and_by_what_they_are(visit: Visit, stage: S
     expect(page).to_have_url(re.compile("#/messages$"))
 
 
-def test_older_ones_are_brought_when_asked_for(visit: Visit, stage: Stage) -> None:
+def test_older_ones_are_brought_when_asked_for(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(55):
         stage.send("boss", "ada", messageType="CUSTOM_MANY")
-    page = visit("messages?message_type=CUSTOM_MANY").page
+    page = tool_call("messages?message_type=CUSTOM_MANY").page
     expect(rows(page)).to_have_count(51)
     page.get_by_role("button", name="Older ones").click()
     expect(rows(page)).to_have_count(56)
     stage.drain("ada")
 
 
-def test_a_life_says_which_rule_and_which_threshold(visit: Visit, stage: Stage) -> None:
+def test_a_life_says_which_rule_and_which_threshold(tool_call: ToolCall, stage: Stage) -> None:
     lowered = stage.send("cleo", "bob", priority="Critical", metadata={"ttl": 2})
-    page = visit(f"messages/{lowered}").page
+    page = tool_call(f"messages/{lowered}").page
     accepted = happening(page, "MessageAccepted")
     expect(accepted).to_contain_text("role_cap")
     expect(accepted).to_contain_text("asked for Critical, which is over what its role may use: lowered to Coordinate")
@@ -84,11 +84,11 @@ def test_a_life_says_which_rule_and_which_threshold(visit: Visit, stage: Stage) 
     expect(page.locator(".summary")).to_contain_text("expired")
 
 
-def test_a_rejection_a_death_and_a_redrive(visit: Visit, stage: Stage) -> None:
+def test_a_rejection_a_death_and_a_redrive(tool_call: ToolCall, stage: Stage) -> None:
     dead = stage.send()
     stage.drain("bob")
     stage.ok("POST", "bob", f"/v1/messages/{dead}/nack", {"reason": "no such branch", "can_retry": False})
-    page = visit(f"messages/{dead}").page
+    page = tool_call(f"messages/{dead}").page
     expect(happening(page, "MessageRejected")).to_contain_text("no such branch")
     expect(happening(page, "MessageDied")).to_contain_text("rejected")
     page.get_by_role("button", name="Redrive").click()
@@ -98,9 +98,9 @@ def test_a_rejection_a_death_and_a_redrive(visit: Visit, stage: Stage) -> None:
     expect(page.locator(".summary")).to_contain_text("delivered")
 
 
-def test_a_sender_recalls_and_nobody_else_does(visit: Visit, stage: Stage) -> None:
+def test_a_sender_recalls_and_nobody_else_does(tool_call: ToolCall, stage: Stage) -> None:
     mine, theirs = stage.send("hanna", "bob"), stage.send("ada", "bob")
-    visitor = visit(f"messages/{mine}")
+    visitor = tool_call(f"messages/{mine}")
     page = visitor.page
     page.get_by_role("button", name="Recall").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
@@ -115,9 +115,9 @@ def test_a_sender_recalls_and_nobody_else_does(visit: Visit, stage: Stage) -> No
     stage.drain("bob")
 
 
-def test_a_held_message_is_approved_with_a_changed_payload(visit: Visit, stage: Stage) -> None:
+def test_a_held_message_is_approved_with_a_changed_payload(tool_call: ToolCall, stage: Stage) -> None:
     held = stage.send(messageType="CUSTOM_PLAN", payload={"plan": "rewrite everything"})
-    page = visit(f"messages/{held}").page
+    page = tool_call(f"messages/{held}").page
     expect(happening(page, "MessageAccepted")).to_contain_text("Held for approval: plan approval")
     page.get_by_role("button", name="Approve").click()
     dialog = page.get_by_role("dialog")
@@ -128,9 +128,9 @@ def test_a_held_message_is_approved_with_a_changed_payload(visit: Visit, stage: 
     assert (copy["state"], copy["payload"]) == ("queued", {"plan": "rewrite the parser"})
 
 
-def test_a_held_message_is_refused_with_a_reason(visit: Visit, stage: Stage) -> None:
+def test_a_held_message_is_refused_with_a_reason(tool_call: ToolCall, stage: Stage) -> None:
     held = stage.send(messageType="CUSTOM_PLAN", payload={"plan": "delete everything"})
-    page = visit(f"messages/{held}").page
+    page = tool_call(f"messages/{held}").page
     page.get_by_role("button", name="Refuse").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Refuse").click()
@@ -141,10 +141,10 @@ def test_a_held_message_is_refused_with_a_reason(visit: Visit, stage: Stage) -> 
     assert stage.states(held) == ["dead"]
 
 
-def test_a_thread_is_shown_in_its_order(visit: Visit, stage: Stage) -> None:
+def test_a_thread_is_shown_in_its_order(tool_call: ToolCall, stage: Stage) -> None:
     asked = stage.send(correlationId="thread-1", payload={"text": "is it done?"})
     answered = stage.send("bob", "ada", correlationId="thread-1", payload={"text": "nearly"})
-    page = visit(f"messages/{asked}").page
+    page = tool_call(f"messages/{asked}").page
     items = page.locator(".talk li")
     expect(items).to_have_count(2)
     expect(items.nth(0)).to_contain_text("is it done?")
@@ -160,9 +160,9 @@ def test_a_message_that_is_not_there_says_so(browser: Browser, stage: Stage) -> 
     visitor.close(allow=lambda complaint: "404" in complaint or "409" in complaint)
 
 
-def test_a_message_is_found_and_recalled_with_keys_alone(visit: Visit, stage: Stage) -> None:
+def test_a_message_is_found_and_recalled_with_keys_alone(tool_call: ToolCall, stage: Stage) -> None:
     mine = stage.send("hanna", "bob", payload={"text": "zebra crossing"})
-    page = visit("messages").page
+    page = tool_call("messages").page
     words = page.get_by_label("Words of the payload")
     expect(words).to_be_visible()
     while not words.evaluate("field => field === document.activeElement"):
@@ -189,10 +189,10 @@ def test_a_message_is_found_and_recalled_with_keys_alone(visit: Visit, stage: St
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+def test_it_can_be_read_in_both_themes_and_on_a_phone(tool_call: ToolCall, stage: Stage, theme: str) -> None:
     one = stage.send(correlationId="thread-2", priority="Blocking", messageType="ReviewRequested")
     for width, name in ((1360, "laptop"), (390, "phone")):
-        visitor = visit("messages", color_scheme=theme, viewport={"width": width, "height": 850})
+        visitor = tool_call("messages", color_scheme=theme, viewport={"width": width, "height": 850})
         expect(rows(visitor.page)).not_to_have_count(0)
         assert too_faint(visitor.page) == []
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from tests.dashboard.contrast import too_faint
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 POLICY = """
 storage: {projection_interval_s: 0.02}
 sweeper: {interval_s: 0.2}
@@ -43,8 +43,8 @@ def value(page: Page, label: str) -> Locator:
     return tile(page, label).locator(".tile-value")
 
 
-def test_the_five_states_are_live(visit: Visit, stage: Stage) -> None:
-    page = visit("overview").page
+def test_the_five_states_are_live(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("overview").page
     before = int(value(page, "Available now").inner_text())
     waiting = int(value(page, "Pending pickup").inner_text())
     stage.send()
@@ -62,8 +62,8 @@ def test_the_five_states_are_live(visit: Visit, stage: Stage) -> None:
     expect(row).to_contain_text("ada")
 
 
-def test_what_is_transient_is_told_apart_from_what_is_structural(visit: Visit, stage: Stage) -> None:
-    page = visit("overview").page
+def test_what_is_transient_is_told_apart_from_what_is_structural(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("overview").page
     transient, structural = (
         page.locator(".saturation-item").filter(has_text=name) for name in ("Transient", "Structural")
     )
@@ -80,12 +80,12 @@ def test_what_is_transient_is_told_apart_from_what_is_structural(visit: Visit, s
     expect(transient).to_contain_text("calm")
 
 
-def test_what_expires_next_counts_down_and_says_which_way_it_went(visit: Visit, stage: Stage) -> None:
+def test_what_expires_next_counts_down_and_says_which_way_it_went(tool_call: ToolCall, stage: Stage) -> None:
     soon, later, old = (stage.send(metadata={"ttl": ttl}) for ttl in (90, 7000, 9000))
     stage.get(f"/v1/messages/{old}")  # brings the tables up to date
     with sqlite3.connect(stage.data / "tables.db") as tables:
         tables.execute("UPDATE signal_queue SET publish_path = NULL WHERE message_id = ?", (old,))
-    page = visit("overview").page
+    page = tool_call("overview").page
     rows = card(page, "Pending signals").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(soon)
     expect(rows.nth(1)).to_contain_text(re.compile(r"1:[0-2]\d"))
@@ -99,8 +99,8 @@ def test_what_expires_next_counts_down_and_says_which_way_it_went(visit: Visit, 
     stage.drain("bob")
 
 
-def test_recalls_are_counted_by_outcome(visit: Visit, stage: Stage) -> None:
-    page = visit("overview").page
+def test_recalls_are_counted_by_outcome(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("overview").page
     taken = stage.send()
     stage.drain("bob")
     assert stage.ok("POST", "ada", f"/v1/messages/{taken}/recall", {})["outcome"] == "already_delivered"
@@ -110,18 +110,18 @@ def test_recalls_are_counted_by_outcome(visit: Visit, stage: Stage) -> None:
     expect(figures.filter(has_text="not found").locator("dd")).to_have_text("1")
 
 
-def test_time_to_drain_is_shown_by_type_and_path(visit: Visit, stage: Stage) -> None:
+def test_time_to_drain_is_shown_by_type_and_path(tool_call: ToolCall, stage: Stage) -> None:
     stage.send(messageType="TaskCompleted")
     stage.drain("bob")
-    page = visit("overview").page
+    page = tool_call("overview").page
     row = card(page, "Time to drain by type").get_by_role("row").filter(has_text="TaskCompleted")
     expect(row).to_contain_text("picked up")
     expect(row.get_by_role("img")).to_have_attribute("aria-label", re.compile("TaskCompleted, drain: 1 messages"))
 
 
-def test_daemons_come_shut_down_and_go(visit: Visit, stage: Stage) -> None:
+def test_daemons_come_shut_down_and_go(tool_call: ToolCall, stage: Stage) -> None:
     stage.join("dora")
-    page = visit("overview").page
+    page = tool_call("overview").page
     daemons = card(page, "Daemons and sessions")
     tiles = daemons.locator(".tile-value")
     expect(tiles).to_have_text(["0", "0", "0"])
@@ -138,8 +138,8 @@ def test_daemons_come_shut_down_and_go(visit: Visit, stage: Stage) -> None:
     expect(tiles).to_have_text(["0", "1", "0"])
 
 
-def test_an_alert_is_shown_while_it_lasts(visit: Visit, stage: Stage) -> None:
-    page = visit("overview").page
+def test_an_alert_is_shown_while_it_lasts(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("overview").page
     for _ in range(2):
         stage.send("boss", "bob", priority="Critical", messageType="CUSTOM_ALARM")
     alert = card(page, "Alerts").get_by_role("listitem").filter(has_text="critical queue depth")
@@ -151,15 +151,15 @@ def test_an_alert_is_shown_while_it_lasts(visit: Visit, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_can_be_read_in_both_themes_and_on_a_phone(visit: Visit, stage: Stage, theme: str) -> None:
+def test_it_can_be_read_in_both_themes_and_on_a_phone(tool_call: ToolCall, stage: Stage, theme: str) -> None:
     for number in range(12):
         stage.send(priority=("Info", "Coordinate", "Blocking")[number % 3], metadata={"ttl": 50 + 400 * number})
-    laptop = visit("overview", color_scheme=theme, viewport={"width": 1360, "height": 850})
+    laptop = tool_call("overview", color_scheme=theme, viewport={"width": 1360, "height": 850})
     expect(card(laptop.page, "Pending signals").get_by_role("row")).not_to_have_count(0)
     expect(laptop.page.locator("canvas")).to_have_count(5)
     assert too_faint(laptop.page) == []
     laptop.shot(f"overview-{theme}")
-    phone = visit("overview", color_scheme=theme, viewport={"width": 390, "height": 844})
+    phone = tool_call("overview", color_scheme=theme, viewport={"width": 390, "height": 844})
     expect(card(phone.page, "Pending signals").get_by_role("link").first).to_be_visible()
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     phone.shot(f"overview-{theme}-phone")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 from tests.dashboard.extracts import write_extract
 from tests.dashboard.stage import Stage, Visitor
 
-Visit = Callable[..., Visitor]
+ToolCall = Callable[..., Visitor]
 DAYS = [f"2026-03-{day:02}" for day in range(2, 16)]
 PHONE = {"width": 390, "height": 844}
 
@@ -36,19 +36,19 @@ def rows(page: Page) -> list[str]:
     return page.get_by_role("region", name="Rows").locator("tbody tr").all_inner_texts()
 
 
-def test_before_the_pipeline_ran_it_says_how_to(visit: Visit, stage: Stage) -> None:
-    page = visit("history").page
+def test_before_the_pipeline_ran_it_says_how_to(tool_call: ToolCall, stage: Stage) -> None:
+    page = tool_call("history").page
     expect(page.locator(".empty")).to_contain_text("tocsin pipeline run")
 
 
-def test_how_far_behind_the_pipeline_is(visit: Visit, past: Stage) -> None:
-    page = visit("history").page
+def test_how_far_behind_the_pipeline_is(tool_call: ToolCall, past: Stage) -> None:
+    page = tool_call("history").page
     expect(page.locator(".freshness")).to_contain_text(re.compile(r"\d+ events? behind"))
     expect(page.locator(".freshness")).to_contain_text("The tables reach to 03 Mar 2026")
 
 
-def test_a_table_by_range_and_type_with_its_figure(visit: Visit, past: Stage) -> None:
-    visitor = visit("history/tables/traffic")
+def test_a_table_by_range_and_type_with_its_figure(tool_call: ToolCall, past: Stage) -> None:
+    visitor = tool_call("history/tables/traffic")
     page = visitor.page
     expect(page.get_by_text(f"{8 * len(DAYS)} fit")).to_be_visible()
     expect(page.get_by_role("img", name="messages, sum by day")).to_be_visible()
@@ -65,8 +65,8 @@ def test_a_table_by_range_and_type_with_its_figure(visit: Visit, past: Stage) ->
     expect(page.get_by_label("Message type")).to_have_value("Question")
 
 
-def test_pages_of_rows_are_turned(visit: Visit, past: Stage) -> None:
-    page = visit("history/tables/traffic").page
+def test_pages_of_rows_are_turned(tool_call: ToolCall, past: Stage) -> None:
+    page = tool_call("history/tables/traffic").page
     expect(page.get_by_text("1 to 50 of 112")).to_be_visible()
     first = rows(page)
     page.get_by_role("button", name="After").click()
@@ -77,8 +77,8 @@ def test_pages_of_rows_are_turned(visit: Visit, past: Stage) -> None:
     assert rows(page) == first
 
 
-def test_a_table_is_chosen_by_keys_and_what_was_left_out_is_said(visit: Visit, past: Stage) -> None:
-    page = visit("history/tables/traffic").page
+def test_a_table_is_chosen_by_keys_and_what_was_left_out_is_said(tool_call: ToolCall, past: Stage) -> None:
+    page = tool_call("history/tables/traffic").page
     page.get_by_label("Table").focus()
     page.keyboard.type("Reca")
     page.keyboard.press("Enter")
@@ -87,8 +87,8 @@ def test_a_table_is_chosen_by_keys_and_what_was_left_out_is_said(visit: Visit, p
     expect(page.get_by_label("Message type")).to_have_count(0)
 
 
-def test_advice_comes_with_its_evidence_and_the_change(visit: Visit, past: Stage) -> None:
-    visitor = visit("history/advice", color_scheme="dark")
+def test_advice_comes_with_its_evidence_and_the_change(tool_call: ToolCall, past: Stage) -> None:
+    visitor = tool_call("history/advice", color_scheme="dark")
     page = visitor.page
     expect(page.locator(".advice")).to_contain_text("20 % of Question expire")
     expect(page.get_by_role("region", name="Evidence")).to_contain_text("expired where message_type = Question")
@@ -127,8 +127,8 @@ def test_a_report_is_shown_and_can_do_nothing(browser: Browser, past: Stage) -> 
 
 
 @pytest.mark.parametrize("name", ["history/tables/traffic", "history/advice", "history/reports"])
-def test_history_on_a_phone(visit: Visit, past: Stage, name: str) -> None:
-    phone = visit(name, viewport=PHONE)
+def test_history_on_a_phone(tool_call: ToolCall, past: Stage, name: str) -> None:
+    phone = tool_call(name, viewport=PHONE)
     expect(phone.page.locator(".card").first).to_be_visible()
     phone.shot(name.replace("/", "-") + "-phone")
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -2,7 +2,7 @@
 
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
-from tocsin.gateways.dashboard.summary import Daemons, survey
+from tocsin.gateways.dashboard.summary import Daemons, summary
 
 
 def test_one_look_finds_everybody_once() -> None:
@@ -21,7 +21,7 @@ def test_one_look_finds_everybody_once() -> None:
     for receiver in ("here", "polls", "polls", "polls", "silent"):
         team.send("away", receiver)
     team.send("away", "silent", "ReviewRequested")
-    seen = survey(team.exchange.state, team.now)
+    seen = summary(team.exchange.state, team.now)
     assert (seen.available, seen.stale, seen.offline) == (4, 2, 0)
     assert (seen.push, seen.piggyback, seen.daemon) == (2, 2, 3)
     assert seen.daemons == Daemons(live=1, shutting_down=1, orphaned=1, attached=2, daemonless=4)
@@ -29,7 +29,7 @@ def test_one_look_finds_everybody_once() -> None:
     assert seen.pending_pickup == 2  # both of them for one that has been silent for too long
     assert seen.in_flight == 1
     team.detach(orphan)
-    seen = survey(team.exchange.state, team.now)
+    seen = summary(team.exchange.state, team.now)
     assert (seen.stale, seen.offline, seen.daemons.orphaned) == (1, 1, 0)
 
 
@@ -41,9 +41,9 @@ def test_who_is_busy_and_who_games() -> None:
     sent = team.send("ada", "bob")
     team.confirm("bob", sent.message_id)
     team.ask(cmd.BeginWork(sent.message_id), "bob", cmd.Attending)
-    assert (survey(team.exchange.state, team.now).busy, survey(team.exchange.state, team.now).gaming) == (1, 0)
+    assert (summary(team.exchange.state, team.now).busy, summary(team.exchange.state, team.now).gaming) == (1, 0)
     for _ in range(6):
         team.send("ada", "bob", "ReviewRequested", priority="Blocking")
-    assert survey(team.exchange.state, team.now).gaming == 1
+    assert summary(team.exchange.state, team.now).gaming == 1
     team.ask(cmd.FinishWork(processed=True), "bob", cmd.Attending)
-    assert survey(team.exchange.state, team.now).busy == 0
+    assert summary(team.exchange.state, team.now).busy == 0

@@ -8,7 +8,7 @@ from tocsin.core.commands import Delivery, Done, Receipt, Reply
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority
-from tocsin.hub.outgoing import Speech
+from tocsin.hub.outgoing import OutgoingQueue
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -34,11 +34,11 @@ def futures(count: int) -> list["asyncio.Future[Reply]"]:
 
 def test_a_turn_says_so_much_and_the_next_goes_on() -> None:
     async def test() -> None:
-        speech, waiting = Speech(asyncio.get_running_loop(), lambda: 3), futures(7)
-        speech.say([], [(future, Done()) for future in waiting])
+        outgoing, waiting = OutgoingQueue(asyncio.get_running_loop(), lambda: 3), futures(7)
+        outgoing.say([], [(future, Done()) for future in waiting])
         for said in (3, 6, 7):
             assert [future.done() for future in waiting] == [True] * said + [False] * (7 - said)
-            assert speech.idle == (said == 7)
+            assert outgoing.idle == (said == 7)
             await asyncio.sleep(0)
 
     run(test())
@@ -46,12 +46,12 @@ def test_a_turn_says_so_much_and_the_next_goes_on() -> None:
 
 def test_commits_are_spoken_in_order_pushes_before_replies() -> None:
     async def test() -> None:
-        speech, waiting = Speech(asyncio.get_running_loop(), lambda: 1), futures(2)
+        outgoing, waiting = OutgoingQueue(asyncio.get_running_loop(), lambda: 1), futures(2)
         said: list[str] = []
         for name, future in zip("12", waiting, strict=True):
             future.add_done_callback(lambda done: said.append(f"reply {waiting.index(done) + 1}"))
-            speech.say([(lambda one: said.append(f"push {one.signal_id}"), push(name))], [(future, Done())])
-        while not speech.idle:
+            outgoing.say([(lambda one: said.append(f"push {one.signal_id}"), push(name))], [(future, Done())])
+        while not outgoing.idle:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert said == ["push 1", "reply 1", "push 2", "reply 2"]
@@ -61,14 +61,14 @@ def test_commits_are_spoken_in_order_pushes_before_replies() -> None:
 
 def test_the_urgent_does_not_stand_in_line() -> None:
     async def test() -> None:
-        speech, (calm, rung) = Speech(asyncio.get_running_loop(), lambda: 1), futures(2)
+        outgoing, (calm, rung) = OutgoingQueue(asyncio.get_running_loop(), lambda: 1), futures(2)
         said: list[str] = []
         pushes = [push("a"), push("b"), push("c", Priority.CRITICAL), push("d", Priority.DIRECTOR_OVERRIDE)]
         replies: list[tuple[asyncio.Future[Reply], Reply]] = [
             (calm, receipt(Priority.BLOCKING)),
             (rung, receipt(Priority.CRITICAL)),
         ]
-        speech.say([(lambda one: said.append(one.signal_id), each) for each in pushes], replies)
+        outgoing.say([(lambda one: said.append(one.signal_id), each) for each in pushes], replies)
         assert said == ["c", "d", "a"]
         assert rung.done()
         assert not calm.done()
@@ -78,12 +78,12 @@ def test_the_urgent_does_not_stand_in_line() -> None:
 
 def test_a_receiver_that_fails_silences_nobody() -> None:
     async def test() -> None:
-        speech, (future,) = Speech(asyncio.get_running_loop(), lambda: 8), futures(1)
+        outgoing, (future,) = OutgoingQueue(asyncio.get_running_loop(), lambda: 8), futures(1)
 
         def broken(push: Delivery) -> None:
             raise OSError("no room")
 
-        speech.say([(broken, push("a")), (broken, push("b", Priority.CRITICAL))], [(future, Done())])
+        outgoing.say([(broken, push("a")), (broken, push("b", Priority.CRITICAL))], [(future, Done())])
         assert future.done()
 
     run(test())
@@ -91,9 +91,9 @@ def test_a_receiver_that_fails_silences_nobody() -> None:
 
 def test_nobody_waits_any_more() -> None:
     async def test() -> None:
-        speech, (future,) = Speech(asyncio.get_running_loop(), lambda: 8), futures(1)
+        outgoing, (future,) = OutgoingQueue(asyncio.get_running_loop(), lambda: 8), futures(1)
         future.cancel()
-        speech.say([], [(future, Done())])
-        assert speech.idle
+        outgoing.say([], [(future, Done())])
+        assert outgoing.idle
 
     run(test())

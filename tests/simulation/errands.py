@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.ids import SeededIds
 from tocsin.core.commands import SYSTEM, Done
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.retention import trim
 from tocsin.core.teamwork.reactions import react
-from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting import waits
+from tocsin.core.waiting.graph import Wait
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -18,8 +18,8 @@ __all__ = ["begin", "end", "end_all", "shift"]
 _KIND = "simulated"
 
 
-def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
-    waits.end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
+    waits.end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
 
 
 waits.BREAKERS[_KIND] = _refuse
@@ -34,10 +34,10 @@ def begin(world: "World") -> None:
     on = rng.sample(agents, rng.randint(1, min(3, len(agents))))
     if on == [waiter]:
         return
-    turn = _turn(world)
+    decision = _turn(world)
     level, any_of = rng.randint(0, 4), rng.random() < 0.25
-    waits.begin_wait(turn, waiter, _KIND, f"{world.steps}", on=on, level=level, any_of=any_of)
-    _decided(world, turn, "begin_wait")
+    waits.begin_wait(decision, waiter, _KIND, f"{world.steps}", on=on, level=level, any_of=any_of)
+    _decided(world, decision, "begin_wait")
 
 
 def shift(world: "World") -> None:
@@ -45,10 +45,10 @@ def shift(world: "World") -> None:
     wait = _drawn(world)
     others = [agent for agent in world.exchange.state.agents if wait is not None and agent != wait.waiter]
     if wait is not None and others:
-        turn = _turn(world)
+        decision = _turn(world)
         on = world.rng.sample(others, world.rng.randint(1, min(2, len(others))))
-        waits.shift_wait(turn, _KIND, wait.ref, wait.waiter, on)
-        _decided(world, turn, "shift_wait")
+        waits.shift_wait(decision, _KIND, wait.ref, wait.waiter, on)
+        _decided(world, decision, "shift_wait")
 
 
 def end(world: "World") -> None:
@@ -65,9 +65,9 @@ def end_all(world: "World") -> None:
 
 
 def _end(world: "World", wait: Wait) -> None:
-    turn = _turn(world)
-    waits.end_wait(turn, _KIND, wait.ref, wait.waiter)
-    _decided(world, turn, "end_wait")
+    decision = _turn(world)
+    waits.end_wait(decision, _KIND, wait.ref, wait.waiter)
+    _decided(world, decision, "end_wait")
 
 
 def _drawn(world: "World") -> Wait | None:
@@ -75,13 +75,13 @@ def _drawn(world: "World") -> Wait | None:
     return world.rng.choice(sorted(waits, key=lambda wait: wait.seq)) if waits else None
 
 
-def _turn(world: "World") -> Turn:
+def _turn(world: "World") -> Decision:
     exchange = world.exchange
     world.latest = max(world.latest, world.now)
-    return Turn(exchange.state, exchange.apply, SYSTEM, world.now, SeededIds(world.rng.randrange(2**32)))
+    return Decision(exchange.state, exchange.apply, SYSTEM, world.now, SeededIds(world.rng.randrange(2**32)))
 
 
-def _decided(world: "World", turn: Turn, what: str) -> None:
-    react(turn)
-    trim(turn)
-    world.keep(what, SYSTEM, turn.events, Done())
+def _decided(world: "World", decision: Decision, what: str) -> None:
+    react(decision)
+    trim(decision)
+    world.keep(what, SYSTEM, decision.events, Done())

@@ -53,17 +53,17 @@ class Bridge:
         self.kept: list[dict[str, Any]] = []
         #: The agent and its type, once known.
         self.known: tuple[str, str] | None = None
-        self._under_way: dict[Any, RemoteVisit] = {}
+        self._under_way: dict[Any, RemoteToolCall] = {}
 
-    def visit_of(self, context: ServerRequestContext[Any, Any]) -> "RemoteVisit":
+    def visit_of(self, context: ServerRequestContext[Any, Any]) -> "RemoteToolCall":
         """Take a call in."""
         if context.method == "notifications/cancelled":
             self._end((context.params or {}).get("requestId"), taken=False)
-        visit = RemoteVisit(self, trace_in(context.meta or {}))
+        tool_call = RemoteToolCall(self, trace_in(context.meta or {}))
         if context.method == "tools/call":
-            visit.confirms, self.left = self.left, []
-            self._under_way[context.request_id] = visit
-        return visit
+            tool_call.confirms, self.left = self.left, []
+            self._under_way[context.request_id] = tool_call
+        return tool_call
 
     def answered(self, message: Any) -> None:
         """Note that an answer has left."""
@@ -71,9 +71,9 @@ class Bridge:
             self._end(message.id, taken=isinstance(message, JSONRPCResponse))
 
     def _end(self, request_id: Any, *, taken: bool) -> None:
-        visit = self._under_way.pop(request_id, None)
-        if visit is not None:
-            visit.end(taken=taken)
+        tool_call = self._under_way.pop(request_id, None)
+        if tool_call is not None:
+            tool_call.end(taken=taken)
 
     async def call(
         self,
@@ -105,7 +105,7 @@ class Bridge:
             raise refused(Problem("E_PROTOCOL_002", "it is nested too deeply to be sent or shown")) from None
 
 
-class RemoteVisit:
+class RemoteToolCall:
     """One call of a coding agent."""
 
     def __init__(self, bridge: Bridge, trace: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ from tocsin.client.replies import BroadcastReceipt, RecallResult, Receipt, Sent,
 from tocsin.client.requests import Awaited, Requests, failure_in
 from tocsin.client.sending import Outcome, Sender
 from tocsin.client.settling import Settler
-from tocsin.client.teamwork import Coordination
+from tocsin.client.teamwork import Teamwork
 from tocsin.client.transport import Bus, Delivery, Transport
 from tocsin.client.work import Worker
 from tocsin.core.errors import refusal
@@ -61,7 +61,7 @@ class Receipts(StrEnum):
     MANUAL = "manual"
 
 
-class Agent(Coordination):
+class Agent(Teamwork):
     """One agent, attached to a hub or to a project in the same process."""
 
     def __init__(

@@ -10,13 +10,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from tocsin.client.transport import Bus
 from tocsin.core.errors import Problem, error_for
 
-__all__ = ["Background", "SyncBus"]
+__all__ = ["LoopThread", "SyncBus"]
 
 Result = TypeVar("Result")
 _HAS_LEFT = Problem("E_STATE_003", "this agent has left: connect again", retryable=False)
 
 
-class Background:
+class LoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self, name: str = "tocsin agent") -> None:
@@ -75,7 +75,7 @@ class SyncBus(Protocol):
     """A project in the same process, on a loop that is not the caller's."""
 
     @property
-    def background(self) -> Background:
+    def background(self) -> LoopThread:
         """Return the loop that it lives on; its agents live there too."""
 
     @property

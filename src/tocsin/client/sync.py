@@ -17,7 +17,7 @@ from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
 from tocsin.client.connection import ConnectionState
 from tocsin.client.envelopes import Draft, Options, Payload
-from tocsin.client.loop_thread import Background, SyncBus
+from tocsin.client.loop_thread import LoopThread, SyncBus
 from tocsin.client.message import Message
 from tocsin.client.replies import (
     DeadLetters,
@@ -31,17 +31,17 @@ from tocsin.client.replies import (
 )
 from tocsin.client.sending import Outcome
 from tocsin.client.sync_message import SyncMessage
-from tocsin.client.sync_teamwork import SyncCoordination
+from tocsin.client.sync_teamwork import SyncTeamwork
 from tocsin.client.transport import Bus
 from tocsin.core.errors import HubUnavailable
 
 __all__ = ["SyncAgent", "SyncMessage"]
 
 
-class SyncAgent(SyncCoordination):
+class SyncAgent(SyncTeamwork):
     """One agent, attached to a hub or to a project in the same process."""
 
-    def __init__(self, background: Background, agent: Agent, *, alone: bool = True) -> None:
+    def __init__(self, background: LoopThread, agent: Agent, *, alone: bool = True) -> None:
         self._background = background
         self._agent = agent
         #: Whether the loop is this agent's alone, and ends with it.
@@ -81,7 +81,7 @@ class SyncAgent(SyncCoordination):
             return cls(target.background, target.background.run(attached(target.bus)), alone=False)
         if target is not None and not isinstance(target, str):
             raise TypeError("a SyncAgent attaches to the address of a hub, or to a SyncTocsin")
-        background = Background()
+        background = LoopThread()
         try:
             return cls(background, background.run(attached(target)))
         except BaseException:

@@ -6,7 +6,7 @@
 from typing import Unpack
 
 from tocsin.client.envelopes import Options, Payload
-from tocsin.client.loop_thread import Background
+from tocsin.client.loop_thread import LoopThread
 from tocsin.client.message import Arrived, Message
 from tocsin.client.replies import Acknowledged, Nothing, Rejected, Sent
 
@@ -18,7 +18,7 @@ class SyncMessage(Arrived):
 
     __slots__ = ("_background", "_message")
 
-    def __init__(self, background: Background, message: Message) -> None:
+    def __init__(self, background: LoopThread, message: Message) -> None:
         super().__init__(
             message.signal_id, message.offer, message._received, message.attempt, message.ttl_s, message.interrupts
         )

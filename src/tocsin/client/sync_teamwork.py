@@ -14,20 +14,20 @@ from tocsin.client import teamwork_replies
 from tocsin.client.agent import Agent
 from tocsin.client.envelopes import Options, Payload
 from tocsin.client.leases import Acquiring, Lease
-from tocsin.client.loop_thread import Background
+from tocsin.client.loop_thread import LoopThread
 from tocsin.client.sync_message import SyncMessage
 from tocsin.client.teamwork import Handoff
 from tocsin.client.work import Interruption, Resuming, Working
 from tocsin.core.commands import HealthTaken
 from tocsin.core.protocol.priority import Priority
 
-__all__ = ["SyncCoordination", "SyncInterruption", "SyncLease", "SyncWorking"]
+__all__ = ["SyncInterruption", "SyncLease", "SyncTeamwork", "SyncWorking"]
 
 
-class SyncCoordination:
+class SyncTeamwork:
     """Coordinates for one agent."""
 
-    _background: Background
+    _background: LoopThread
     _agent: Agent
 
     def acquire(
@@ -178,7 +178,7 @@ class SyncCoordination:
 class SyncLease:
     """Something held: renewed until it is released, or lost."""
 
-    def __init__(self, background: Background, lease: Lease) -> None:
+    def __init__(self, background: LoopThread, lease: Lease) -> None:
         self._background = background
         self._lease = lease
         #: Its id.
@@ -215,7 +215,7 @@ class SyncLease:
 class SyncWorking:
     """Work on one message."""
 
-    def __init__(self, background: Background, work: Working) -> None:
+    def __init__(self, background: LoopThread, work: Working) -> None:
         self._background = background
         self._work = work
 
@@ -241,7 +241,7 @@ class SyncWorking:
 class SyncResuming:
     """Work that goes on after a crash."""
 
-    def __init__(self, background: Background, work: Resuming) -> None:
+    def __init__(self, background: LoopThread, work: Resuming) -> None:
         self._background = background
         self._work = work
 
@@ -277,7 +277,7 @@ class SyncResuming:
 class SyncInterruption:
     """What interrupts: `with` it as the message to deal with; then the work goes on where it was."""
 
-    def __init__(self, background: Background, interruption: Interruption) -> None:
+    def __init__(self, background: LoopThread, interruption: Interruption) -> None:
         self._background = background
         self._interruption = interruption
 
@@ -303,5 +303,5 @@ async def _held(asked: Acquiring) -> Lease:
     return await asked
 
 
-def _interrupted(background: Background, interruption: Interruption | None) -> SyncInterruption | None:
+def _interrupted(background: LoopThread, interruption: Interruption | None) -> SyncInterruption | None:
     return None if interruption is None else SyncInterruption(background, interruption)

@@ -41,7 +41,7 @@ from tocsin.core.commands import HealthTaken
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import Priority
 
-__all__ = ["Coordination", "Handoff"]
+__all__ = ["Handoff", "Teamwork"]
 
 Handoff = Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"]
 
@@ -64,7 +64,7 @@ _NOTHING = msgspec.json.Decoder(Nothing)
 _ALERTS = msgspec.json.Decoder(list[Alert])
 
 
-class Coordination(Questions):
+class Teamwork(Questions):
     """Coordinates for one agent."""
 
     _sender: Sender

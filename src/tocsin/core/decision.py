@@ -9,7 +9,7 @@ from tocsin.core.events import Event
 from tocsin.core.policy import Policy, Role
 from tocsin.core.state import Agent, IdSource, ProjectState
 
-__all__ = ["Apply", "Turn", "bounded_text"]
+__all__ = ["Apply", "Decision", "bounded_text"]
 
 #: What a project has before its first policy: only the bus itself may decide anything then.
 _UNGOVERNED = cast("Policy", None)
@@ -17,7 +17,7 @@ _UNGOVERNED = cast("Policy", None)
 Apply = Callable[[ProjectState, Any], None]
 
 
-class Turn:
+class Decision:
     """Decide, then apply: `emit` is the only way from a decision to the state."""
 
     __slots__ = ("_apply", "caller", "events", "ids", "now", "policy", "state")

@@ -18,7 +18,7 @@ from tocsin.core import events as ev
 from tocsin.core import frame_reports, project
 from tocsin.core.agents import attention, registry
 from tocsin.core.commands import Caller, Command, Reply
-from tocsin.core.decision import Apply, Turn
+from tocsin.core.decision import Apply, Decision
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.events import Event
 from tocsin.core.leases import decisions, transitions
@@ -138,7 +138,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.LeaseContended: _nothing,
 }
 
-Decide = Callable[[Turn, Any], Reply]
+Decide = Callable[[Decision, Any], Reply]
 
 _DECIDERS: dict[type, Decide] = {
     cmd.AdoptPolicy: project.decide_adopt,
@@ -198,15 +198,15 @@ class Exchange:
         governed = self.state.has_policy
         if not governed and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
-        turn = Turn(self.state, self.apply, caller, now, self._ids)
+        decision = Decision(self.state, self.apply, caller, now, self._ids)
         try:
-            reply = _DECIDERS[type(command)](turn, command)
+            reply = _DECIDERS[type(command)](decision, command)
         except TocsinError as error:
             reply = error.problem
         if governed:
-            reactions.react(turn)
-            retention.trim(turn)
-        return Outcome(reply, turn.events)
+            reactions.react(decision)
+            retention.trim(decision)
+        return Outcome(reply, decision.events)
 
     def apply(self, event: Event) -> None:
         """Let the state follow an event, of a decision or out of the journal."""

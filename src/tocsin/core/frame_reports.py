@@ -2,7 +2,7 @@
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Done, ReportShedding
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 
 __all__ = ["decide_shedding"]
@@ -10,9 +10,9 @@ __all__ = ["decide_shedding"]
 _PRIORITIES = ("critical", "high", "normal", "best_effort")
 
 
-def decide_shedding(turn: Turn, command: ReportShedding) -> Done:
+def decide_shedding(decision: Decision, command: ReportShedding) -> Done:
     """Record a report, one event for each priority that frames were meant for."""
-    turn.must_direct("report for a frame bus")
+    decision.must_direct("report for a frame bus")
     unknown = [name for name in command.tallies if name not in _PRIORITIES]
     if unknown:
         raise _wrong("$.tallies", unknown[0][:64], "one of " + ", ".join(_PRIORITIES))
@@ -25,9 +25,11 @@ def decide_shedding(turn: Turn, command: ReportShedding) -> Done:
     for name in _PRIORITIES:
         counted = command.tallies.get(name)
         if counted is not None and counted.offered:
-            since = min(command.since, turn.now)
-            turn.emit(
-                ev.FramesShed(turn.now, name, since, command.published, counted.offered, counted.dropped, counted.shed)
+            since = min(command.since, decision.now)
+            decision.emit(
+                ev.FramesShed(
+                    decision.now, name, since, command.published, counted.offered, counted.dropped, counted.shed
+                )
             )
     return Done()
 

@@ -7,7 +7,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.agents import attention, registry
 from tocsin.core.commands import Adopted, AdoptPolicy, Tick, Ticked
-from tocsin.core.decision import Turn, bounded_text
+from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.leases import decisions
 from tocsin.core.messages import dead_letters, delivery, expiry, retention, settlement
 from tocsin.core.policy import document_of, policy_from
@@ -22,7 +22,7 @@ __all__ = ["apply_policy", "decide_adopt", "decide_tick", "next_due"]
 
 
 #: What to do when an affair's moment has come, by kind.
-_DEADLINES: dict[str, Callable[[Turn, str], None]] = {
+_DEADLINES: dict[str, Callable[[Decision, str], None]] = {
     "attention": attention.fire_attention,
     "escalation": escalation.fire_escalation,
     "approval": approvals.fire_approval,
@@ -32,15 +32,15 @@ _DEADLINES: dict[str, Callable[[Turn, str], None]] = {
 }
 
 
-def decide_adopt(turn: Turn, command: AdoptPolicy) -> Adopted:
+def decide_adopt(decision: Decision, command: AdoptPolicy) -> Adopted:
     """Run the project by another policy from now on."""
-    turn.must_direct("change the policy")
+    decision.must_direct("change the policy")
     policy = policy_from(command.policy)
     reason = bounded_text(command.reason, "$.reason", policy.limits.text_max)
-    version = turn.state.policy_version + 1
+    version = decision.state.policy_version + 1
     encoded = msgspec.json.encode(document_of(policy), order="sorted")
-    turn.emit(ev.PolicyAdopted(turn.now, turn.caller.agent, version, reason, encoded))
-    turn.policy = turn.state.policy  # what follows from it follows by it
+    decision.emit(ev.PolicyAdopted(decision.now, decision.caller.agent, version, reason, encoded))
+    decision.policy = decision.state.policy  # what follows from it follows by it
     return Adopted(version)
 
 
@@ -62,11 +62,11 @@ def next_due(state: ProjectState) -> int | None:
     return earliest(soonest, retention.retention_due(state))
 
 
-def decide_tick(turn: Turn, command: Tick) -> Ticked:
+def decide_tick(decision: Decision, command: Tick) -> Ticked:
     """Let what is due happen, up to a limit; the next tick goes on where this one stops."""
-    escalation.open_deferred(turn)
-    fired = int(queue_manager.fire_idle(turn)) + retention.fire_retention(turn)
-    timers, limit = turn.state.timers, turn.policy.limits.timers_per_tick
+    escalation.open_deferred(decision)
+    fired = int(queue_manager.fire_idle(decision)) + retention.fire_retention(decision)
+    timers, limit = decision.state.timers, decision.policy.limits.timers_per_tick
     for wheel, fire in (
         (timers.receipts, settlement.fire_receipt),
         (timers.acks, settlement.fire_ack),
@@ -77,19 +77,19 @@ def decide_tick(turn: Turn, command: Tick) -> Ticked:
         (timers.escalation, escalation.fire_queued),
         (timers.dead, dead_letters.fire_dead),
     ):
-        while fired < limit and (seq := wheel.pop(turn.now)) is not None:
-            fire(turn, seq)
+        while fired < limit and (seq := wheel.pop(decision.now)) is not None:
+            fire(decision, seq)
             fired += 1
     for names, fire_named in (
         (timers.sessions, registry.fire_session),
         (timers.leases, decisions.fire_lease),
         (timers.lease_waits, decisions.fire_lease_wait),
     ):
-        while fired < limit and (name := names.pop(turn.now)) is not None:
-            fire_named(turn, name)
+        while fired < limit and (name := names.pop(decision.now)) is not None:
+            fire_named(decision, name)
             fired += 1
-    while fired < limit and (key := timers.deadlines.pop(turn.now)) is not None:
+    while fired < limit and (key := timers.deadlines.pop(decision.now)) is not None:
         kind, _, name = key.partition(" ")
-        _DEADLINES[kind](turn, name)
+        _DEADLINES[kind](decision, name)
         fired += 1
-    return Ticked(fired, next_due(turn.state))
+    return Ticked(fired, next_due(decision.state))

@@ -18,7 +18,6 @@ from tocsin.core.policy import Policy
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.teamwork.model import (
-    Affair,
     Alert,
     Approval,
     Attention,
@@ -26,6 +25,7 @@ from tocsin.core.teamwork.model import (
     Discussion,
     Escalation,
     Request,
+    TimedRecord,
     Topic,
 )
 from tocsin.core.timers import Timers
@@ -237,7 +237,7 @@ class ProjectState:
         copies = [self.messages[seq] for seq in seqs]
         return [copy for copy in copies if recipient in ("", copy.recipient)]
 
-    def affairs(self) -> dict[str, Mapping[str, Affair]]:
+    def affairs(self) -> dict[str, Mapping[str, TimedRecord]]:
         """Return what waits for a moment of its own, by kind and name."""
         return {
             "attention": self.attention,

@@ -96,7 +96,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the dashboard shows, how often, and for how long somebody stays signed in."""
 
     #: Time after which somebody has to sign in again, seconds.
-    badge_s: Seconds
+    browser_session_s: Seconds
     #: Sign-outs remembered until the badge would have ended by itself; beyond them the oldest is forgotten.
     sign_outs_max: Count
     #: Dashboards open at a time.

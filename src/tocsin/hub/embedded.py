@@ -19,7 +19,7 @@ from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for
 from tocsin.core.policy import Policy
 from tocsin.hub.config import load_config
-from tocsin.hub.embedded_history import Recollection
+from tocsin.hub.embedded_history import EmbeddedHistory
 from tocsin.hub.host import Host
 from tocsin.hub.inprocess import InProcessLink, InProcessTransport
 from tocsin.hub.reader import Reader
@@ -32,10 +32,10 @@ __all__ = ["Tocsin"]
 class Tocsin:
     """A project, embedded."""
 
-    def __init__(self, host: Host, recollection: Recollection) -> None:
+    def __init__(self, host: Host, embedded_history: EmbeddedHistory) -> None:
         #: What runs the project.
         self.host = host
-        self._recollection = recollection
+        self._recollection = embedded_history
         self._links: set[InProcessLink] = set()
         self._watch = asyncio.get_running_loop().create_task(self._tell_when_stopped(), name="tocsin bus")
 
@@ -54,7 +54,7 @@ class Tocsin:
         except BaseException:
             await host.close()
             raise
-        return cls(host, Recollection(host, reader, config.page_max))
+        return cls(host, EmbeddedHistory(host, reader, config.page_max))
 
     async def __aenter__(self) -> "Tocsin":
         return self

@@ -17,16 +17,16 @@ from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import Agent
 from tocsin.hub.clock import Clock
-from tocsin.hub.embedded_teamwork import EmbeddedCoordination
+from tocsin.hub.embedded_teamwork import EmbeddedTeamwork
 from tocsin.hub.host import Host
 from tocsin.hub.reader import Reader
 from tocsin.hub.receipts import moment
 from tocsin.journal.history import DeadLetter, Page, Signal, life_of
 
-__all__ = ["Recollection"]
+__all__ = ["EmbeddedHistory"]
 
 
-class Recollection:
+class EmbeddedHistory:
     """Answers the questions of embedded agents."""
 
     def __init__(self, host: Host, reader: Reader, page_max: int) -> None:
@@ -43,7 +43,7 @@ class Recollection:
             "search": self._search,
             "dead_letters": self._dead_letters,
             "redrive": self._redrive,
-            **EmbeddedCoordination(host).answers(),
+            **EmbeddedTeamwork(host).answers(),
         }
 
     async def answer(self, call: op.Call, caller: Caller) -> object:

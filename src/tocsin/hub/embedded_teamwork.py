@@ -23,7 +23,7 @@ from tocsin.core.state import ProjectState
 from tocsin.hub.host import Host
 from tocsin.hub.receipts import moment, receipt_of
 
-__all__ = ["EmbeddedCoordination"]
+__all__ = ["EmbeddedTeamwork"]
 
 Shape = TypeVar("Shape")
 
@@ -57,7 +57,7 @@ _COMMANDS: dict[str, type[cmd.Command]] = {
 }
 
 
-class EmbeddedCoordination:
+class EmbeddedTeamwork:
     """Answers embedded agents that coordinate."""
 
     def __init__(self, host: Host) -> None:

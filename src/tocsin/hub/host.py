@@ -43,8 +43,8 @@ from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event, encode_events
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.clock import Clock
-from tocsin.hub.outgoing import Sink, Speech
-from tocsin.hub.projection_writer import Keeper
+from tocsin.hub.outgoing import OutgoingQueue, Sink
+from tocsin.hub.projection_writer import ProjectionWriter
 from tocsin.hub.worker import Worker
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal, group_of
@@ -90,10 +90,10 @@ class Host:
         self._journal = journal
         self._writer = Worker(f"writer {journal.project}", self._loop)
         self._first_policy = policy
-        self._keeper = Keeper(journal, segments, self._keeper_gave_up, self._keeper_stumbled)
+        self._keeper = ProjectionWriter(journal, segments, self._keeper_gave_up, self._keeper_stumbled)
         self._ids = RandomIds()
         self._clock = Clock()
-        self._speech = Speech(self._loop, lambda: self.storage.turn_words_max)
+        self._speech = OutgoingQueue(self._loop, lambda: self.storage.turn_words_max)
         self._exchange: ObservedExchange
         self._group = _OpenGroup(0)
         self._waiting: deque[Waiting] = deque()

@@ -18,7 +18,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import parse_envelope
-from tocsin.hub.embedded_history import Recollection
+from tocsin.hub.embedded_history import EmbeddedHistory
 from tocsin.hub.host import Condition, Host
 from tocsin.hub.receipts import receipt_of
 
@@ -31,9 +31,11 @@ _BEATS = 4
 class InProcessTransport:
     """The way from an agent to the host beside it."""
 
-    def __init__(self, host: Host, recollection: Recollection, caller: Caller, links: "set[InProcessLink]") -> None:
+    def __init__(
+        self, host: Host, embedded_history: EmbeddedHistory, caller: Caller, links: "set[InProcessLink]"
+    ) -> None:
         self._host = host
-        self._recollection = recollection
+        self._recollection = embedded_history
         self._caller = caller
         self._links = links
 
@@ -49,9 +51,11 @@ class InProcessTransport:
 class InProcessLink:
     """One attachment."""
 
-    def __init__(self, host: Host, recollection: Recollection, caller: Caller, links: "set[InProcessLink]") -> None:
+    def __init__(
+        self, host: Host, embedded_history: EmbeddedHistory, caller: Caller, links: "set[InProcessLink]"
+    ) -> None:
         self._host = host
-        self._recollection = recollection
+        self._recollection = embedded_history
         self._caller = caller
         self._links = links
         self._items: list[Item] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from tocsin.core.commands import Delivery, Receipt, Reply
 from tocsin.core.protocol.priority import Priority
 
-__all__ = ["Sink", "Speech"]
+__all__ = ["OutgoingQueue", "Sink"]
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ Sink = Callable[[Delivery], None]
 Word = tuple["asyncio.Future[Reply]", Reply] | tuple[Sink, Delivery]
 
 
-class Speech:
+class OutgoingQueue:
     """Lets pushes and replies go, so many in one turn of the loop."""
 
     __slots__ = ("_line", "_loop", "_turn_max", "_turning")

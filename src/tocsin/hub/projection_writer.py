@@ -18,7 +18,7 @@ from tocsin.journal.errors import JournalError, OwnershipLost
 from tocsin.journal.projection import batch_of
 from tocsin.journal.segments import Exporter
 
-__all__ = ["Keeper"]
+__all__ = ["ProjectionWriter"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def _breathe() -> None:
     time.sleep(_BREATH_S)
 
 
-class Keeper:
+class ProjectionWriter:
     """Writes captures to the tables, and does the housekeeping in between."""
 
     def __init__(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tocsin.core.policy import Policy
 from tocsin.hub.answer_cache import Shared
-from tocsin.hub.auth.administration import TokenDesk
+from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.authority import ADMIN, Authority
-from tocsin.hub.auth.browser_sessions import Badges
+from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
@@ -62,7 +62,7 @@ class Hub:
         self.host = host
         self.authority = authority
         #: Where tokens are changed while the hub serves.
-        self.desk = TokenDesk(authority)
+        self.desk = TokenAdministration(authority)
         self.reader = reader
         #: What many ask at a time.
         self.shared = Shared()
@@ -80,7 +80,9 @@ class Hub:
         self.opened_at = self.now()
         board = config.dashboard
         #: What people who are signed in show in place of their tokens.
-        self.badges = Badges(authority, self.now, lifetime_s=board.badge_s, sign_outs_max=board.sign_outs_max)
+        self.browser_sessions = BrowserSessions(
+            authority, self.now, lifetime_s=board.browser_session_s, sign_outs_max=board.sign_outs_max
+        )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None

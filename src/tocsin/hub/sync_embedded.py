@@ -12,7 +12,7 @@ from types import TracebackType
 
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
-from tocsin.client.loop_thread import Background
+from tocsin.client.loop_thread import LoopThread
 from tocsin.client.sync import SyncAgent
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem
@@ -27,7 +27,7 @@ _CLOSED = Problem("E_HUB_003", "the bus is closed: it was closed", retryable=Fal
 class SyncTocsin:
     """A project, embedded."""
 
-    def __init__(self, background: Background, bus: Tocsin) -> None:
+    def __init__(self, background: LoopThread, bus: Tocsin) -> None:
         #: The loop that the project and its agents live on.
         self.background = background
         #: The project; only its loop may touch it.
@@ -38,7 +38,7 @@ class SyncTocsin:
         cls, path: str | Path, *, project: str = "default", policy: Policy | None = None, durability: str = "FULL"
     ) -> "SyncTocsin":
         """Open a project's directory, or make it, as `Tocsin.open` does; close it later, or use `with`."""
-        background = Background("tocsin bus")
+        background = LoopThread("tocsin bus")
         try:
             opened = Tocsin.open(path, project=project, policy=policy, durability=durability)
             return cls(background, background.run(opened))

@@ -25,7 +25,7 @@ from tocsin.hub.webhook_delivery import Address, Trouble, sign
 from tocsin.journal.base import Journal
 from tocsin.journal.log import tail
 
-__all__ = ["Courier", "Webhooks", "sign"]
+__all__ = ["WebhookSender", "Webhooks", "sign"]
 
 _log = logging.getLogger(__name__)
 _EVENTS = {kind.__name__: kind for kind in ev.EVENT_TYPES}
@@ -42,7 +42,7 @@ class Webhooks:
         place = data / "webhooks"
         if config.destinations:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._couriers = [Courier(journal, config, row, data, place) for row in config.destinations]
+        self._couriers = [WebhookSender(journal, config, row, data, place) for row in config.destinations]
 
     def start(self) -> None:
         """Let the couriers go."""
@@ -69,7 +69,7 @@ class _Aside(msgspec.Struct):
     due_s: float
 
 
-class Courier:
+class WebhookSender:
     """Brings events to one destination."""
 
     def __init__(self, journal: Journal, config: WebhookConfig, row: Destination, data: Path, place: Path) -> None:

@@ -19,7 +19,7 @@ from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.state import ProjectState
 from tocsin.lab.trace import Habit, Move, Step, offer_anchor
 
-__all__ = ["Anchoring"]
+__all__ = ["CauseFinder"]
 
 _WORK = frozenset({"Acknowledge", "Reject", "MarkProcessed", "BeginWork"})
 _SENDS = frozenset({"Send", "SendRequest"})
@@ -56,7 +56,7 @@ class _Worker:
         self.times: list[int] = []
 
 
-class Anchoring:
+class CauseFinder:
     """Follows one window, and gives its steps their anchors."""
 
     def __init__(self, think_max_us: int, examples_max: int) -> None:

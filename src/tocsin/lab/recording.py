@@ -19,7 +19,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import document_of
 from tocsin.core.state import ProjectState
-from tocsin.lab.causes import Anchoring
+from tocsin.lab.causes import CauseFinder
 from tocsin.lab.message_tracking import Life, Tally
 from tocsin.lab.recognition import OPENERS, TICKS, Reading
 from tocsin.lab.settings import Settings
@@ -65,7 +65,7 @@ def _window(
     policy = document_of(state.policy) if begun else None
     tally = Tally()
     carried(tally, state)
-    anchoring = Anchoring(settings.think_max_us, settings.examples_max)
+    anchoring = CauseFinder(settings.think_max_us, settings.examples_max)
     reading = Reading(shadow, events, OPENERS)
     steps: list[Step] = []
     run: list[Event] = []

@@ -13,12 +13,12 @@ from tests.core.driver import CountedIds, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.waiting import waits
 from tocsin.core.waiting.graph import Wait, WaitGraph
 from tocsin.core.waiting.inheritance import inherited_levels
 from tocsin.core.waiting.resolution import settle
-from tocsin.core.waiting import waits
 
 INFO, COORDINATE, BLOCKING, CRITICAL, OVERRIDE = Priority
 
@@ -27,8 +27,8 @@ INFO, COORDINATE, BLOCKING, CRITICAL, OVERRIDE = Priority
 def errands() -> Iterator[None]:
     """Let there be a kind of waiting that nobody else owns."""
 
-    def refuse(turn: Turn, wait: Wait, detail: str) -> None:
-        waits.end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+    def refuse(decision: Decision, wait: Wait, detail: str) -> None:
+        waits.end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
 
     waits.BREAKERS["errand"] = refuse
     yield
@@ -36,22 +36,22 @@ def errands() -> Iterator[None]:
 
 
 @contextmanager
-def deciding(team: Team) -> Iterator[Turn]:
+def deciding(team: Team) -> Iterator[Decision]:
     """Decide something as an owner of waits does, and let everything follow."""
-    turn = Turn(team.exchange.state, team.exchange.apply, SYSTEM, team.now, CountedIds())
-    yield turn
-    settle(turn)
-    team.events += turn.events
+    decision = Decision(team.exchange.state, team.exchange.apply, SYSTEM, team.now, CountedIds())
+    yield decision
+    settle(decision)
+    team.events += decision.events
 
 
 def wait(team: Team, waiter: str, *on: str, ref: str = "", level: int = COORDINATE, any_of: bool = False) -> None:
-    with deciding(team) as turn:
-        waits.begin_wait(turn, waiter, "errand", ref or f"{waiter}>{on[0]}", on=on, level=level, any_of=any_of)
+    with deciding(team) as decision:
+        waits.begin_wait(decision, waiter, "errand", ref or f"{waiter}>{on[0]}", on=on, level=level, any_of=any_of)
 
 
 def stop(team: Team, waiter: str, ref: str) -> None:
-    with deciding(team) as turn:
-        assert waits.end_wait(turn, "errand", ref, waiter)
+    with deciding(team) as decision:
+        assert waits.end_wait(decision, "errand", ref, waiter)
 
 
 @pytest.fixture
@@ -137,18 +137,18 @@ def test_an_alternative_is_no_deadlock_until_all_are_stuck(crew: Team) -> None:
 def test_who_waits_behind_a_circle_is_not_in_it_whatever_else_is_open(crew: Team) -> None:
     """An alternative anywhere in the project made all who are stuck count, and the lowest of them gave way in vain."""
     wait(crew, "boss", "c", "d", any_of=True, ref="elsewhere")
-    with deciding(crew) as turn:
+    with deciding(crew) as decision:
         for waiter, on, level in (("a", "b", CRITICAL), ("s", "a", INFO), ("b", "a", BLOCKING)):
-            waits.begin_wait(turn, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
+            waits.begin_wait(decision, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
     (found,) = crew.happened(ev.DeadlockFound)
     assert (set(found.cycle), found.victim) == ({"a", "b"}, "b")
 
 
 def test_who_waits_behind_a_deadlock_with_alternatives_is_not_in_it(crew: Team) -> None:
     wait(crew, "a", "b", "c", any_of=True, level=CRITICAL)
-    with deciding(crew) as turn:
+    with deciding(crew) as decision:
         for waiter, on, level in (("s", "a", INFO), ("d", "s", INFO), ("b", "a", BLOCKING), ("c", "a", CRITICAL)):
-            waits.begin_wait(turn, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
+            waits.begin_wait(decision, waiter, "errand", f"{waiter}>{on}", on=(on,), level=level)
     (found,) = crew.happened(ev.DeadlockFound)
     assert (set(found.cycle), found.victim) == ({"a", "b", "c"}, "b")
 
@@ -165,11 +165,11 @@ def test_a_circle_with_an_alternative_does_not_feed_itself(crew: Team) -> None:
 def test_a_shifted_wait_lends_elsewhere_and_can_close_a_circle(crew: Team) -> None:
     wait(crew, "a", "b", ref="x", level=BLOCKING)
     wait(crew, "c", "a", level=BLOCKING)
-    with deciding(crew) as turn:
-        waits.shift_wait(turn, "errand", "x", "a", ["d"])
+    with deciding(crew) as decision:
+        waits.shift_wait(decision, "errand", "x", "a", ["d"])
     assert crew.exchange.state.inherited == {"a": BLOCKING, "d": BLOCKING}
-    with deciding(crew) as turn:
-        waits.shift_wait(turn, "errand", "x", "a", ["c", "d"])
+    with deciding(crew) as decision:
+        waits.shift_wait(decision, "errand", "x", "a", ["c", "d"])
     assert crew.happened(ev.DeadlockFound)[0].victim == "c"
 
 

@@ -143,7 +143,7 @@ def test_a_retired_agents_socket_is_told(tmp_path: Path) -> None:
     with_sockets(tmp_path, test)
 
 
-class Courier:
+class WebhookSender:
     """A sender that resends what was not answered, over connections that keep breaking."""
 
     def __init__(self, team: SocketTeam, rng: random.Random, numbers: range) -> None:
@@ -225,7 +225,7 @@ class Reader:
 def test_nothing_is_lost_over_connections_that_keep_breaking(tmp_path: Path, seed: int) -> None:
     async def test(team: SocketTeam) -> None:
         rng, numbers = random.Random(seed), range(400)
-        courier, reader = Courier(team, rng, numbers), Reader(team, rng)
+        courier, reader = WebhookSender(team, rng, numbers), Reader(team, rng)
         await asyncio.gather(courier.run(), reader.run(len(numbers)))
         assert reader.seen.keys() == {f"msg_{number}_x" for number in numbers}
         assert reader.resumed, "it came back for its session at least once"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from tocsin.gateways.websocket.fair_queue import Turnstile
+from tocsin.gateways.websocket.fair_queue import FairQueue
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -13,8 +13,8 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 def test_a_turn_lets_so_much_in_and_the_next_goes_on() -> None:
     async def test() -> None:
-        turnstile = Turnstile(64)
-        places = [turnstile.enter(32, urgent=False) for _ in range(6)]
+        fair_queue = FairQueue(64)
+        places = [fair_queue.enter(32, urgent=False) for _ in range(6)]
         assert places[:2] == [None, None]
         waiting = [place for place in places if place is not None]
         assert [place.done() for place in waiting] == [False] * 4
@@ -28,23 +28,23 @@ def test_a_turn_lets_so_much_in_and_the_next_goes_on() -> None:
 
 def test_the_urgent_does_not_stand_in_line_but_has_a_limit() -> None:
     async def test() -> None:
-        turnstile = Turnstile(64)
+        fair_queue = FairQueue(64)
         for _ in range(10):
-            turnstile.enter(32, urgent=False)
-        assert turnstile.enter(1, urgent=True) is None
-        assert turnstile.enter(64, urgent=True) is None
-        assert turnstile.enter(1, urgent=True) is not None, "a flood of the urgent stands in line too"
+            fair_queue.enter(32, urgent=False)
+        assert fair_queue.enter(1, urgent=True) is None
+        assert fair_queue.enter(64, urgent=True) is None
+        assert fair_queue.enter(1, urgent=True) is not None, "a flood of the urgent stands in line too"
         await asyncio.sleep(0)
-        assert turnstile.enter(1, urgent=True) is None
+        assert fair_queue.enter(1, urgent=True) is None
 
     run(test())
 
 
 def test_whoever_gives_up_takes_no_place() -> None:
     async def test() -> None:
-        turnstile = Turnstile(1)
-        turnstile.enter(1, urgent=False)
-        first, second = turnstile.enter(1, urgent=False), turnstile.enter(1, urgent=False)
+        fair_queue = FairQueue(1)
+        fair_queue.enter(1, urgent=False)
+        first, second = fair_queue.enter(1, urgent=False), fair_queue.enter(1, urgent=False)
         assert first is not None
         assert second is not None
         first.cancel()
@@ -56,10 +56,10 @@ def test_whoever_gives_up_takes_no_place() -> None:
 
 def test_an_idle_turnstile_stops_turning() -> None:
     async def test() -> None:
-        turnstile = Turnstile(1)
-        turnstile.enter(1, urgent=False)
+        fair_queue = FairQueue(1)
+        fair_queue.enter(1, urgent=False)
         for _ in range(4):
             await asyncio.sleep(0)
-        assert not turnstile._turning
+        assert not fair_queue._turning
 
     run(test())

@@ -8,7 +8,7 @@ import pytest
 
 from tests.gateways.hubs import envelope
 from tocsin.core.policy import Policy
-from tocsin.gateways.websocket.priority_scan import Urgency
+from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.protocol import read_frame
 from tocsin.policies import default_policy
 
@@ -20,7 +20,7 @@ def frame(**changes: Any) -> str:
 
 def looks(text: str, policy: Policy | None = None) -> tuple[bool, bool]:
     """Say what a glance at the text says, and what the envelopes say."""
-    urgency = Urgency(lambda: policy or default_policy())
+    urgency = PriorityScan(lambda: policy or default_policy())
     return urgency.may_be_in(text), urgency.is_among(read_frame(text, 10))
 
 
@@ -54,7 +54,7 @@ def test_types_of_ones_own_have_a_contract_too() -> None:
 
 def test_another_policy_means_other_words() -> None:
     policies = [default_policy()]
-    urgency = Urgency(lambda: policies[-1])
+    urgency = PriorityScan(lambda: policies[-1])
     text = frame(priority=None, messageType="CUSTOM_fire")
     assert not urgency.may_be_in(text)
     contract = msgspec.structs.replace(policies[0].custom_contract, priority="Critical")

@@ -23,7 +23,7 @@ longer, and what else is on its way to the agent or waits for it gets its chance
 from tocsin.core import events as ev
 from tocsin.core.agents.preemption import ENDED, Status, Verdict, interrupt, interrupter_of, judge, status_of
 from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, ReachPausePoint, Resumed, ResumeWork
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, TocsinError, refusal
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State
@@ -55,27 +55,27 @@ __all__ = [
 _KIND = "attention"
 
 
-def decide_begin(turn: Turn, command: BeginWork) -> Attending:
+def decide_begin(decision: Decision, command: BeginWork) -> Attending:
     """Take the word of an agent that it works on a message of its own."""
-    me = turn.me()
-    message = turn.state.copy_for(me.agent, command.message_id)
+    me = decision.me()
+    message = decision.state.copy_for(me.agent, command.message_id)
     if message is None or not message.offers:
         raise _not_found(command.message_id)
     if message.state in ENDED:
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
-    attention = turn.state.attention.get(me.agent)
+    attention = decision.state.attention.get(me.agent)
     if attention is not None:
-        _must_be_free(turn, attention, message)
+        _must_be_free(decision, attention, message)
     if message.ack_required:
-        acknowledge(turn, message, "received")
+        acknowledge(decision, message, "received")
     else:
-        arrive(turn, message, "ack")
-    _begin(turn, me, message, interruptible=command.interruptible)
-    return _attending(turn, me)
+        arrive(decision, message, "ack")
+    _begin(decision, me, message, interruptible=command.interruptible)
+    return _attending(decision, me)
 
 
-def _must_be_free(turn: Turn, attention: Attention, message: Message) -> None:
-    busy, most = attention.work, turn.policy.attention.aside_max
+def _must_be_free(decision: Decision, attention: Attention, message: Message) -> None:
+    busy, most = attention.work, decision.policy.attention.aside_max
     if busy is not None and busy.message != message.seq:
         raise refusal(
             "E_STATE_002",
@@ -88,57 +88,57 @@ def _must_be_free(turn: Turn, attention: Attention, message: Message) -> None:
         raise _too_many_aside(attention.agent, most)
 
 
-def _begin(turn: Turn, me: Agent, message: Message, *, interruptible: bool) -> None:
-    attention = turn.state.attention.get(me.agent)
+def _begin(decision: Decision, me: Agent, message: Message, *, interruptible: bool) -> None:
+    attention = decision.state.attention.get(me.agent)
     work = None if attention is None else attention.work
     if work is not None and work.interruptible == interruptible:
         return
-    turn.emit(
+    decision.emit(
         ev.WorkBegun(
-            turn.now, me.agent, message.seq, message.message_id, message.level, interruptible, _busy_until(turn)
+            decision.now, me.agent, message.seq, message.message_id, message.level, interruptible, _busy_until(decision)
         )
     )
-    pump(turn, me)
+    pump(decision, me)
 
 
-def decide_pause_point(turn: Turn, command: ReachPausePoint) -> Attending:
+def decide_pause_point(decision: Decision, command: ReachPausePoint) -> Attending:
     """Let in what may interrupt now; where nothing may and the agent does not stay, nothing has happened."""
-    me = turn.me()
-    attention, work = _at_work(turn)
-    if interrupter_of(turn.state, attention) is not None and not command.stay:
-        return _attending(turn, me)
-    if command.stay or _comes_at_pause_point(turn, me, work):
-        turn.emit(ev.PausePointReached(turn.now, me.agent, work.message, _busy_until(turn)))
-        pump(turn, me)
-        _interrupt_unpushed(turn, me, attention)
-        if not command.stay and interrupter_of(turn.state, attention) is None:
-            turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
-    return _attending(turn, me)
+    me = decision.me()
+    attention, work = _at_work(decision)
+    if interrupter_of(decision.state, attention) is not None and not command.stay:
+        return _attending(decision, me)
+    if command.stay or _comes_at_pause_point(decision, me, work):
+        decision.emit(ev.PausePointReached(decision.now, me.agent, work.message, _busy_until(decision)))
+        pump(decision, me)
+        _interrupt_unpushed(decision, me, attention)
+        if not command.stay and interrupter_of(decision.state, attention) is None:
+            decision.emit(ev.WorkContinued(decision.now, me.agent, work.message, _busy_until(decision)))
+    return _attending(decision, me)
 
 
-def _comes_at_pause_point(turn: Turn, me: Agent, work: Work) -> bool:
-    head = me.mailbox.head(turn.now, turn.policy.decay)
+def _comes_at_pause_point(decision: Decision, me: Agent, work: Work) -> bool:
+    head = me.mailbox.head(decision.now, decision.policy.decay)
     if head is None:
         return False
     verdict = judge(head.level, Status.PAUSE_POINT, work.level, interruptible=work.interruptible)
     return verdict in (Verdict.DELIVER, Verdict.INTERRUPT)
 
 
-def _interrupt_unpushed(turn: Turn, me: Agent, attention: Attention) -> None:
+def _interrupt_unpushed(decision: Decision, me: Agent, attention: Attention) -> None:
     """Let what could not be pushed interrupt: the agent takes it with its next drain."""
-    head = me.mailbox.head(turn.now, turn.policy.decay)
+    head = me.mailbox.head(decision.now, decision.policy.decay)
     work = attention.work
-    if work is None or interrupter_of(turn.state, attention) is not None or head is None:
+    if work is None or interrupter_of(decision.state, attention) is not None or head is None:
         return
     if judge(head.level, Status.PAUSE_POINT, work.level, interruptible=True) is Verdict.INTERRUPT:
-        interrupt(turn, attention, head)
+        interrupt(decision, attention, head)
 
 
-def decide_put_aside(turn: Turn, command: PutAside) -> Attending:
+def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
     """Keep what an agent saved of its work, and let it work on what interrupted it."""
-    me = turn.me()
-    attention, work = _at_work(turn)
-    limits = turn.policy.attention
+    me = decision.me()
+    attention, work = _at_work(decision)
+    limits = decision.policy.attention
     if len(command.saved) > limits.saved_bytes_max:
         raise refusal(
             "E_VALIDATION_005",
@@ -149,23 +149,23 @@ def decide_put_aside(turn: Turn, command: PutAside) -> Attending:
         )
     if len(attention.aside) >= limits.aside_max:
         raise _too_many_aside(me.agent, limits.aside_max)
-    interrupter = interrupter_of(turn.state, attention)
+    interrupter = interrupter_of(decision.state, attention)
     if interrupter is not None and interrupter.state is State.QUEUED:
         interrupter = None
-    _put_aside(turn, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
+    _put_aside(decision, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
     if interrupter is not None:
         if interrupter.ack_required:
-            acknowledge(turn, interrupter, "received")
+            acknowledge(decision, interrupter, "received")
         else:
-            arrive(turn, interrupter, "ack")
-    pump(turn, me)
-    return _attending(turn, me)
+            arrive(decision, interrupter, "ack")
+    pump(decision, me)
+    return _attending(decision, me)
 
 
-def _put_aside(turn: Turn, me: Agent, work: Work, saved: bytes, reason: str, instead: Message | None) -> None:
-    turn.emit(
+def _put_aside(decision: Decision, me: Agent, work: Work, saved: bytes, reason: str, instead: Message | None) -> None:
+    decision.emit(
         ev.WorkPutAside(
-            at=turn.now,
+            at=decision.now,
             agent=me.agent,
             work=work.message,
             saved=saved,
@@ -173,23 +173,23 @@ def _put_aside(turn: Turn, me: Agent, work: Work, saved: bytes, reason: str, ins
             instead=NEVER if instead is None else instead.seq,
             instead_id="" if instead is None else instead.message_id,
             instead_level=0 if instead is None else instead.level,
-            due_at=NEVER if instead is None else _busy_until(turn),
+            due_at=NEVER if instead is None else _busy_until(decision),
         )
     )
 
 
-def decide_resume(turn: Turn, command: ResumeWork) -> Resumed:
+def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
     """Let an agent go on, and give back what it saved."""
-    me = turn.me()
-    attention = turn.state.attention.get(me.agent)
+    me = decision.me()
+    attention = decision.state.attention.get(me.agent)
     if attention is None:
         raise refusal("E_STATE_002", f"{me.agent} has nothing to resume")
     work, wanted = attention.work, command.message_id
     if work is not None:
         if wanted is not None and wanted != work.message_id:
             raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
-        if attention.paused or interrupter_of(turn.state, attention) is not None:
-            turn.emit(ev.WorkContinued(turn.now, me.agent, work.message, _busy_until(turn)))
+        if attention.paused or interrupter_of(decision.state, attention) is not None:
+            decision.emit(ev.WorkContinued(decision.now, me.agent, work.message, _busy_until(decision)))
             return Resumed(work.message_id, b"", work.interruptible)
         return Resumed(work.message_id, work.saved, work.interruptible, duplicate=True)
     found = [aside for aside in attention.aside if wanted in (None, aside.message_id)]
@@ -197,79 +197,79 @@ def decide_resume(turn: Turn, command: ResumeWork) -> Resumed:
         raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
     resumed = found[-1]
     had = resumed.resumed
-    turn.emit(ev.WorkResumed(turn.now, me.agent, resumed.message, _busy_until(turn)))
+    decision.emit(ev.WorkResumed(decision.now, me.agent, resumed.message, _busy_until(decision)))
     return Resumed(resumed.message_id, resumed.saved, resumed.interruptible, duplicate=had)
 
 
-def decide_finish(turn: Turn, command: FinishWork) -> Attending:
+def decide_finish(decision: Decision, command: FinishWork) -> Attending:
     """Take the word of an agent that its work is done."""
-    me = turn.me()
-    _, work = _at_work(turn)
-    message = turn.state.messages.get(work.message)
-    turn.emit(ev.WorkFinished(turn.now, me.agent, work.message))
+    me = decision.me()
+    _, work = _at_work(decision)
+    message = decision.state.messages.get(work.message)
+    decision.emit(ev.WorkFinished(decision.now, me.agent, work.message))
     if command.processed and message is not None and message.state not in ENDED:
-        process(turn, message, "processed")
-    pump(turn, me)
-    return _attending(turn, me)
+        process(decision, message, "processed")
+    pump(decision, me)
+    return _attending(decision, me)
 
 
-def end_interrupt(turn: Turn, seq: int) -> None:
+def end_interrupt(decision: Decision, seq: int) -> None:
     """Let the work of an agent go on where what interrupted it has ended or comes again later; or interrupt it anew."""
-    message = turn.state.messages.get(seq)
-    attention = None if message is None else turn.state.attention.get(message.recipient)
+    message = decision.state.messages.get(seq)
+    attention = None if message is None else decision.state.attention.get(message.recipient)
     if message is None or attention is None or attention.work is None or attention.interrupted_by != seq:
         return
     if message.state in ENDED or message.backing_off:
-        me = turn.state.agents[attention.agent]
-        turn.emit(ev.InterruptEnded(turn.now, me.agent, attention.work.message, seq, message.state))
-        _interrupt_on_its_way(turn, me, attention, attention.work)
-        pump(turn, me)
+        me = decision.state.agents[attention.agent]
+        decision.emit(ev.InterruptEnded(decision.now, me.agent, attention.work.message, seq, message.state))
+        _interrupt_on_its_way(decision, me, attention, attention.work)
+        pump(decision, me)
 
 
-def _interrupt_on_its_way(turn: Turn, me: Agent, attention: Attention, work: Work) -> None:
+def _interrupt_on_its_way(decision: Decision, me: Agent, attention: Attention, work: Work) -> None:
     """Let the most urgent of what was offered and not confirmed interrupt, if it may; the rest it has in hand."""
-    offered = [turn.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
+    offered = [decision.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
     others = [message for message in offered if message.seq != work.message]
     first = max(others, key=lambda message: (message.level, -message.seq), default=None)
     if first is None:
         return
     if judge(first.level, status_of(attention), work.level, interruptible=work.interruptible) is Verdict.INTERRUPT:
-        interrupt(turn, attention, first)
+        interrupt(decision, attention, first)
 
 
-def detach(turn: Turn, agent: Agent) -> None:
+def detach(decision: Decision, agent: Agent) -> None:
     """Put the work of an agent aside that has no session any more: it may come back for it."""
-    attention = turn.state.attention.get(agent.agent)
+    attention = decision.state.attention.get(agent.agent)
     if attention is not None and attention.work is not None and not agent.sessions:
-        _put_aside(turn, agent, attention.work, attention.work.saved, "detached", None)
+        _put_aside(decision, agent, attention.work, attention.work.saved, "detached", None)
 
 
-def fire_attention(turn: Turn, name: str) -> None:
+def fire_attention(decision: Decision, name: str) -> None:
     """Look at an agent that has long said nothing of its work."""
-    attention = turn.state.attention.get(name)
+    attention = decision.state.attention.get(name)
     if attention is None or attention.work is None:
         return
-    if turn.now < attention.due_at:
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", attention.due_at)
+    if decision.now < attention.due_at:
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", attention.due_at)
         return
-    threshold_s = turn.policy.attention.work_max_s
-    turn.emit(ev.AttentionLapsed(turn.now, name, attention.work.message, threshold_s))
-    pump(turn, turn.state.agents[name])
+    threshold_s = decision.policy.attention.work_max_s
+    decision.emit(ev.AttentionLapsed(decision.now, name, attention.work.message, threshold_s))
+    pump(decision, decision.state.agents[name])
 
 
-def _at_work(turn: Turn) -> tuple[Attention, Work]:
-    attention = turn.state.attention.get(turn.caller.agent)
+def _at_work(decision: Decision) -> tuple[Attention, Work]:
+    attention = decision.state.attention.get(decision.caller.agent)
     if attention is None or attention.work is None:
-        raise refusal("E_STATE_002", f"{turn.caller.agent} is idle: it has begun no work")
+        raise refusal("E_STATE_002", f"{decision.caller.agent} is idle: it has begun no work")
     return attention, attention.work
 
 
-def _busy_until(turn: Turn) -> int:
-    return turn.now + turn.policy.attention.work_max_us
+def _busy_until(decision: Decision) -> int:
+    return decision.now + decision.policy.attention.work_max_us
 
 
-def _attending(turn: Turn, me: Agent) -> Attending:
-    return attending(turn.state, me.agent)
+def _attending(decision: Decision, me: Agent) -> Attending:
+    return attending(decision.state, me.agent)
 
 
 def attending(state: ProjectState, agent: str) -> Attending:

@@ -1,4 +1,4 @@
-"""The interrupt-or-queue decision (LIMINAL), as one function of levels and status; `tocsin.core.agents.attention` says why.
+"""The interrupt-or-queue decision as one function of levels and status.
 
 It knows nothing of sessions, commands or timers: delivery asks it before each push.
 """
@@ -6,7 +6,7 @@ It knows nothing of sessions, commands or timers: delivery asks it before each p
 from enum import StrEnum
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
@@ -68,19 +68,19 @@ def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
     return None if message is None or message.state in ENDED else message
 
 
-def lets_in(turn: Turn, attention: Attention, message: Message) -> bool:
+def lets_in(decision: Decision, attention: Attention, message: Message) -> bool:
     """Tell whether a message may be pushed to a busy agent now, and record that it interrupts where it does."""
     work = attention.work
     if work is None:
         return True
     status = status_of(attention)
     verdict = judge(message.level, status, work.level, interruptible=work.interruptible)
-    if verdict is Verdict.INTERRUPT and interrupter_of(turn.state, attention) is None:
-        interrupt(turn, attention, message)
+    if verdict is Verdict.INTERRUPT and interrupter_of(decision.state, attention) is None:
+        interrupt(decision, attention, message)
     return verdict in (Verdict.DELIVER, Verdict.INTERRUPT)
 
 
-def interrupt(turn: Turn, attention: Attention, message: Message) -> None:
+def interrupt(decision: Decision, attention: Attention, message: Message) -> None:
     """Record that a message interrupts an agent's work, and what let it."""
     work = attention.work
     if work is None:
@@ -89,4 +89,6 @@ def interrupt(turn: Turn, attention: Attention, message: Message) -> None:
         rule = "override"
     else:
         rule = "pause_point" if attention.paused else "interruptible"
-    turn.emit(ev.InterruptRaised(turn.now, attention.agent, work.message, work.level, message.seq, message.level, rule))
+    decision.emit(
+        ev.InterruptRaised(decision.now, attention.agent, work.message, work.level, message.seq, message.level, rule)
+    )

@@ -17,7 +17,7 @@ from tocsin.core.commands import (
     RetireAgent,
     SessionReady,
 )
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.leases.transitions import release_leases_of
 from tocsin.core.messages.admission import full_levels
@@ -54,10 +54,10 @@ _AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _AGENT_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 
 
-def decide_register(turn: Turn, command: RegisterAgent) -> Registered:
+def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
     """Let the caller join under the role of its token, or come back."""
-    name, role = turn.caller.agent, turn.caller.role
-    limits = turn.policy.limits
+    name, role = decision.caller.agent, decision.caller.role
+    limits = decision.policy.limits
     if name == SYSTEM.agent or not _AGENT_ID.fullmatch(name):
         raise refusal(
             "E_VALIDATION_004",
@@ -74,19 +74,19 @@ def decide_register(turn: Turn, command: RegisterAgent) -> Registered:
             found=command.agent_type[:64],
             expected="a name of up to 64 letters, digits, dashes, underscores",
         )
-    if role not in turn.policy.roles:
-        raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(turn.policy.roles))
+    if role not in decision.policy.roles:
+        raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(decision.policy.roles))
     if len(command.capabilities) > limits.batch_max or len(command.supported) > limits.batch_max:
         raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} capabilities or versions", retryable=False)
     version = highest_common_version(command.supported)
-    known = turn.state.agents.get(name)
-    if known is None and len(turn.state.agents) >= limits.agents_max:
+    known = decision.state.agents.get(name)
+    if known is None and len(decision.state.agents) >= limits.agents_max:
         raise refusal("E_ADMISSION_008", f"the project has its {limits.agents_max} agents")
     registered = ev.AgentRegistered(
-        turn.now, name, command.agent_type, role, version, command.supported, command.capabilities
+        decision.now, name, command.agent_type, role, version, command.supported, command.capabilities
     )
     if known is None or not _same(known, registered):
-        turn.emit(registered)
+        decision.emit(registered)
     return Registered(name, version)
 
 
@@ -99,35 +99,35 @@ def _same(agent: Agent, event: ev.AgentRegistered) -> bool:
     )
 
 
-def decide_retire(turn: Turn, command: RetireAgent) -> Done:
+def decide_retire(decision: Decision, command: RetireAgent) -> Done:
     """Remove an agent; what waits for it or is on its way to it dies."""
-    if command.agent != turn.caller.agent:
-        turn.must_direct("retire another agent")
-    agent = turn.state.agents.get(command.agent)
+    if command.agent != decision.caller.agent:
+        decision.must_direct("retire another agent")
+    agent = decision.state.agents.get(command.agent)
     if agent is None:
         raise refusal("E_ROUTING_001", f"{command.agent[:64]} is not registered", found=command.agent[:64])
-    reason = turn.text(command.reason, "$.reason")
-    end_waits_of(turn, agent.agent, "retired")
-    release_leases_of(turn, agent.agent)
+    reason = decision.text(command.reason, "$.reason")
+    end_waits_of(decision, agent.agent, "retired")
+    release_leases_of(decision, agent.agent)
     for session in list(agent.sessions.values()):
-        _end_session(turn, session, "retired")
+        _end_session(decision, session, "retired")
     gone = [
         message
-        for message in turn.state.messages.values()
+        for message in decision.state.messages.values()
         if message.recipient == agent.agent
         and message.state in (State.HELD, State.QUEUED, State.DELIVERED)
         and (message.ack_required or message.state is not State.DELIVERED)
     ]
     for message in gone:
         report = message.sender != agent.agent
-        die(turn, message, "recipient_gone", "E_ROUTING_001", f"{agent.agent} left the project", report=report)
-    turn.emit(ev.AgentRetired(turn.now, agent.agent, turn.caller.agent, reason))
+        die(decision, message, "recipient_gone", "E_ROUTING_001", f"{agent.agent} left the project", report=report)
+    decision.emit(ev.AgentRetired(decision.now, agent.agent, decision.caller.agent, reason))
     return Done()
 
 
-def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
+def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
     """Attach the caller, and push to it what waits; a session may begin paused."""
-    me, limits, delivery = turn.me(), turn.policy.limits, turn.policy.delivery
+    me, limits, delivery = decision.me(), decision.policy.limits, decision.policy.delivery
     if command.kind not in delivery.receipt_timeout_s:
         raise refusal(
             "E_VALIDATION_003",
@@ -140,39 +140,39 @@ def decide_open(turn: Turn, command: OpenSession) -> SessionReady:
     if window is None:
         asks = command.kind == "piggyback"
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
-    _check_window(turn, window)
+    _check_window(decision, window)
     if len(me.sessions) >= limits.sessions_per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
-    session = turn.ids.fresh("ses", turn.now)
+    session = decision.ids.fresh("ses", decision.now)
     first = not me.sessions
-    turn.emit(ev.SessionOpened(turn.now, session, me.agent, command.kind, window))
+    decision.emit(ev.SessionOpened(decision.now, session, me.agent, command.kind, window))
     if first:
-        announce(turn, me, "PeerJoined")
-    pump(turn, me)
+        announce(decision, me, "PeerJoined")
+    pump(decision, me)
     return SessionReady(session, window)
 
 
-def decide_heartbeat(turn: Turn, command: Heartbeat) -> Done:
+def decide_heartbeat(decision: Decision, command: Heartbeat) -> Done:
     """Keep a session fresh."""
-    me = turn.me()
-    touch(turn, my_session(turn, command.session))
-    pump(turn, me)
+    me = decision.me()
+    touch(decision, my_session(decision, command.session))
+    pump(decision, me)
     return Done()
 
 
-def decide_credit(turn: Turn, command: GrantCredit) -> SessionReady:
+def decide_credit(decision: Decision, command: GrantCredit) -> SessionReady:
     """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
-    me, session = turn.me(), my_session(turn, command.session)
-    _check_window(turn, command.window)
-    touch(turn, session)
+    me, session = decision.me(), my_session(decision, command.session)
+    _check_window(decision, command.window)
+    touch(decision, session)
     if session.window != command.window:
-        turn.emit(ev.SessionWindowChanged(turn.now, session.session, command.window))
-    pump(turn, me)
+        decision.emit(ev.SessionWindowChanged(decision.now, session.session, command.window))
+    pump(decision, me)
     return SessionReady(session.session, session.window)
 
 
-def _check_window(turn: Turn, window: int) -> None:
-    most = turn.policy.limits.window_max
+def _check_window(decision: Decision, window: int) -> None:
+    most = decision.policy.limits.window_max
     if not 0 <= window <= most:
         raise refusal(
             "E_VALIDATION_004",
@@ -183,54 +183,54 @@ def _check_window(turn: Turn, window: int) -> None:
         )
 
 
-def decide_close(turn: Turn, command: CloseSession) -> Done:
+def decide_close(decision: Decision, command: CloseSession) -> Done:
     """Detach."""
-    me = turn.me()
-    _end_session(turn, my_session(turn, command.session), "closed")
-    pump(turn, me)
+    me = decision.me()
+    _end_session(decision, my_session(decision, command.session), "closed")
+    pump(decision, me)
     return Done()
 
 
-def my_session(turn: Turn, name: str) -> Session:
+def my_session(decision: Decision, name: str) -> Session:
     """Return a session of the caller's own; any other is not there."""
-    session = turn.state.sessions.get(name)
-    if session is None or session.agent != turn.caller.agent:
-        raise refusal("E_STATE_003", f"{name[:64]} is not a session of {turn.caller.agent}", found=name[:64])
+    session = decision.state.sessions.get(name)
+    if session is None or session.agent != decision.caller.agent:
+        raise refusal("E_STATE_003", f"{name[:64]} is not a session of {decision.caller.agent}", found=name[:64])
     return session
 
 
-def touch(turn: Turn, session: Session) -> None:
+def touch(decision: Decision, session: Session) -> None:
     """Record a sign of life, unless one was recorded just before."""
-    if session.stale or turn.now - session.heartbeat_at >= max(1, turn.policy.sessions.heartbeat_record_us):
-        turn.emit(ev.SessionHeartbeat(turn.now, session.session))
+    if session.stale or decision.now - session.heartbeat_at >= max(1, decision.policy.sessions.heartbeat_record_us):
+        decision.emit(ev.SessionHeartbeat(decision.now, session.session))
 
 
-def _end_session(turn: Turn, session: Session, reason: str) -> None:
+def _end_session(decision: Decision, session: Session, reason: str) -> None:
     for seq in list(session.in_flight):
-        message = turn.state.message(seq)
-        contract = turn.state.contract(message)
-        requeue(turn, message, "session_ended", turn.now, 0.0, contract.retries_max)
-    turn.emit(ev.SessionClosed(turn.now, session.session, session.agent, reason))
-    agent = turn.state.agents[session.agent]
-    attention.detach(turn, agent)
+        message = decision.state.message(seq)
+        contract = decision.state.contract(message)
+        requeue(decision, message, "session_ended", decision.now, 0.0, contract.retries_max)
+    decision.emit(ev.SessionClosed(decision.now, session.session, session.agent, reason))
+    agent = decision.state.agents[session.agent]
+    attention.detach(decision, agent)
     if not agent.sessions:
-        announce(turn, agent, "PeerLeft")
+        announce(decision, agent, "PeerLeft")
 
 
-def fire_session(turn: Turn, name: str) -> None:
+def fire_session(decision: Decision, name: str) -> None:
     """Look at a session that has been silent."""
-    session = turn.state.sessions.get(name)
+    session = decision.state.sessions.get(name)
     if session is None:
         return
-    due = session_due(turn.state, session)
-    if turn.now <= due:
-        turn.state.timers.sessions.schedule(name, due)
+    due = session_due(decision.state, session)
+    if decision.now <= due:
+        decision.state.timers.sessions.schedule(name, due)
     elif session.stale:
-        _end_session(turn, session, "lapsed")
-        pump(turn, turn.state.agents[session.agent])
+        _end_session(decision, session, "lapsed")
+        pump(decision, decision.state.agents[session.agent])
     else:
-        threshold_s = turn.policy.sessions.stale_after_s
-        turn.emit(ev.SessionWentStale(turn.now, name, session.agent, session.heartbeat_at, threshold_s))
+        threshold_s = decision.policy.sessions.stale_after_s
+        decision.emit(ev.SessionWentStale(decision.now, name, session.agent, session.heartbeat_at, threshold_s))
 
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:

@@ -9,7 +9,7 @@ import re
 
 from tocsin.core import events as ev
 from tocsin.core.commands import AcquireLease, ForceRelease, Held, Queued, Released, ReleaseLease, RenewLease
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.leases.book import claims_of
 from tocsin.core.leases.globs import Pattern, parse_pattern
@@ -36,40 +36,40 @@ __all__ = [
 _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
-def decide_acquire(turn: Turn, command: AcquireLease) -> Held | Queued:
+def decide_acquire(decision: Decision, command: AcquireLease) -> Held | Queued:
     """Grant a lease, put the request in line, or refuse it."""
-    me = turn.me()
-    claims = _checked_claims(turn, command)
+    me = decision.me()
+    claims = _checked_claims(decision, command)
     ttl_s = _seconds(
-        command.ttl_s, turn.policy.leases.ttl_default_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3
+        command.ttl_s, decision.policy.leases.ttl_default_s, decision.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3
     )
     wait_s = _seconds(
-        command.wait_s, turn.policy.leases.wait_default_s, turn.policy.leases.wait_max_s, "$.wait_s", least=0
+        command.wait_s, decision.policy.leases.wait_default_s, decision.policy.leases.wait_max_s, "$.wait_s", least=0
     )
-    level = _level(turn, me, command.priority)
-    known = _asked_before(turn, me, command.lease, claims)
+    level = _level(decision, me, command.priority)
+    known = _asked_before(decision, me, command.lease, claims)
     if known is not None:
         return known
-    lease = command.lease or turn.ids.fresh("lse", turn.now)
-    until = turn.now + microseconds(wait_s)
-    request = LeaseRequest(lease, me.agent, claims, level, ttl_s, turn.now, until, turn.state.seq + 1)
-    standing = turn.state.leases.standing(request, turn.policy.leases.overtakes_max)
+    lease = command.lease or decision.ids.fresh("lse", decision.now)
+    until = decision.now + microseconds(wait_s)
+    request = LeaseRequest(lease, me.agent, claims, level, ttl_s, decision.now, until, decision.state.seq + 1)
+    standing = decision.state.leases.standing(request, decision.policy.leases.overtakes_max)
     try:
-        _check_room(turn, me, request, standing, wait_s)
+        _check_room(decision, me, request, standing, wait_s)
     except TocsinError as error:
         names = _split(claims)
-        turn.emit(ev.LeaseRefused(turn.now, me.agent, *names, error.problem.code, error.problem.detail))
+        decision.emit(ev.LeaseRefused(decision.now, me.agent, *names, error.problem.code, error.problem.detail))
         raise
     if standing.is_free:
-        grant(turn, request, standing.passed)
+        grant(decision, request, standing.passed)
     else:
-        _wait(turn, request, standing)
-    settle(turn)
-    return _outcome(turn, request)
+        _wait(decision, request, standing)
+    settle(decision)
+    return _outcome(decision, request)
 
 
-def _checked_claims(turn: Turn, command: AcquireLease) -> tuple[Claim, ...]:
-    limits = turn.policy.leases
+def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, ...]:
+    limits = decision.policy.leases
     names = (*command.exclusive, *command.shared)
     if not names:
         raise refusal("E_LEASE_005", "no resource is named", field="$.exclusive", expected="at least one resource")
@@ -77,7 +77,7 @@ def _checked_claims(turn: Turn, command: AcquireLease) -> tuple[Claim, ...]:
         detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
         raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
     for name in names:
-        checked_resource(name, turn.policy)
+        checked_resource(name, decision.policy)
         if names.count(name) > 1:
             raise refusal("E_LEASE_005", f"{name[:120]!r} is named twice", found=name[:120])
     return claims_of(command.exclusive, command.shared)
@@ -109,10 +109,10 @@ def _seconds(value: float | None, default: float, most: float, field: str, *, le
     return float(value)
 
 
-def _level(turn: Turn, me: Agent, asked: int | None) -> int:
+def _level(decision: Decision, me: Agent, asked: int | None) -> int:
     """Return the priority that an agent may ask at: up to its role's cap, and Info where it inflates its priorities."""
-    role = turn.policy.roles[me.role]
-    wanted = turn.policy.leases.level_default if asked is None else asked
+    role = decision.policy.roles[me.role]
+    wanted = decision.policy.leases.level_default if asked is None else asked
     if not Priority.INFO <= wanted <= Priority.DIRECTOR_OVERRIDE:
         raise refusal("E_VALIDATION_003", f"{wanted} is no priority", field="$.priority", found=str(wanted))
     if me.gaming:
@@ -128,7 +128,7 @@ def _level(turn: Turn, me: Agent, asked: int | None) -> int:
     )
 
 
-def _asked_before(turn: Turn, me: Agent, lease: str | None, claims: tuple[Claim, ...]) -> Held | Queued | None:
+def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tuple[Claim, ...]) -> Held | Queued | None:
     if lease is None:
         return None
     if not _LEASE_ID.fullmatch(lease):
@@ -139,20 +139,20 @@ def _asked_before(turn: Turn, me: Agent, lease: str | None, claims: tuple[Claim,
             found=lease[:128],
             expected="up to 128 letters, digits, dots, dashes, underscores",
         )
-    book = turn.state.leases
+    book = decision.state.leases
     held, queued = book.leases.get(lease), book.line.get(lease)
     if held is not None and held.holder == me.agent and held.claims == claims:
         return held_of(held, duplicate=True)
     if queued is not None and queued.agent == me.agent and queued.claims == claims:
-        return queued_of(turn.state, queued, duplicate=True)
+        return queued_of(decision.state, queued, duplicate=True)
     if held is None and queued is None:
         return None
     raise refusal("E_ADMISSION_007", f"{lease} is the id of another lease", field="$.lease", found=lease)
 
 
-def _check_room(turn: Turn, me: Agent, request: LeaseRequest, standing: Standing, wait_s: float) -> None:
+def _check_room(decision: Decision, me: Agent, request: LeaseRequest, standing: Standing, wait_s: float) -> None:
     """Refuse what is too much, and what is not free where there is no time to wait."""
-    book, limits = turn.state.leases, turn.policy.leases
+    book, limits = decision.state.leases, decision.policy.leases
     if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
     if len(book.leases) + len(book.line) >= limits.leases_max:
@@ -171,26 +171,26 @@ def _check_room(turn: Turn, me: Agent, request: LeaseRequest, standing: Standing
             raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
 
 
-def _outcome(turn: Turn, request: LeaseRequest) -> Held | Queued:
+def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
     """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
-    book = turn.state.leases
+    book = decision.state.leases
     if request.lease in book.line:
-        return queued_of(turn.state, book.line[request.lease])
+        return queued_of(decision.state, book.line[request.lease])
     lease = book.leases.get(request.lease)
     if lease is not None and lease.claims == request.claims:
         return held_of(lease)
-    cycle = next(event.cycle for event in reversed(turn.events) if isinstance(event, ev.DeadlockFound))
+    cycle = next(event.cycle for event in reversed(decision.events) if isinstance(event, ev.DeadlockFound))
     detail = f"it would have closed a deadlock: {circle_of(cycle)}"
     if lease is not None:
-        release(turn, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
-    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: turn.policy.limits.batch_max]))
+        release(decision, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
+    raise refusal("E_LEASE_004", detail, cycle=list(cycle[: decision.policy.limits.batch_max]))
 
 
-def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
-    book = turn.state.leases
-    turn.emit(
+def _wait(decision: Decision, request: LeaseRequest, standing: Standing) -> None:
+    book = decision.state.leases
+    decision.emit(
         ev.LeaseQueued(
-            turn.now,
+            decision.now,
             request.lease,
             request.agent,
             *_split(request.claims),
@@ -201,42 +201,42 @@ def _wait(turn: Turn, request: LeaseRequest, standing: Standing) -> None:
             book.place(request),
         )
     )
-    _tell_contention(turn, request)
+    _tell_contention(decision, request)
 
 
-def _tell_contention(turn: Turn, request: LeaseRequest) -> None:
+def _tell_contention(decision: Decision, request: LeaseRequest) -> None:
     """Say of each thing in a request's way that so many wait for it now as are worth telling."""
-    book, depth = turn.state.leases, turn.policy.escalation.contention_depth
+    book, depth = decision.state.leases, decision.policy.escalation.contention_depth
     if depth is None:
         return
     for resource in book.in_the_way(request, depth):
         now = book.contention(resource)
         if now.depth >= depth > book.contention(resource, request.lease).depth:
-            turn.emit(ev.LeaseContended(turn.now, resource, now.depth, now.waiters, now.holders))
+            decision.emit(ev.LeaseContended(decision.now, resource, now.depth, now.waiters, now.holders))
 
 
-def decide_renew(turn: Turn, command: RenewLease) -> Held:
+def decide_renew(decision: Decision, command: RenewLease) -> Held:
     """Give a holder more time."""
-    me = turn.me()
-    lease = _my_lease(turn, me, command.lease)
-    ttl_s = _seconds(command.ttl_s, lease.ttl_s, turn.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
-    turn.emit(ev.LeaseRenewed(turn.now, lease.lease, me.agent, ttl_s, turn.now + microseconds(ttl_s)))
+    me = decision.me()
+    lease = _my_lease(decision, me, command.lease)
+    ttl_s = _seconds(command.ttl_s, lease.ttl_s, decision.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
+    decision.emit(ev.LeaseRenewed(decision.now, lease.lease, me.agent, ttl_s, decision.now + microseconds(ttl_s)))
     return held_of(lease)
 
 
-def decide_release(turn: Turn, command: ReleaseLease) -> Released:
+def decide_release(decision: Decision, command: ReleaseLease) -> Released:
     """Set free what the caller holds, or take it out of the line."""
-    me, book = turn.me(), turn.state.leases
+    me, book = decision.me(), decision.state.leases
     if (command.lease is None) == (not command.resources):
         raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
     if command.lease is not None:
         queued = book.line.get(command.lease)
         if queued is not None and queued.agent == me.agent:
-            end_request(turn, queued, "cancelled")
+            end_request(decision, queued, "cancelled")
             return Released((), (queued.lease,))
-        lease = _my_lease(turn, me, command.lease)
+        lease = _my_lease(decision, me, command.lease)
         resources = tuple(claim.resource for claim in lease.claims)
-        release(turn, lease, resources, "released", "")
+        release(decision, lease, resources, "released", "")
         return Released(resources)
     mine = [book.leases[name] for name in book.by_agent.get(me.agent, ()) if name in book.leases]
     held = {claim.resource for lease in mine for claim in lease.claims}
@@ -246,29 +246,29 @@ def decide_release(turn: Turn, command: ReleaseLease) -> Released:
     for lease in mine:
         freed = tuple(claim.resource for claim in lease.claims if claim.resource in command.resources)
         if freed:
-            release(turn, lease, freed, "released", "")
+            release(decision, lease, freed, "released", "")
     return Released(tuple(dict.fromkeys(command.resources)))
 
 
-def decide_force(turn: Turn, command: ForceRelease) -> Released:
+def decide_force(decision: Decision, command: ForceRelease) -> Released:
     """Take a lease or a place in line away, as a director may."""
-    turn.must_direct("take a lease away")
-    book, reason = turn.state.leases, turn.text(command.reason, "$.reason")
+    decision.must_direct("take a lease away")
+    book, reason = decision.state.leases, decision.text(command.reason, "$.reason")
     if not reason.strip():
         raise refusal("E_VALIDATION_001", "taking a lease away needs a reason", field="$.reason")
     lease, queued = book.leases.get(command.lease), book.line.get(command.lease)
     if queued is not None:
-        end_request(turn, queued, "forced", reason)
+        end_request(decision, queued, "forced", reason)
         return Released((), (queued.lease,))
     if lease is None:
         raise refusal("E_LEASE_001", f"nobody holds {command.lease[:128]}", found=command.lease[:128])
     resources = tuple(claim.resource for claim in lease.claims)
-    release(turn, lease, resources, "forced", reason)
+    release(decision, lease, resources, "forced", reason)
     return Released(resources)
 
 
-def _my_lease(turn: Turn, me: Agent, name: str) -> Lease:
-    book = turn.state.leases
+def _my_lease(decision: Decision, me: Agent, name: str) -> Lease:
+    book = decision.state.leases
     lease = book.leases.get(name)
     if lease is not None and lease.holder == me.agent:
         return lease
@@ -277,29 +277,29 @@ def _my_lease(turn: Turn, me: Agent, name: str) -> Lease:
     raise refusal("E_LEASE_001", f"{me.agent} does not hold {name[:128]}", found=name[:128])
 
 
-def fire_lease(turn: Turn, name: str) -> None:
+def fire_lease(decision: Decision, name: str) -> None:
     """Warn a holder whose time is nearly over, or end its lease once it is."""
-    lease = turn.state.leases.leases.get(name)
+    lease = decision.state.leases.leases.get(name)
     if lease is None:
         return
-    ahead = 0 if lease.warned else turn.policy.leases.warning_us(lease.ttl_s)
-    if turn.now < lease.expires_at - ahead:
-        turn.state.timers.leases.schedule(name, lease.expires_at - ahead)
+    ahead = 0 if lease.warned else decision.policy.leases.warning_us(lease.ttl_s)
+    if decision.now < lease.expires_at - ahead:
+        decision.state.timers.leases.schedule(name, lease.expires_at - ahead)
     elif lease.warned:
-        lapse(turn, lease)
+        lapse(decision, lease)
     else:
-        warn(turn, lease)
+        warn(decision, lease)
 
 
-def fire_lease_wait(turn: Turn, name: str) -> None:
+def fire_lease_wait(decision: Decision, name: str) -> None:
     """Take a request out of the line that has waited as long as it would."""
-    request = turn.state.leases.line.get(name)
+    request = decision.state.leases.line.get(name)
     if request is None:
         return
-    if turn.now < request.wait_until:
-        turn.state.timers.lease_waits.schedule(name, request.wait_until)
+    if decision.now < request.wait_until:
+        decision.state.timers.lease_waits.schedule(name, request.wait_until)
     else:
-        end_request(turn, request, "timeout", "it waited as long as it would")
+        end_request(decision, request, "timeout", "it waited as long as it would")
 
 
 def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -11,7 +11,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.book import claims_of, conflict
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
@@ -44,49 +44,56 @@ __all__ = [
 ]
 
 
-def grant(turn: Turn, request: LeaseRequest, passed: tuple[str, ...]) -> None:
+def grant(decision: Decision, request: LeaseRequest, passed: tuple[str, ...]) -> None:
     """Let a request have what it asked for."""
-    turn.emit(
+    decision.emit(
         ev.LeaseGranted(
-            at=turn.now,
+            at=decision.now,
             lease=request.lease,
             holder=request.agent,
             exclusive=_names(request, shared=False),
             shared=_names(request, shared=True),
             level=request.level,
             ttl_s=request.ttl_s,
-            expires_at=turn.now + microseconds(request.ttl_s),
-            waited_us=max(0, turn.now - request.asked_at),
+            expires_at=decision.now + microseconds(request.ttl_s),
+            waited_us=max(0, decision.now - request.asked_at),
             passed=passed,
         )
     )
 
 
-def grant_ready(turn: Turn) -> None:
+def grant_ready(decision: Decision) -> None:
     """Grant the first in line that nothing stands in the way of, and tell it; the places must be up to date."""
-    book = turn.state.leases
+    book = decision.state.leases
     if not book.ready:
         return
     request = min((book.line[name] for name in book.ready), key=book.order)
     level = book.effective(request)
-    grant(turn, request, book.standing(request, turn.policy.leases.overtakes_max).passed)
+    grant(decision, request, book.standing(request, decision.policy.leases.overtakes_max).passed)
     lease = book.leases[request.lease]
-    _tell(turn, lease.holder, "LEASE_GRANTED", lease, level, {"waitedS": (turn.now - request.asked_at) / 1_000_000})
+    _tell(
+        decision,
+        lease.holder,
+        "LEASE_GRANTED",
+        lease,
+        level,
+        {"waitedS": (decision.now - request.asked_at) / 1_000_000},
+    )
 
 
-def release(turn: Turn, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:
+def release(decision: Decision, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:
     """Set free some of what a lease holds; a holder that did not do it itself is told."""
-    by = turn.caller.agent if reason in ("released", "forced") else SYSTEM.agent
+    by = decision.caller.agent if reason in ("released", "forced") else SYSTEM.agent
     before = msgspec.structs.replace(lease)
-    turn.emit(ev.LeaseReleased(turn.now, lease.lease, lease.holder, resources, reason, by, note))
+    decision.emit(ev.LeaseReleased(decision.now, lease.lease, lease.holder, resources, reason, by, note))
     if reason in ("forced", "deadlock"):
         more = {"reason": reason, "by": by, "note": note, "lost": list(resources)}
-        _tell(turn, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+        _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
-def release_for(turn: Turn, holder: str, wait: Wait, note: str) -> None:
+def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
     """Take from a holder whatever stands in the way of a wait for a lease, to break a deadlock."""
-    book = turn.state.leases
+    book = decision.state.leases
     request = book.line.get(wait.ref) if wait.kind == "lease" else None
     if request is None:
         return
@@ -95,54 +102,58 @@ def release_for(turn: Turn, holder: str, wait: Wait, note: str) -> None:
         if lease is not None:
             mine = [claim for claim in lease.claims if any(conflict(claim, wanted) for wanted in request.claims)]
             if mine:
-                release(turn, lease, tuple(claim.resource for claim in mine), "deadlock", note)
+                release(decision, lease, tuple(claim.resource for claim in mine), "deadlock", note)
 
 
-def release_leases_of(turn: Turn, agent: str) -> None:
+def release_leases_of(decision: Decision, agent: str) -> None:
     """Set free what an agent holds that leaves the project, and take it out of every line."""
-    book = turn.state.leases
+    book = decision.state.leases
     for name in list(book.by_agent.get(agent, ())):
         if name in book.leases:
             lease = book.leases[name]
-            release(turn, lease, tuple(claim.resource for claim in lease.claims), "retired", "")
+            release(decision, lease, tuple(claim.resource for claim in lease.claims), "retired", "")
         else:
-            end_request(turn, book.line[name], "retired")
+            end_request(decision, book.line[name], "retired")
 
 
-def warn(turn: Turn, lease: Lease) -> None:
+def warn(decision: Decision, lease: Lease) -> None:
     """Warn a holder that its lease is about to lapse; even if this comes late, it has half the warning time left."""
-    left = turn.policy.leases.warning_us(lease.ttl_s) // 2
-    turn.emit(ev.LeaseExpiring(turn.now, lease.lease, lease.holder, max(lease.expires_at, turn.now + left)))
-    _tell(turn, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
+    left = decision.policy.leases.warning_us(lease.ttl_s) // 2
+    decision.emit(ev.LeaseExpiring(decision.now, lease.lease, lease.holder, max(lease.expires_at, decision.now + left)))
+    _tell(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
 
 
-def lapse(turn: Turn, lease: Lease) -> None:
+def lapse(decision: Decision, lease: Lease) -> None:
     """End a lease whose time is over: lapsed where the holder is there, reclaimed where it is gone."""
     before = msgspec.structs.replace(lease)
-    holder = turn.state.agents.get(lease.holder)
-    there = RecipientState.OFFLINE if holder is None else presence(holder, turn.policy, turn.now)
+    holder = decision.state.agents.get(lease.holder)
+    there = RecipientState.OFFLINE if holder is None else presence(holder, decision.policy, decision.now)
     resources = tuple(claim.resource for claim in lease.claims)
-    lapsed = turn.state.leases.lapsed
-    forgotten = tuple(islice(lapsed, max(0, len(lapsed) + 1 - turn.policy.leases.lapsed_max)))
+    lapsed = decision.state.leases.lapsed
+    forgotten = tuple(islice(lapsed, max(0, len(lapsed) + 1 - decision.policy.leases.lapsed_max)))
     if there is RecipientState.AVAILABLE:
-        turn.emit(ev.LeaseLapsed(turn.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten))
+        decision.emit(ev.LeaseLapsed(decision.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten))
     else:
-        turn.emit(ev.LeaseReclaimed(turn.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there))
+        decision.emit(
+            ev.LeaseReclaimed(decision.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there)
+        )
     more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its time was over", "lost": list(resources)}
-    _tell(turn, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+    _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
-def end_request(turn: Turn, request: LeaseRequest, reason: str, note: str = "") -> None:
+def end_request(decision: Decision, request: LeaseRequest, reason: str, note: str = "") -> None:
     """Take a request out of the line without its lease; an agent that did not do it itself is told."""
-    turn.emit(ev.LeaseWaitEnded(turn.now, request.lease, request.agent, reason, max(0, turn.now - request.asked_at)))
+    decision.emit(
+        ev.LeaseWaitEnded(decision.now, request.lease, request.agent, reason, max(0, decision.now - request.asked_at))
+    )
     if reason in ("timeout", "deadlock", "forced"):
         code = "E_LEASE_004" if reason == "deadlock" else "E_LEASE_002"
         more: dict[str, object] = {"reason": reason, "note": note, "errorCode": code}
-        _tell(turn, request.agent, "LEASE_REFUSED", request, request.level, more)
+        _tell(decision, request.agent, "LEASE_REFUSED", request, request.level, more)
 
 
-def _break(turn: Turn, wait: Wait, detail: str) -> None:
-    end_request(turn, turn.state.leases.line[wait.ref], "deadlock", detail)
+def _break(decision: Decision, wait: Wait, detail: str) -> None:
+    end_request(decision, decision.state.leases.line[wait.ref], "deadlock", detail)
 
 
 BREAKERS["lease"] = _break
@@ -153,9 +164,14 @@ def _names(request: LeaseRequest | Lease, *, shared: bool) -> tuple[str, ...]:
 
 
 def _tell(
-    turn: Turn, agent: str, message_type: str, about: Lease | LeaseRequest, level: int, more: Mapping[str, object]
+    decision: Decision,
+    agent: str,
+    message_type: str,
+    about: Lease | LeaseRequest,
+    level: int,
+    more: Mapping[str, object],
 ) -> None:
-    known = turn.state.agents.get(agent)
+    known = decision.state.agents.get(agent)
     if known is None:
         return
     payload: dict[str, object] = {
@@ -166,7 +182,7 @@ def _tell(
     }
     if isinstance(about, Lease):
         payload["expiresAt"] = iso(about.expires_at)
-    tell(turn, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
+    tell(decision, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
 
 
 def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:

@@ -9,7 +9,7 @@ from itertools import takewhile
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, Role
 from tocsin.core.protocol.priority import Priority, liminal_name
@@ -28,24 +28,24 @@ class Admission(msgspec.Struct, frozen=True):
     blocking_quota: float | None
 
 
-def admit(turn: Turn, sender: Agent, requested: Priority, *, default: bool) -> Admission:
+def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> Admission:
     """Decide at which priority a sender's message goes, or refuse and say when to try again."""
-    role = turn.policy.roles[sender.role]
-    priority, rule = _priority(turn, sender, role, requested)
+    role = decision.policy.roles[sender.role]
+    priority, rule = _priority(decision, sender, role, requested)
     if rule == "as_requested" and default:
         rule = "contract_default"
     if role.quota_multiplier is None:
         return Admission(priority, rule, None, None, None)
-    tokens, critical, blocking = levels(sender, turn.policy, turn.now)
-    cost = turn.policy.bucket.costs[priority]
+    tokens, critical, blocking = levels(sender, decision.policy, decision.now)
+    cost = decision.policy.bucket.costs[priority]
     if tokens < cost:
         raise _exhausted(
             "E_ADMISSION_001",
             f"{sender.agent} has {tokens:.1f} tokens, {liminal_name(priority)} costs {cost:g}",
-            (cost - tokens) / (turn.policy.bucket.refill_per_s * role.quota_multiplier),
-            possible=cost <= turn.policy.bucket.capacity * role.quota_multiplier,
+            (cost - tokens) / (decision.policy.bucket.refill_per_s * role.quota_multiplier),
+            possible=cost <= decision.policy.bucket.capacity * role.quota_multiplier,
         )
-    quotas = turn.policy.quotas
+    quotas = decision.policy.quotas
     if priority is Priority.CRITICAL:
         if critical < 1:
             wait = (1 - critical) / (quotas.critical.refill_per_s * role.quota_multiplier)
@@ -59,7 +59,7 @@ def admit(turn: Turn, sender: Agent, requested: Priority, *, default: bool) -> A
     return Admission(priority, rule, tokens - cost, critical, blocking)
 
 
-def _priority(turn: Turn, sender: Agent, role: Role, requested: Priority) -> tuple[Priority, str]:
+def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority) -> tuple[Priority, str]:
     if requested > role.cap:
         if role.lowers:
             return role.cap, "role_cap"
@@ -70,22 +70,22 @@ def _priority(turn: Turn, sender: Agent, role: Role, requested: Priority) -> tup
             found=liminal_name(requested),
             expected=f"at most {role.max_priority}",
         )
-    if role.watched and _judge(turn, sender):
+    if role.watched and _judge(decision, sender):
         return Priority.INFO, "gaming"
     return requested, "as_requested"
 
 
-def _judge(turn: Turn, sender: Agent) -> bool:
+def _judge(decision: Decision, sender: Agent) -> bool:
     """Find out whether a sender inflates its priorities, and record when that begins or ends."""
-    gaming = turn.policy.gaming
-    since = turn.now - gaming.window_us
+    gaming = decision.policy.gaming
+    since = decision.now - gaming.window_us
     past = list(takewhile(lambda entry: entry >> 1 <= since, sender.usage))
     recent = len(sender.usage) - len(past)
     high = sender.usage_high - sum(entry & 1 for entry in past)
     found = recent >= gaming.messages_min and high > gaming.high_priority_ratio * recent
     if found != sender.gaming:
         kind = ev.GamingDetected if found else ev.GamingCleared
-        turn.emit(kind(turn.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
+        decision.emit(kind(decision.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
     return found
 
 

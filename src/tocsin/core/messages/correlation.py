@@ -1,7 +1,7 @@
 """Threads: what a correlationId must be (APM §2.1), and which answer means that a request is done (APM §4.2)."""
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.model import Message
 from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
@@ -13,7 +13,7 @@ __all__ = ["answered", "check_correlation", "follow"]
 _ASSIGNMENT = "TASK_ASSIGNMENT"
 
 
-def check_correlation(turn: Turn, envelope: Envelope, rule: CorrelationRule, subject: Message | None) -> bool:
+def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationRule, subject: Message | None) -> bool:
     """Refuse a correlationId that breaks its type's rule; say whether it opens a thread."""
     given = envelope.correlation_id
     if given is None:
@@ -26,7 +26,7 @@ def check_correlation(turn: Turn, envelope: Envelope, rule: CorrelationRule, sub
             found="nothing",
             expected=_WANTED[rule],
         )
-    thread = turn.state.threads.get(given)
+    thread = decision.state.threads.get(given)
     if rule is CorrelationRule.NEW and thread is not None:
         raise _invalid(given, rule, f"{given} is in use since {thread.message_id}")
     if rule is CorrelationRule.MATCHES_ASSIGNMENT and (thread is None or thread.message_type != _ASSIGNMENT):
@@ -50,17 +50,19 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
     return refusal("E_PROTOCOL_003", detail, field="$.correlationId", found=given, expected=_WANTED[rule])
 
 
-def answered(turn: Turn, correlation_id: str | None, sender: str, receiver: str, *, completes: bool) -> Message | None:
+def answered(
+    decision: Decision, correlation_id: str | None, sender: str, receiver: str, *, completes: bool
+) -> Message | None:
     """Return the request that a message is the response to, if it is one; one that `completes` says a task is done."""
     if correlation_id is None:
         return None
-    thread = turn.state.threads.get(correlation_id)
+    thread = decision.state.threads.get(correlation_id)
     if thread is None or thread.sender != receiver:
         return None
-    request = turn.state.copy_for(sender, thread.message_id)
+    request = decision.state.copy_for(sender, thread.message_id)
     if request is None or not request.offers:
         return None
-    rule = turn.state.contract(request).response
+    rule = decision.state.contract(request).response
     if rule is ResponseRule.COMPLETION:
         return request if completes else None
     return request if rule is ResponseRule.ANY else None

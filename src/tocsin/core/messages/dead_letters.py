@@ -3,7 +3,7 @@
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM, Redrive, Redriven
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.delivery import land, note_failure, pump
 from tocsin.core.messages.model import NEVER, Message, State
@@ -15,36 +15,40 @@ from tocsin.core.waiting.inheritance import relevel
 __all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "die", "fire_dead", "was_refused"]
 
 
-def die(turn: Turn, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
+def die(decision: Decision, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
     """Move a message to the dead letters and tell its sender."""
-    turn.emit(ev.MessageDied(turn.now, message.seq, reason, code, message.attempts, detail))
+    decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, message.attempts, detail))
     if report and message.sender != SYSTEM.agent:
-        report_death(turn, message, code, detail)
-    while len(turn.state.dead) > turn.policy.limits.dead_letters_max:
-        turn.emit(ev.DeadLetterPurged(turn.now, next(iter(turn.state.dead)), "limit"))
+        report_death(decision, message, code, detail)
+    while len(decision.state.dead) > decision.policy.limits.dead_letters_max:
+        decision.emit(ev.DeadLetterPurged(decision.now, next(iter(decision.state.dead)), "limit"))
 
 
-def decide_redrive(turn: Turn, command: Redrive) -> Redriven:
+def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
     """Queue dead letters again: a director's any, a sender's own."""
-    limit = turn.policy.limits.batch_max
+    limit = decision.policy.limits.batch_max
     if len(command.signal_ids) > limit:
         raise refusal("E_ADMISSION_008", f"at most {limit} dead letters at a time", retryable=False)
     redriven: list[str] = []
     refused: dict[str, Problem] = {}
     for signal in command.signal_ids:
-        letters = [copy for copy in turn.state.copies_of(signal) if turn.directs() or copy.sender == turn.caller.agent]
+        letters = [
+            copy
+            for copy in decision.state.copies_of(signal)
+            if decision.directs() or copy.sender == decision.caller.agent
+        ]
         dead = [copy for copy in letters if copy.state is State.DEAD]
         if not letters:
             refused[signal] = Problem("E_STATE_001", f"{signal} is not there, or not yours")
         elif not dead:
             refused[signal] = Problem("E_STATE_002", f"{signal} is {letters[0].state}, not dead")
-        elif not turn.directs() and any(was_refused(turn.state, copy) for copy in dead):
+        elif not decision.directs() and any(was_refused(decision.state, copy) for copy in dead):
             refused[signal] = Problem("E_AUTH_003", f"a director refused {signal}: only a director may redrive it")
-        elif any(copy.recipient not in turn.state.agents for copy in dead):
+        elif any(copy.recipient not in decision.state.agents for copy in dead):
             refused[signal] = Problem("E_ROUTING_001", f"the recipient of {signal} is no longer registered")
         else:
             for copy in dead:
-                _redrive(turn, copy)
+                _redrive(decision, copy)
             redriven.append(signal)
     return Redriven(tuple(redriven), refused)
 
@@ -55,24 +59,24 @@ def was_refused(state: ProjectState, message: Message) -> bool:
     return failure is not None and failure.reason == "approval_refused"
 
 
-def _redrive(turn: Turn, message: Message) -> None:
-    agent = turn.state.agents[message.recipient]
-    expires_at = turn.now + message.expires_at - message.enqueued_at
-    state = presence(agent, turn.policy, turn.now)
-    turn.emit(ev.DeadLetterRedriven(turn.now, message.seq, turn.caller.agent, expires_at, state))
-    pump(turn, agent)
+def _redrive(decision: Decision, message: Message) -> None:
+    agent = decision.state.agents[message.recipient]
+    expires_at = decision.now + message.expires_at - message.enqueued_at
+    state = presence(agent, decision.policy, decision.now)
+    decision.emit(ev.DeadLetterRedriven(decision.now, message.seq, decision.caller.agent, expires_at, state))
+    pump(decision, agent)
 
 
-def fire_dead(turn: Turn, seq: int) -> None:
+def fire_dead(decision: Decision, seq: int) -> None:
     """Purge a dead letter that nobody wanted for too long."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DEAD:
         return
-    due = message.dead_at + turn.policy.retention.dead_us
-    if turn.now < due:
-        turn.state.timers.dead.schedule(seq, due)
+    due = message.dead_at + decision.policy.retention.dead_us
+    if decision.now < due:
+        decision.state.timers.dead.schedule(seq, due)
     else:
-        turn.emit(ev.DeadLetterPurged(turn.now, seq, "age"))
+        decision.emit(ev.DeadLetterPurged(decision.now, seq, "age"))
 
 
 def apply_died(state: ProjectState, event: ev.MessageDied) -> None:

@@ -8,7 +8,7 @@ from tocsin.core import events as ev
 from tocsin.core.agents.preemption import lets_in
 from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.core.protocol.negotiation import render
@@ -30,56 +30,56 @@ __all__ = [
 ]
 
 
-def pump(turn: Turn, agent: Agent, sent: int = 0) -> None:
+def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
     """Offer what waits to the agent's push sessions, as far as they have room; `sent` is the message just accepted."""
     if not agent.mailbox.depth:
         return
-    attention = turn.state.attention.get(agent.agent)
-    while (session := push_session(agent, turn.policy, turn.now)) is not None:
-        message = _next(turn, agent)
-        if message is None or (attention is not None and not lets_in(turn, attention, message)):
+    attention = decision.state.attention.get(agent.agent)
+    while (session := push_session(agent, decision.policy, decision.now)) is not None:
+        message = _next(decision, agent)
+        if message is None or (attention is not None and not lets_in(decision, attention, message)):
             return
-        offer(turn, message, session, pushed=message.seq == sent)
+        offer(decision, message, session, pushed=message.seq == sent)
 
 
 def take(
-    turn: Turn, agent: Agent, session: Session, limit: int, at_least: int = 0, bytes_max: int | None = None
+    decision: Decision, agent: Agent, session: Session, limit: int, at_least: int = 0, bytes_max: int | None = None
 ) -> list[Message]:
     """Offer up to `limit` messages of a level or above to a session that asked for them."""
     taken: list[Message] = []
-    most = turn.policy.limits.drain_bytes_max
+    most = decision.policy.limits.drain_bytes_max
     room = most if bytes_max is None else min(bytes_max, most)
     while len(taken) < limit and has_room(session):
-        message = _next(turn, agent)
+        message = _next(decision, agent)
         if message is None or message.level < at_least:
             break
         if len(message.payload) > room and (taken or bytes_max is not None):
             break
         room -= len(message.payload)
-        offer(turn, message, session, pushed=False)
+        offer(decision, message, session, pushed=False)
         taken.append(message)
     return taken
 
 
-def _next(turn: Turn, agent: Agent) -> Message | None:
+def _next(decision: Decision, agent: Agent) -> Message | None:
     """Return the message that goes next, ending those before it that are past their time."""
-    for _ in range(turn.policy.limits.timers_per_tick):
-        message = agent.mailbox.head(turn.now, turn.policy.decay)
-        if message is None or not expire_if_due(turn, message):
+    for _ in range(decision.policy.limits.timers_per_tick):
+        message = agent.mailbox.head(decision.now, decision.policy.decay)
+        if message is None or not expire_if_due(decision, message):
             return message
     return None
 
 
-def offer(turn: Turn, message: Message, session: Session, *, pushed: bool) -> None:
+def offer(decision: Decision, message: Message, session: Session, *, pushed: bool) -> None:
     """Put a message on its way to a session."""
-    turn.emit(
+    decision.emit(
         ev.MessageOffered(
-            at=turn.now,
+            at=decision.now,
             message=message.seq,
             session=session.session,
             offer=message.offers + 1,
             level=message.level,
-            waited_us=max(0, turn.now - message.enqueued_at),
+            waited_us=max(0, decision.now - message.enqueued_at),
             pushed=pushed,
         )
     )
@@ -101,24 +101,26 @@ def delivery_of(state: ProjectState, message: Message) -> Delivery:
     )
 
 
-def requeue(turn: Turn, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int) -> None:
+def requeue(
+    decision: Decision, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int
+) -> None:
     """Send a message back to the queue; one more attempt unless only its session ended."""
     attempts = message.attempts + (cause != "session_ended")
-    turn.emit(ev.MessageRequeued(turn.now, message.seq, cause, attempts, attempts_max, ready_at, threshold_s))
+    decision.emit(ev.MessageRequeued(decision.now, message.seq, cause, attempts, attempts_max, ready_at, threshold_s))
     if not message.backing_off:
-        expire_if_due(turn, message)
+        expire_if_due(decision, message)
 
 
-def fire_backoff(turn: Turn, seq: int) -> None:
+def fire_backoff(decision: Decision, seq: int) -> None:
     """Make a retry eligible once its backoff is over."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.QUEUED or not message.backing_off:
         return
-    if turn.now < message.ready_at:
-        turn.state.timers.backoff.schedule(seq, message.ready_at)
+    if decision.now < message.ready_at:
+        decision.state.timers.backoff.schedule(seq, message.ready_at)
         return
-    turn.emit(ev.MessageReady(turn.now, seq))
-    pump(turn, turn.state.agents[message.recipient])
+    decision.emit(ev.MessageReady(decision.now, seq))
+    pump(decision, decision.state.agents[message.recipient])
 
 
 def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:

@@ -2,7 +2,7 @@
 
 from tocsin.core.agents.registry import my_session, touch
 from tocsin.core.commands import Drain, Drained
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.delivery import delivery_of, pump, take
 from tocsin.core.messages.settlement import confirm_offers
@@ -10,9 +10,9 @@ from tocsin.core.messages.settlement import confirm_offers
 __all__ = ["decide_drain"]
 
 
-def decide_drain(turn: Turn, command: Drain) -> Drained:
+def decide_drain(decision: Decision, command: Drain) -> Drained:
     """Hand out the most urgent; the call is the receipt of what was handed out before, unless it says otherwise."""
-    limit = turn.policy.limits.drain_max
+    limit = decision.policy.limits.drain_max
     if not 1 <= command.limit <= limit:
         raise refusal(
             "E_VALIDATION_004",
@@ -21,12 +21,12 @@ def decide_drain(turn: Turn, command: Drain) -> Drained:
             found=str(command.limit),
             expected=f"1 to {limit}",
         )
-    agent = turn.me()
-    session = my_session(turn, command.session)
-    touch(turn, session)
+    agent = decision.me()
+    session = my_session(decision, command.session)
+    touch(decision, session)
     if command.confirms and not session.pushes:
-        confirm_offers(turn, session.session)
-    taken = take(turn, agent, session, command.limit, command.at_least, command.bytes_max)
-    deliveries = tuple(delivery_of(turn.state, message) for message in taken)
-    pump(turn, agent)
+        confirm_offers(decision, session.session)
+    taken = take(decision, agent, session, command.limit, command.at_least, command.bytes_max)
+    deliveries = tuple(delivery_of(decision.state, message) for message in taken)
+    pump(decision, agent)
     return Drained(deliveries, agent.mailbox.depths())

@@ -1,7 +1,7 @@
 """The end of what nobody read in time: TTL (SPEC-071 §4.3, §9) and decayed importance (DECAY §3)."""
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.model import Message, State
 from tocsin.core.queueing.decay import current_importance, stale_at
 from tocsin.core.scheduling import arm, move
@@ -10,37 +10,37 @@ from tocsin.core.state import ProjectState
 __all__ = ["apply_expired", "expire_if_due", "fire_decay", "fire_expiry"]
 
 
-def expire_if_due(turn: Turn, message: Message) -> bool:
+def expire_if_due(decision: Decision, message: Message) -> bool:
     """End a queued message whose TTL is over or whose importance has decayed away."""
-    decay = turn.policy.decay
-    if turn.now > message.expires_at:
+    decay = decision.policy.decay
+    if decision.now > message.expires_at:
         reason, due_at = "ttl", message.expires_at
     else:
         stale = stale_at(message, decay)
-        if stale is None or turn.now <= stale:
+        if stale is None or decision.now <= stale:
             return False
         reason, due_at = "stale", stale
-    importance = current_importance(message, turn.now, decay)
-    turn.emit(ev.MessageExpired(turn.now, message.seq, reason, due_at, importance, decay.stale_threshold))
+    importance = current_importance(message, decision.now, decay)
+    decision.emit(ev.MessageExpired(decision.now, message.seq, reason, due_at, importance, decay.stale_threshold))
     return True
 
 
-def fire_expiry(turn: Turn, seq: int) -> None:
+def fire_expiry(decision: Decision, seq: int) -> None:
     """Handle a message that the sweeper came upon."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     waits = message is not None and message.state in (State.QUEUED, State.HELD)
-    if message is not None and waits and not expire_if_due(turn, message):
-        turn.state.timers.expiry.schedule(seq, message.expires_at)
+    if message is not None and waits and not expire_if_due(decision, message):
+        decision.state.timers.expiry.schedule(seq, message.expires_at)
 
 
-def fire_decay(turn: Turn, seq: int) -> None:
+def fire_decay(decision: Decision, seq: int) -> None:
     """Handle a message that the decay task came upon."""
-    message = turn.state.messages.get(seq)
-    if message is None or message.state is not State.QUEUED or expire_if_due(turn, message):
+    message = decision.state.messages.get(seq)
+    if message is None or message.state is not State.QUEUED or expire_if_due(decision, message):
         return
-    stale = stale_at(message, turn.policy.decay)
+    stale = stale_at(message, decision.policy.decay)
     if stale is not None:
-        turn.state.timers.decay.schedule(seq, stale)
+        decision.state.timers.decay.schedule(seq, stale)
 
 
 def apply_expired(state: ProjectState, event: ev.MessageExpired) -> None:

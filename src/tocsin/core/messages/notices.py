@@ -11,7 +11,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import resolve
 from tocsin.core.commands import SYSTEM
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.policy import microseconds
@@ -26,7 +26,7 @@ _REPORT = "ERROR_REPORT"
 
 
 def notify_directors(
-    turn: Turn,
+    decision: Decision,
     text: str,
     *,
     code: str,
@@ -36,17 +36,17 @@ def notify_directors(
     but: tuple[str, ...] = (),
 ) -> bool:
     """Tell every director but those who know already; say whether there is one."""
-    found = [agent for agent in turn.state.agents.values() if agent.role == "director"]
+    found = [agent for agent in decision.state.agents.values() if agent.role == "director"]
     for agent in found:
         if agent.agent not in but:
-            tell(turn, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+            tell(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
     return bool(found)
 
 
-def notify_humans(turn: Turn, text: str, *, code: str, about: str, escalation: str) -> None:
+def notify_humans(decision: Decision, text: str, *, code: str, about: str, escalation: str) -> None:
     """Tell every human, at the highest priority that the bus itself uses."""
-    for agent in [agent for agent in turn.state.agents.values() if agent.role == "human"]:
-        tell(turn, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+    for agent in [agent for agent in decision.state.agents.values() if agent.role == "human"]:
+        tell(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
 
 
 def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
@@ -60,16 +60,16 @@ def _notice(text: str, code: str, about: str, severity: str, escalation: str) ->
     }
 
 
-def directors(turn: Turn) -> list[Agent]:
+def directors(decision: Decision) -> list[Agent]:
     """Return the directors; where there is none, the humans."""
-    agents = turn.state.agents.values()
+    agents = decision.state.agents.values()
     found = [agent for agent in agents if agent.role == "director"]
     return found or [agent for agent in agents if agent.role == "human"]
 
 
-def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
+def report_death(decision: Decision, message: Message, code: str, detail: str) -> None:
     """Tell a sender that its message went to the dead letters (APM §4.2)."""
-    sender = turn.state.agents.get(message.sender)
+    sender = decision.state.agents.get(message.sender)
     if sender is None:
         return
     payload = {
@@ -86,21 +86,21 @@ def report_death(turn: Turn, message: Message, code: str, detail: str) -> None:
         "recoverable": True,
         "suggestedAction": "look at the dead letter, then redrive it or send anew",
     }
-    tell(turn, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+    tell(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
 
 
-def announce(turn: Turn, peer: Agent, message_type: str) -> None:
+def announce(decision: Decision, peer: Agent, message_type: str) -> None:
     """Tell whoever is attached that a peer has come or gone (SPEC-071 §6), where the policy asks for it."""
-    if not turn.policy.sessions.announce:
+    if not decision.policy.sessions.announce:
         return
     payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
-    attached = [agent for agent in turn.state.agents.values() if agent.sessions and agent is not peer]
-    for agent in attached[: turn.policy.limits.broadcast_recipients_max]:
-        tell(turn, agent, message_type, payload, Priority.INFO)
+    attached = [agent for agent in decision.state.agents.values() if agent.sessions and agent is not peer]
+    for agent in attached[: decision.policy.limits.broadcast_recipients_max]:
+        tell(decision, agent, message_type, payload, Priority.INFO)
 
 
 def tell(
-    turn: Turn,
+    decision: Decision,
     agent: Agent,
     message_type: str,
     payload: Mapping[str, object],
@@ -108,27 +108,27 @@ def tell(
     correlation_id: str | None = None,
 ) -> None:
     """Send an agent a notice; one whose mailbox is full is left out."""
-    if agent.mailbox.depth >= turn.policy.limits.mailbox_depth_max:
+    if agent.mailbox.depth >= decision.policy.limits.mailbox_depth_max:
         return
-    recipient_state, path, session = resolve(agent, turn.policy, turn.now)
-    contract = turn.policy.contract_of(message_type)
-    ttl_s = contract.ttl_s if contract is not None else turn.policy.custom_contract.ttl_s
-    turn.emit(
+    recipient_state, path, session = resolve(agent, decision.policy, decision.now)
+    contract = decision.policy.contract_of(message_type)
+    ttl_s = contract.ttl_s if contract is not None else decision.policy.custom_contract.ttl_s
+    decision.emit(
         ev.MessageAccepted(
-            at=turn.now,
-            message_id=turn.ids.fresh("msg", turn.now),
+            at=decision.now,
+            message_id=decision.ids.fresh("msg", decision.now),
             sender=SYSTEM.agent,
             recipient=agent.agent,
             message_type=message_type,
             requested=priority,
             priority=priority,
             rule="as_requested",
-            importance=turn.policy.decay.importance_default,
+            importance=decision.policy.decay.importance_default,
             decay_rate=0.0,
             delivery_class=DeliveryClass.ASYNC,
             ack_required=False,
-            expires_at=turn.now + microseconds(ttl_s),
-            sent_at=turn.now,
+            expires_at=decision.now + microseconds(ttl_s),
+            sent_at=decision.now,
             version=VERSIONS[-1],
             correlation_id=correlation_id,
             opens_thread=False,
@@ -143,4 +143,4 @@ def tell(
             blocking_quota=None,
         )
     )
-    pump(turn, agent)
+    pump(decision, agent)

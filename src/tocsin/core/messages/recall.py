@@ -2,7 +2,7 @@
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Recall, RecallResult
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import Message, State
 from tocsin.core.scheduling import arm, move
@@ -13,20 +13,20 @@ __all__ = ["apply_recalled", "decide_recall"]
 _BEST_FIRST = ("recalled", "already_delivered", "already_expired", "not_found")
 
 
-def decide_recall(turn: Turn, command: Recall) -> RecallResult:
+def decide_recall(decision: Decision, command: Recall) -> RecallResult:
     """Recall the caller's message; somebody else's is not found."""
-    caller = turn.caller.agent
-    copies = [copy for copy in turn.state.copies_of(command.message_id) if copy.sender == caller]
-    outcomes = {copy.recipient: _recall(turn, copy) for copy in copies}
+    caller = decision.caller.agent
+    copies = [copy for copy in decision.state.copies_of(command.message_id) if copy.sender == caller]
+    outcomes = {copy.recipient: _recall(decision, copy) for copy in copies}
     outcome = min(outcomes.values(), key=_BEST_FIRST.index, default="not_found")
     if outcome != "recalled":
-        turn.emit(ev.RecallRefused(turn.now, command.message_id[:192], caller, outcome))
+        decision.emit(ev.RecallRefused(decision.now, command.message_id[:192], caller, outcome))
     return RecallResult(outcome, outcomes)
 
 
-def _recall(turn: Turn, message: Message) -> str:
-    if message.state in (State.QUEUED, State.HELD) and not message.offers and not expire_if_due(turn, message):
-        turn.emit(ev.MessageRecalled(turn.now, message.seq, turn.caller.agent))
+def _recall(decision: Decision, message: Message) -> str:
+    if message.state in (State.QUEUED, State.HELD) and not message.offers and not expire_if_due(decision, message):
+        decision.emit(ev.MessageRecalled(decision.now, message.seq, decision.caller.agent))
     if message.state is State.RECALLED:
         return "recalled"
     if message.state is State.EXPIRED or (message.state is State.DEAD and not message.offers):

@@ -8,7 +8,7 @@ that a decision can rely on what it has looked up.
 from collections.abc import Iterable
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.model import State
 from tocsin.core.state import ProjectState
 from tocsin.core.timers import earliest
@@ -18,15 +18,15 @@ __all__ = ["apply_forgotten", "fire_retention", "retention_due", "trim"]
 _ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECALLED})
 
 
-def trim(turn: Turn) -> None:
+def trim(decision: Decision) -> None:
     """Forget the oldest of what is too much, a batch at a time."""
-    state, retention = turn.state, turn.policy.retention
+    state, retention = decision.state, decision.policy.retention
     batch = retention.batch
     settled = len(state.settled) >= retention.settled_max + batch
     acknowledged = len(state.acknowledged) >= retention.acknowledged_max + batch
-    threads = len(state.threads) >= turn.policy.limits.threads_max + batch
+    threads = len(state.threads) >= decision.policy.limits.threads_max + batch
     if settled or acknowledged or threads:
-        turn.emit(ev.MessagesForgotten(turn.now, settled * batch, acknowledged * batch, threads * batch))
+        decision.emit(ev.MessagesForgotten(decision.now, settled * batch, acknowledged * batch, threads * batch))
 
 
 def retention_due(state: ProjectState) -> int | None:
@@ -42,18 +42,18 @@ def retention_due(state: ProjectState) -> int | None:
     return None if over is None else (over // interval + 1) * interval
 
 
-def fire_retention(turn: Turn) -> int:
+def fire_retention(decision: Decision) -> int:
     """Forget what has been remembered for long enough, up to a batch of each; say how much that was."""
-    state, retention, batch = turn.state, turn.policy.retention, turn.policy.retention.batch
-    settled = _older(state.settled, turn.now - retention.settled_us, batch)
-    acknowledged = _older(state.acknowledged, turn.now - retention.acknowledged_us, batch)
+    state, retention, batch = decision.state, decision.policy.retention, decision.policy.retention.batch
+    settled = _older(state.settled, decision.now - retention.settled_us, batch)
+    acknowledged = _older(state.acknowledged, decision.now - retention.acknowledged_us, batch)
     threads = 0
     for thread in state.threads.values():
-        if threads >= batch or thread.last_at > turn.now - retention.thread_idle_us:
+        if threads >= batch or thread.last_at > decision.now - retention.thread_idle_us:
             break
         threads += 1
     if settled or acknowledged or threads:
-        turn.emit(ev.MessagesForgotten(turn.now, settled, acknowledged, threads))
+        decision.emit(ev.MessagesForgotten(decision.now, settled, acknowledged, threads))
     return settled + acknowledged + threads
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from tocsin.core.agents.presence import resolve
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.policy import Policy
@@ -26,9 +26,9 @@ class Route(msgspec.Struct, frozen=True):
     session: str | None
 
 
-def recipients_of(turn: Turn, receiver: AgentRef) -> list[Agent]:
+def recipients_of(decision: Decision, receiver: AgentRef) -> list[Agent]:
     """Find whom a receiver names: one agent, all, or all of a type; never the sender itself in a broadcast."""
-    agents = turn.state.agents
+    agents = decision.state.agents
     if receiver.agent_id != ANYONE:
         agent = agents.get(receiver.agent_id)
         if agent is None:
@@ -51,7 +51,7 @@ def recipients_of(turn: Turn, receiver: AgentRef) -> list[Agent]:
     found = [
         agent
         for agent in agents.values()
-        if agent.agent != turn.caller.agent and receiver.type in (ANYONE, agent.agent_type)
+        if agent.agent != decision.caller.agent and receiver.type in (ANYONE, agent.agent_type)
     ]
     if not found:
         raise refusal(
@@ -61,7 +61,7 @@ def recipients_of(turn: Turn, receiver: AgentRef) -> list[Agent]:
             found=receiver.type,
             expected="a type that a registered agent has",
         )
-    limit = turn.policy.limits.broadcast_recipients_max
+    limit = decision.policy.limits.broadcast_recipients_max
     if len(found) > limit:
         raise refusal("E_ADMISSION_008", f"{len(found)} recipients: a broadcast takes at most {limit}", retryable=False)
     return found
@@ -83,20 +83,20 @@ def check_sender(sender: Agent, message_type: str, contract: Contract, policy: P
 
 
 def route(
-    turn: Turn, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
+    decision: Decision, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
 ) -> Route | Problem:
     """Find the way to one recipient, or say why there is none."""
     try:
-        _check_recipient(recipient, message_type, contract, turn.policy)
-        limit = turn.policy.limits.mailbox_depth_max
-        hint_s = turn.policy.delivery.retry_hint_s
+        _check_recipient(recipient, message_type, contract, decision.policy)
+        limit = decision.policy.limits.mailbox_depth_max
+        hint_s = decision.policy.delivery.retry_hint_s
         if recipient.mailbox.depth >= limit:
             raise refusal(
                 "E_ADMISSION_005",
                 f"{recipient.agent} has {limit} messages waiting: try again in {hint_s:g} s",
                 retry_after_s=hint_s,
             )
-        recipient_state, path, session = resolve(recipient, turn.policy, turn.now)
+        recipient_state, path, session = resolve(recipient, decision.policy, decision.now)
         if delivery_class is DeliveryClass.SYNC and recipient_state is not RecipientState.AVAILABLE:
             raise refusal(
                 "E_ADMISSION_006",

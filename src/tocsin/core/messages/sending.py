@@ -21,7 +21,7 @@ from tocsin.core.commands import (
     Send,
     receipt_of,
 )
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.messages.admission import Admission, admit, spend
 from tocsin.core.messages.correlation import answered, check_correlation, follow
@@ -60,89 +60,89 @@ class _Draft(msgspec.Struct, frozen=True):
     held: str = ""
 
 
-def decide_send(turn: Turn, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
+def decide_send(decision: Decision, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
     """Accept a message, or refuse it."""
-    return _send(turn, command.envelope, None, whole=False)
+    return _send(decision, command.envelope, None, whole=False)
 
 
-def publish(turn: Turn, envelope: Envelope, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt | None:
+def publish(decision: Decision, envelope: Envelope, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt | None:
     """Broadcast to some agents, to `whole` of them or to none; nothing comes back where there is nobody."""
     if envelope.message_type in ("ACK", "NACK"):
         raise refusal("E_ROUTING_002", f"{envelope.message_type} goes to one agent", field="$.messageType")
-    if not recipients and envelope.message_id not in turn.state.broadcasts:
-        _check_identity(turn, envelope)
-        _check_content(turn, envelope)
+    if not recipients and envelope.message_id not in decision.state.broadcasts:
+        _check_identity(decision, envelope)
+        _check_content(decision, envelope)
         return None
-    receipt = _send(turn, envelope, recipients, whole=whole)
+    receipt = _send(decision, envelope, recipients, whole=whole)
     if not isinstance(receipt, BroadcastReceipt):
         raise refusal("E_ROUTING_002", f"{envelope.message_id} cannot be published", field="$.messageType")
     return receipt
 
 
 def _send(
-    turn: Turn, envelope: Envelope, recipients: list[Agent] | None, *, whole: bool
+    decision: Decision, envelope: Envelope, recipients: list[Agent] | None, *, whole: bool
 ) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
-    _check_identity(turn, envelope)
-    payload, contract = _check_content(turn, envelope)
-    if isinstance(payload, StateSync) and _is_registration(turn, payload):
-        return _register(turn, envelope, payload)
-    sender = turn.me()
-    known = _sent_before(turn, envelope, contract)
+    _check_identity(decision, envelope)
+    payload, contract = _check_content(decision, envelope)
+    if isinstance(payload, StateSync) and _is_registration(decision, payload):
+        return _register(decision, envelope, payload)
+    sender = decision.me()
+    known = _sent_before(decision, envelope, contract)
     if known is not None:
         return known
     requested = priority_of(envelope, contract.default_priority)
     try:
-        check_sender(sender, envelope.message_type, contract, turn.policy)
+        check_sender(sender, envelope.message_type, contract, decision.policy)
         if isinstance(payload, Ack | Nack):
-            return _send_confirmation(turn, sender, envelope, contract, requested, payload)
-        opens_thread = check_correlation(turn, envelope, contract.correlation, None)
-        draft = _draft(turn, envelope, contract, requested, opens_thread)
-        held = approvals.held_at(turn, sender, envelope.message_type)
+            return _send_confirmation(decision, sender, envelope, contract, requested, payload)
+        opens_thread = check_correlation(decision, envelope, contract.correlation, None)
+        draft = _draft(decision, envelope, contract, requested, opens_thread)
+        held = approvals.held_at(decision, sender, envelope.message_type)
         if held:
-            approvals.check_room(turn, sender.agent)
+            approvals.check_room(decision, sender.agent)
             draft = msgspec.structs.replace(draft, held=held)
         receiver = envelope.receiver.agent_id
-        request = answered(turn, envelope.correlation_id, sender.agent, receiver, completes=completes(payload))
-        receipt = _dispatch(turn, sender, draft, recipients, whole=whole)
+        request = answered(decision, envelope.correlation_id, sender.agent, receiver, completes=completes(payload))
+        receipt = _dispatch(decision, sender, draft, recipients, whole=whole)
     except TocsinError as error:
-        _record_refusal(turn, envelope, requested, error.problem)
+        _record_refusal(decision, envelope, requested, error.problem)
         raise
     if held:
-        approvals.hold(turn, held, envelope.message_id, sender.agent)
+        approvals.hold(decision, held, envelope.message_id, sender.agent)
     if request is not None:
-        _settle(turn, request, held=bool(held))
+        _settle(decision, request, held=bool(held))
     return receipt
 
 
-def _settle(turn: Turn, request: Message, *, held: bool) -> None:
+def _settle(decision: Decision, request: Message, *, held: bool) -> None:
     """Take a response as the word that its request is done; one that is held says only that the request arrived."""
     if request.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         return
-    (take_in if held else process)(turn, request, "response")
-    responder = turn.state.agents.get(request.recipient)
+    (take_in if held else process)(decision, request, "response")
+    responder = decision.state.agents.get(request.recipient)
     if responder is not None:
-        pump(turn, responder)
+        pump(decision, responder)
 
 
-def respond(turn: Turn, message: Message) -> None:
+def respond(decision: Decision, message: Message) -> None:
     """Let a message that was held, and goes now, be the response that it was meant to be."""
     if message.broadcast_id is not None:
         return
     done = is_completion(message.type, message.payload)
-    request = answered(turn, message.correlation_id, message.sender, message.recipient, completes=done)
+    request = answered(decision, message.correlation_id, message.sender, message.recipient, completes=done)
     if request is not None:
-        _settle(turn, request, held=False)
+        _settle(decision, request, held=False)
 
 
 def _send_confirmation(
-    turn: Turn, sender: Agent, envelope: Envelope, contract: Contract, requested: Priority, payload: Ack | Nack
+    decision: Decision, sender: Agent, envelope: Envelope, contract: Contract, requested: Priority, payload: Ack | Nack
 ) -> Receipt | Acknowledged | Rejected:
     """Let an ACK or NACK do what its command does, and go to the sender where there is a way.
 
     It costs nothing, and what it confirms stands even when the sender is gone, full, or the bus itself: a confirmation
     held back would only make the message come again.
     """
-    subject = _subject(turn, sender, payload)
+    subject = _subject(decision, sender, payload)
     if envelope.receiver.agent_id != subject.sender:
         raise refusal(
             "E_ROUTING_002",
@@ -151,35 +151,35 @@ def _send_confirmation(
             found=envelope.receiver.agent_id,
             expected=subject.sender,
         )
-    check_correlation(turn, envelope, contract.correlation, subject)
-    draft = _draft(turn, envelope, contract, requested, opens_thread=False)
+    check_correlation(decision, envelope, contract.correlation, subject)
+    draft = _draft(decision, envelope, contract, requested, opens_thread=False)
     receipt = None
-    recipient = turn.state.agents.get(subject.sender)
+    recipient = decision.state.agents.get(subject.sender)
     if recipient is not None:
-        way = route(turn, recipient, envelope.message_type, contract, draft.delivery_class)
+        way = route(decision, recipient, envelope.message_type, contract, draft.delivery_class)
         if isinstance(way, Route):
-            priority = min(requested, turn.policy.roles[sender.role].cap)
-            receipt = _accept(turn, draft, way, Admission(priority, "confirmation", None, None, None), None)
-    told = _confirm(turn, subject, payload)
-    pump(turn, sender)
+            priority = min(requested, decision.policy.roles[sender.role].cap)
+            receipt = _accept(decision, draft, way, Admission(priority, "confirmation", None, None, None), None)
+    told = _confirm(decision, subject, payload)
+    pump(decision, sender)
     return receipt or told
 
 
-def _check_identity(turn: Turn, envelope: Envelope) -> None:
-    if envelope.sender.agent_id != turn.caller.agent:
+def _check_identity(decision: Decision, envelope: Envelope) -> None:
+    if envelope.sender.agent_id != decision.caller.agent:
         raise refusal(
             "E_AUTH_002",
-            f"the envelope says it is from {envelope.sender.agent_id}, the caller is {turn.caller.agent}",
+            f"the envelope says it is from {envelope.sender.agent_id}, the caller is {decision.caller.agent}",
             field="$.sender.agentId",
             found=envelope.sender.agent_id,
-            expected=turn.caller.agent,
+            expected=decision.caller.agent,
         )
 
 
-def _check_content(turn: Turn, envelope: Envelope) -> tuple[object, Contract]:
-    contract = turn.policy.contract_of(envelope.message_type)
+def _check_content(decision: Decision, envelope: Envelope) -> tuple[object, Contract]:
+    contract = decision.policy.contract_of(envelope.message_type)
     if contract is None or contract.since > envelope.version:
-        known = [name for name, row in turn.policy.contracts.items() if row.since <= envelope.version]
+        known = [name for name, row in decision.policy.contracts.items() if row.since <= envelope.version]
         raise refusal(
             "E_VALIDATION_003",
             f"{envelope.message_type} is no message type of version {envelope.version}",
@@ -190,25 +190,25 @@ def _check_content(turn: Turn, envelope: Envelope) -> tuple[object, Contract]:
     return check_payload(envelope.message_type, envelope.payload, contract), contract
 
 
-def _is_registration(turn: Turn, payload: StateSync) -> bool:
+def _is_registration(decision: Decision, payload: StateSync) -> bool:
     return (
-        payload.entity_type == "agent" and payload.operation == "create" and payload.entity_id == turn.caller.agent
+        payload.entity_type == "agent" and payload.operation == "create" and payload.entity_id == decision.caller.agent
     ) and "supportedVersions" in payload.state
 
 
-def _register(turn: Turn, envelope: Envelope, payload: StateSync) -> Registered:
+def _register(decision: Decision, envelope: Envelope, payload: StateSync) -> Registered:
     """Take APM's registration message for the command that it is (APM §5.3)."""
     try:
         supported = msgspec.convert(payload.state.get("supportedVersions"), tuple[str, ...])
         capabilities = msgspec.convert(payload.state.get("capabilities", []), tuple[str, ...])
     except msgspec.ValidationError as error:
         raise refusal("E_VALIDATION_002", f"$.payload.state: {error}", field="$.payload.state") from None
-    return decide_register(turn, RegisterAgent(envelope.sender.type, supported, capabilities))
+    return decide_register(decision, RegisterAgent(envelope.sender.type, supported, capabilities))
 
 
-def _sent_before(turn: Turn, envelope: Envelope, contract: Contract) -> Receipt | BroadcastReceipt | None:
+def _sent_before(decision: Decision, envelope: Envelope, contract: Contract) -> Receipt | BroadcastReceipt | None:
     """Answer a messageId that was accepted before with its first receipt, if it is the same message."""
-    message_id, state = envelope.message_id, turn.state
+    message_id, state = envelope.message_id, decision.state
     if message_id not in state.ids and message_id not in state.broadcasts:
         return None
     copies = state.copies_of(message_id)
@@ -216,7 +216,7 @@ def _sent_before(turn: Turn, envelope: Envelope, contract: Contract) -> Receipt 
     broadcast = state.broadcasts.get(message_id)
     receiver = first.recipient if broadcast is None else ANYONE
     same = (
-        first.sender == turn.caller.agent
+        first.sender == decision.caller.agent
         and first.type == envelope.message_type
         and first.requested == priority_of(envelope, contract.default_priority)
         and first.correlation_id == envelope.correlation_id
@@ -240,11 +240,13 @@ def _sent_before(turn: Turn, envelope: Envelope, contract: Contract) -> Receipt 
     return BroadcastReceipt(message_id, receipts, left_out, duplicate=True)
 
 
-def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priority, opens_thread: bool) -> _Draft:
-    qos, metadata, decay = envelope.qos or _NO_QOS, metadata_of(envelope), turn.policy.decay
+def _draft(
+    decision: Decision, envelope: Envelope, contract: Contract, requested: Priority, opens_thread: bool
+) -> _Draft:
+    qos, metadata, decay = envelope.qos or _NO_QOS, metadata_of(envelope), decision.policy.decay
     ttl_s = contract.ttl_s if metadata.ttl is None else metadata.ttl
-    if ttl_s > turn.policy.limits.ttl_max_s:
-        limit = f"at most {turn.policy.limits.ttl_max_s:.15g}"
+    if ttl_s > decision.policy.limits.ttl_max_s:
+        limit = f"at most {decision.policy.limits.ttl_max_s:.15g}"
         raise refusal(
             "E_VALIDATION_004",
             f"$.metadata.ttl is {ttl_s:.15g}: it must be {limit}",
@@ -255,7 +257,7 @@ def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priori
     if qos.decay_rate is not None:
         decay_rate = rounded_rate(qos.decay_rate, decay)
     else:
-        decay_rate = turn.state.latency.rate if contract.adaptive_decay else 0.0
+        decay_rate = decision.state.latency.rate if contract.adaptive_decay else 0.0
     delivery_class = qos.delivery_class or contract.delivery_class
     importance = decay.importance_default if qos.importance is None else qos.importance
     ttl_us = max(1, microseconds(ttl_s))
@@ -263,27 +265,29 @@ def _draft(turn: Turn, envelope: Envelope, contract: Contract, requested: Priori
 
 
 def _dispatch(
-    turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent] | None, *, whole: bool
+    decision: Decision, sender: Agent, draft: _Draft, recipients: list[Agent] | None, *, whole: bool
 ) -> Receipt | BroadcastReceipt:
     envelope = draft.envelope
     if recipients is None:
-        recipients = recipients_of(turn, envelope.receiver)
+        recipients = recipients_of(decision, envelope.receiver)
     if envelope.receiver.agent_id == ANYONE:
-        return _broadcast(turn, sender, draft, recipients, whole=whole)
-    way = route(turn, recipients[0], envelope.message_type, draft.contract, draft.delivery_class)
+        return _broadcast(decision, sender, draft, recipients, whole=whole)
+    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class)
     if isinstance(way, Problem):
         raise error_for(way)
-    admission = admit(turn, sender, draft.requested, default=envelope.priority is None)
-    return _accept(turn, draft, way, admission, None)
+    admission = admit(decision, sender, draft.requested, default=envelope.priority is None)
+    return _accept(decision, draft, way, admission, None)
 
 
-def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt:
+def _broadcast(
+    decision: Decision, sender: Agent, draft: _Draft, recipients: list[Agent], *, whole: bool
+) -> BroadcastReceipt:
     """Accept one copy for each recipient that can be reached; it costs its sender once."""
     envelope = draft.envelope
     ways: list[Route] = []
     failed: dict[str, Problem] = {}
     for recipient in recipients:
-        way = route(turn, recipient, envelope.message_type, draft.contract, draft.delivery_class)
+        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class)
         if isinstance(way, Problem):
             failed[recipient.agent] = way
         else:
@@ -292,10 +296,10 @@ def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent]
         reasons = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(failed.items())[:5])
         detail = f"{len(failed)} of {len(recipients)} recipients could not be reached ({reasons}): nothing was sent"
         raise refusal("E_ROUTING_004", detail)
-    admission = admit(turn, sender, draft.requested, default=envelope.priority is None)
-    turn.emit(
+    admission = admit(decision, sender, draft.requested, default=envelope.priority is None)
+    decision.emit(
         ev.BroadcastAccepted(
-            at=turn.now,
+            at=decision.now,
             broadcast=envelope.message_id,
             sender=sender.agent,
             message_type=envelope.message_type,
@@ -308,16 +312,16 @@ def _broadcast(turn: Turn, sender: Agent, draft: _Draft, recipients: list[Agent]
     )
     receipts: list[Receipt] = []
     for way in ways:
-        receipts.append(_accept(turn, draft, way, admission, envelope.message_id))
+        receipts.append(_accept(decision, draft, way, admission, envelope.message_id))
         admission = msgspec.structs.replace(admission, tokens=None, critical_quota=None, blocking_quota=None)
     return BroadcastReceipt(envelope.message_id, tuple(receipts), failed)
 
 
-def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
+def _accept(decision: Decision, draft: _Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
     envelope = draft.envelope
-    turn.emit(
+    decision.emit(
         ev.MessageAccepted(
-            at=turn.now,
+            at=decision.now,
             message_id=envelope.message_id,
             sender=envelope.sender.agent_id,
             recipient=way.recipient.agent,
@@ -329,7 +333,7 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
             decay_rate=draft.decay_rate,
             delivery_class=draft.delivery_class,
             ack_required=draft.contract.ack is AckRule.REQUIRED,
-            expires_at=turn.now + draft.ttl_us,
+            expires_at=decision.now + draft.ttl_us,
             sent_at=instant(envelope.timestamp),
             version=envelope.version,
             correlation_id=envelope.correlation_id,
@@ -346,20 +350,20 @@ def _accept(turn: Turn, draft: _Draft, way: Route, admission: Admission, broadca
             held=draft.held,
         )
     )
-    message = turn.state.messages[turn.state.seq]
+    message = decision.state.messages[decision.state.seq]
     if draft.held:
         return receipt_of(message, signal_id(message), duplicate=False)
-    pump(turn, way.recipient, message.seq)
+    pump(decision, way.recipient, message.seq)
     return receipt_of(message, signal_id(message), duplicate=False)
 
 
-def _subject(turn: Turn, sender: Agent, payload: Ack | Nack) -> Message:
+def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
     """Find the message that an ACK or NACK is about, and refuse what could not be done to it."""
     if isinstance(payload, Ack):
         message_id, field = payload.acknowledged_message_id, "$.payload.acknowledgedMessageId"
     else:
         message_id, field = payload.rejected_message_id, "$.payload.rejectedMessageId"
-    message = turn.state.copy_for(sender.agent, message_id)
+    message = decision.state.copy_for(sender.agent, message_id)
     if message is None or not message.offers:
         raise refusal(
             "E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", field=field, found=message_id
@@ -371,12 +375,12 @@ def _subject(turn: Turn, sender: Agent, payload: Ack | Nack) -> Message:
     return message
 
 
-def _confirm(turn: Turn, subject: Message, payload: Ack | Nack) -> Acknowledged | Rejected:
+def _confirm(decision: Decision, subject: Message, payload: Ack | Nack) -> Acknowledged | Rejected:
     if isinstance(payload, Ack):
-        news = acknowledge(turn, subject, payload.status, payload.notes or "")
+        news = acknowledge(decision, subject, payload.status, payload.notes or "")
         return Acknowledged(signal_id(subject), subject.state, duplicate=not news)
     reject(
-        turn,
+        decision,
         subject,
         payload.reason,
         payload.error_code or "",
@@ -386,12 +390,12 @@ def _confirm(turn: Turn, subject: Message, payload: Ack | Nack) -> Acknowledged 
     return Rejected(signal_id(subject), subject.state, subject.ready_at if subject.state is State.QUEUED else None)
 
 
-def _record_refusal(turn: Turn, envelope: Envelope, requested: Priority, problem: Problem) -> None:
-    turn.emit(
+def _record_refusal(decision: Decision, envelope: Envelope, requested: Priority, problem: Problem) -> None:
+    decision.emit(
         ev.SendRefused(
-            at=turn.now,
+            at=decision.now,
             message_id=envelope.message_id,
-            sender=turn.caller.agent,
+            sender=decision.caller.agent,
             recipient=envelope.receiver.agent_id,
             message_type=envelope.message_type,
             requested=requested,

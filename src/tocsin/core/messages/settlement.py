@@ -15,7 +15,7 @@ from tocsin.core.commands import (
     Reject,
     Rejected,
 )
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import CATALOGUE, TocsinError, refusal
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import land, pump, requeue
@@ -49,45 +49,45 @@ _SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
 _STATUSES = ("received", "queued", "processed")
 
 
-def decide_confirm(turn: Turn, command: Confirm) -> Confirmed:
+def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
     """Take receipts."""
-    me = turn.me()
-    limit = turn.policy.limits.batch_max
+    me = decision.me()
+    limit = decision.policy.limits.batch_max
     if len(command.message_ids) > limit:
         raise refusal("E_ADMISSION_008", f"at most {limit} receipts at a time", retryable=False)
     confirmed = 0
     unknown: list[str] = []
     for message_id in command.message_ids:
-        message = turn.state.copy_for(me.agent, message_id)
+        message = decision.state.copy_for(me.agent, message_id)
         if message is None or not message.offers:
             unknown.append(message_id)
         else:
-            confirmed += arrive(turn, message, "receipt")
-    pump(turn, me)
+            confirmed += arrive(decision, message, "receipt")
+    pump(decision, me)
     return Confirmed(confirmed, tuple(unknown))
 
 
-def confirm_offers(turn: Turn, session: str) -> None:
+def confirm_offers(decision: Decision, session: str) -> None:
     """Take the next call of a session as the receipt of all that it was offered."""
-    for seq in list(turn.state.sessions[session].in_flight):
-        arrive(turn, turn.state.message(seq), "next_call")
+    for seq in list(decision.state.sessions[session].in_flight):
+        arrive(decision, decision.state.message(seq), "next_call")
 
 
-def arrive(turn: Turn, message: Message, how: str) -> bool:
+def arrive(decision: Decision, message: Message, how: str) -> bool:
     """Record that a message is with its recipient; say whether that is news."""
     on_its_way = message.state is State.OFFERED or (message.state is State.QUEUED and message.offers > 0)
     if not on_its_way:
         return False
     offered_at = message.offered_at
-    turn.emit(ev.MessageDelivered(turn.now, message.seq, how))
+    decision.emit(ev.MessageDelivered(decision.now, message.seq, how))
     if not message.ack_required and offered_at:
-        observe(turn)
+        observe(decision)
     return True
 
 
-def decide_acknowledge(turn: Turn, command: Acknowledge) -> Acknowledged:
+def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged:
     """Take an ACK."""
-    me = turn.me()
+    me = decision.me()
     if command.status not in _STATUSES:
         raise refusal(
             "E_VALIDATION_003",
@@ -96,133 +96,135 @@ def decide_acknowledge(turn: Turn, command: Acknowledge) -> Acknowledged:
             found=command.status,
             expected="one of " + ", ".join(_STATUSES),
         )
-    message = _mine(turn, me.agent, command.message_id)
-    news = acknowledge(turn, message, command.status, turn.text(command.notes, "$.notes"))
-    pump(turn, me)
+    message = _mine(decision, me.agent, command.message_id)
+    news = acknowledge(decision, message, command.status, decision.text(command.notes, "$.notes"))
+    pump(decision, me)
     return Acknowledged(signal_id(message), message.state, duplicate=not news)
 
 
-def acknowledge(turn: Turn, message: Message, status: str, notes: str = "") -> bool:
+def acknowledge(decision: Decision, message: Message, status: str, notes: str = "") -> bool:
     """Acknowledge a message; say whether that is news."""
     must_be_open(message, "acknowledged")
-    arrive(turn, message, "ack")
+    arrive(decision, message, "ack")
     news = message.state is State.DELIVERED
     if news:
         offered_at = message.offered_at or message.delivered_at
-        turn.emit(ev.MessageAcknowledged(turn.now, message.seq, status, max(0, turn.now - offered_at), notes))
+        decision.emit(
+            ev.MessageAcknowledged(decision.now, message.seq, status, max(0, decision.now - offered_at), notes)
+        )
         if message.ack_required:
-            observe(turn)
+            observe(decision)
     if status == "processed" and message.state is State.ACKNOWLEDGED:
-        _processed(turn, message, "ack")
+        _processed(decision, message, "ack")
         news = True
     return news
 
 
-def decide_processed(turn: Turn, command: MarkProcessed) -> Done:
+def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
     """Take the word of the recipient that it is done with a message."""
-    me = turn.me()
-    message = _mine(turn, me.agent, command.message_id)
+    me = decision.me()
+    message = _mine(decision, me.agent, command.message_id)
     must_be_open(message, "processed")
-    process(turn, message, "processed")
-    pump(turn, me)
+    process(decision, message, "processed")
+    pump(decision, me)
     return Done()
 
 
-def process(turn: Turn, message: Message, how: str) -> None:
+def process(decision: Decision, message: Message, how: str) -> None:
     """Bring a message to processed, through what that implies."""
-    take_in(turn, message, how)
+    take_in(decision, message, how)
     if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
-        _processed(turn, message, how)
+        _processed(decision, message, how)
 
 
-def take_in(turn: Turn, message: Message, how: str) -> None:
+def take_in(decision: Decision, message: Message, how: str) -> None:
     """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
-    arrive(turn, message, "response" if how == "response" else "ack")
+    arrive(decision, message, "response" if how == "response" else "ack")
     if message.ack_required and message.state is State.DELIVERED:
-        acknowledge(turn, message, "response" if how == "response" else "processed")
+        acknowledge(decision, message, "response" if how == "response" else "processed")
 
 
-def _processed(turn: Turn, message: Message, how: str) -> None:
-    turn.emit(ev.MessageProcessed(turn.now, message.seq, how, max(0, turn.now - message.delivered_at)))
+def _processed(decision: Decision, message: Message, how: str) -> None:
+    decision.emit(ev.MessageProcessed(decision.now, message.seq, how, max(0, decision.now - message.delivered_at)))
 
 
-def decide_reject(turn: Turn, command: Reject) -> Rejected:
+def decide_reject(decision: Decision, command: Reject) -> Rejected:
     """Take a NACK."""
-    me = turn.me()
-    message = _mine(turn, me.agent, command.message_id)
+    me = decision.me()
+    message = _mine(decision, me.agent, command.message_id)
     reject(
-        turn,
+        decision,
         message,
-        turn.text(command.reason, "$.reason"),
-        turn.text(command.code, "$.code"),
+        decision.text(command.reason, "$.reason"),
+        decision.text(command.code, "$.code"),
         command.can_retry,
-        turn.text(command.suggested_fix, "$.suggestedFix"),
+        decision.text(command.suggested_fix, "$.suggestedFix"),
     )
-    pump(turn, me)
+    pump(decision, me)
     ready_at = message.ready_at if message.state is State.QUEUED else None
     return Rejected(signal_id(message), message.state, ready_at)
 
 
-def reject(turn: Turn, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
+def reject(decision: Decision, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
     """Reject a message: back to the queue where a retry is left, else to the dead letters."""
     must_be_rejectable(message)
-    arrive(turn, message, "nack")
-    turn.emit(ev.MessageRejected(turn.now, message.seq, reason, code, can_retry, suggested_fix))
-    contract = turn.state.contract(message)
+    arrive(decision, message, "nack")
+    decision.emit(ev.MessageRejected(decision.now, message.seq, reason, code, can_retry, suggested_fix))
+    contract = decision.state.contract(message)
     if can_retry and message.attempts < contract.retries_max:
-        ready_at = turn.now + contract.backoff_us(message.attempts + 1)
-        requeue(turn, message, "nack", ready_at, 0.0, contract.retries_max)
+        ready_at = decision.now + contract.backoff_us(message.attempts + 1)
+        requeue(decision, message, "nack", ready_at, 0.0, contract.retries_max)
     else:
         known = code if code in CATALOGUE else "E_VALIDATION_004"
-        die(turn, message, "rejected", known, f"{message.recipient} rejected {message.message_id}: {reason}")
+        die(decision, message, "rejected", known, f"{message.recipient} rejected {message.message_id}: {reason}")
 
 
-def fire_receipt(turn: Turn, seq: int) -> None:
+def fire_receipt(decision: Decision, seq: int) -> None:
     """Take back an offer that was never confirmed."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.OFFERED:
         return
-    due = receipt_due(turn.state, message)
-    if turn.now < due:
-        turn.state.timers.receipts.schedule(seq, due)
+    due = receipt_due(decision.state, message)
+    if decision.now < due:
+        decision.state.timers.receipts.schedule(seq, due)
         return
-    contract, delivery = turn.state.contract(message), turn.policy.delivery
+    contract, delivery = decision.state.contract(message), decision.policy.delivery
     if contract.timeout_s is not None:
         retries_max, backoff_us = contract.retries_max, contract.backoff_us(message.attempts + 1)
     else:
         waits = delivery.channel_backoff_s
         retries_max = delivery.channel_retries_max
         backoff_us = microseconds(waits[min(message.attempts, len(waits) - 1)])
-    timeout_s = receipt_timeout_us(turn.state, message) / 1_000_000
+    timeout_s = receipt_timeout_us(decision.state, message) / 1_000_000
     if message.attempts < retries_max:
-        requeue(turn, message, "receipt_timeout", turn.now + backoff_us, timeout_s, retries_max)
+        requeue(decision, message, "receipt_timeout", decision.now + backoff_us, timeout_s, retries_max)
     else:
         detail = f"{message.recipient} confirmed none of {message.offers} offers of {message.message_id}"
-        die(turn, message, "receipt_timeout", "E_ROUTING_003", detail)
-    pump(turn, turn.state.agents[message.recipient])
+        die(decision, message, "receipt_timeout", "E_ROUTING_003", detail)
+    pump(decision, decision.state.agents[message.recipient])
 
 
-def fire_ack(turn: Turn, seq: int) -> None:
+def fire_ack(decision: Decision, seq: int) -> None:
     """Retry a delivery that was never acknowledged."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DELIVERED or not message.ack_required:
         return
-    due = ack_due(turn.state, message)
-    if turn.now < due:
-        turn.state.timers.acks.schedule(seq, due)
+    due = ack_due(decision.state, message)
+    if decision.now < due:
+        decision.state.timers.acks.schedule(seq, due)
         return
-    contract = turn.state.contract(message)
-    timeout_s = ack_timeout_us(turn.state, message) / 1_000_000
+    contract = decision.state.contract(message)
+    timeout_s = ack_timeout_us(decision.state, message) / 1_000_000
     if message.attempts < contract.retries_max:
-        ready_at = turn.now + contract.backoff_us(message.attempts + 1)
-        requeue(turn, message, "ack_timeout", ready_at, timeout_s, contract.retries_max)
+        ready_at = decision.now + contract.backoff_us(message.attempts + 1)
+        requeue(decision, message, "ack_timeout", ready_at, timeout_s, contract.retries_max)
     else:
         detail = f"{message.recipient} did not acknowledge {message.message_id} within {timeout_s:g} s"
-        die(turn, message, "ack_timeout", "E_PROTOCOL_004", f"{detail}, {message.attempts} retries used")
+        die(decision, message, "ack_timeout", "E_PROTOCOL_004", f"{detail}, {message.attempts} retries used")
 
 
-def _mine(turn: Turn, agent: str, message_id: str) -> Message:
-    message = turn.state.copy_for(agent, message_id)
+def _mine(decision: Decision, agent: str, message_id: str) -> Message:
+    message = decision.state.copy_for(agent, message_id)
     if message is None or not message.offers:
         raise _not_found(message_id)
     return message

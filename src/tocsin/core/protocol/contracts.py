@@ -1,7 +1,7 @@
 """What a message type promises.
 
 A contract is data: APM's seven types, SPEC-071's ten signals and any `CUSTOM_*` are rows of one table in `tocsin.yaml`.
-The payload schemas of APM's types are code (`tocsin.core.protocol.payloads`), those of other types come with their contract.
+Payload schemas of APM's types are code (`tocsin.core.protocol.payloads`); other types bring theirs with the contract.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ DirectorOverride, and messages both older than it and overdue themselves, are of
 """
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.scheduling import arm, boost_due, disarm
@@ -17,24 +17,24 @@ from tocsin.core.state import ProjectState
 __all__ = ["apply_boosted", "fire_aging"]
 
 
-def fire_aging(turn: Turn, seq: int) -> None:
+def fire_aging(decision: Decision, seq: int) -> None:
     """Raise a message that has waited long enough."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.QUEUED:
         return
-    due = boost_due(turn.state, message)
+    due = boost_due(decision.state, message)
     if due is None:
         return
-    if turn.now < due:
-        turn.state.timers.aging.schedule(seq, due)
+    if decision.now < due:
+        decision.state.timers.aging.schedule(seq, due)
         return
-    aging = turn.policy.aging
-    age = turn.now - message.enqueued_at
+    aging = decision.policy.aging
+    age = decision.now - message.enqueued_at
     boosts = age // aging.threshold_us
     aged = max(message.own_level, Priority(message.priority).boost(boosts * aging.boost_levels))
-    turn.emit(
+    decision.emit(
         ev.MessageBoosted(
-            at=turn.now,
+            at=decision.now,
             message=seq,
             old_level=message.level,
             new_level=max(message.level, aged),

@@ -7,7 +7,7 @@ back step by step.
 """
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.policy import Policy
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.state import LatencyWindow, ProjectState
@@ -15,19 +15,19 @@ from tocsin.core.state import LatencyWindow, ProjectState
 __all__ = ["apply_rate", "fire_idle", "idle_due", "keep_in_bounds", "observe"]
 
 
-def observe(turn: Turn) -> None:
+def observe(decision: Decision) -> None:
     """Look whether the latencies ask for another rate; called when one has been added."""
-    manager, window = turn.policy.queue_manager, turn.state.latency
-    if not manager.enabled or turn.now < window.changed_at + manager.cooldown_us:
+    manager, window = decision.policy.queue_manager, decision.state.latency
+    if not manager.enabled or decision.now < window.changed_at + manager.cooldown_us:
         return
     samples = len(window.samples)
     if samples < manager.samples_min:
         return
     average_s = window.total_us / samples / 1_000_000
     if average_s > manager.latency_high_s:
-        _change(turn, manager.rate_change, average_s, samples, manager.latency_high_s, "latency_high")
+        _change(decision, manager.rate_change, average_s, samples, manager.latency_high_s, "latency_high")
     elif average_s < manager.latency_low_s:
-        _change(turn, -manager.rate_change, average_s, samples, manager.latency_low_s, "latency_low")
+        _change(decision, -manager.rate_change, average_s, samples, manager.latency_low_s, "latency_low")
 
 
 def idle_due(state: ProjectState) -> int | None:
@@ -39,21 +39,21 @@ def idle_due(state: ProjectState) -> int | None:
     return max(last + manager.window_us, window.changed_at + manager.cooldown_us)
 
 
-def fire_idle(turn: Turn) -> bool:
+def fire_idle(decision: Decision) -> bool:
     """Lower the rate by one step where nothing has happened for a while; say whether it did."""
-    due = idle_due(turn.state)
-    if due is None or turn.now < due:
+    due = idle_due(decision.state)
+    if due is None or decision.now < due:
         return False
-    manager = turn.policy.queue_manager
-    _change(turn, -manager.rate_change, 0.0, 0, manager.latency_low_s, "idle")
+    manager = decision.policy.queue_manager
+    _change(decision, -manager.rate_change, 0.0, 0, manager.latency_low_s, "idle")
     return True
 
 
-def _change(turn: Turn, by: float, average_s: float, samples: int, threshold_s: float, rule: str) -> None:
-    old = turn.state.latency.rate
-    new = _moved(turn.policy, old, by)
+def _change(decision: Decision, by: float, average_s: float, samples: int, threshold_s: float, rule: str) -> None:
+    old = decision.state.latency.rate
+    new = _moved(decision.policy, old, by)
     if new != old:
-        turn.emit(ev.DecayRateChanged(turn.now, old, new, average_s, samples, threshold_s, rule))
+        decision.emit(ev.DecayRateChanged(decision.now, old, new, average_s, samples, threshold_s, rule))
 
 
 def _moved(policy: Policy, rate: float, by: float) -> float:

@@ -19,7 +19,7 @@ from tocsin.core.commands import (
     Done,
     WithdrawApproval,
 )
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.leases.transitions import release
 from tocsin.core.messages.dead_letters import die
@@ -62,35 +62,35 @@ _OVERRIDE = "lease_override"
 _TOLD = frozenset({"approved", "changed", "refused", "moot", "timeout"})
 
 
-def held_at(turn: Turn, sender: Agent, message_type: str) -> str:
+def held_at(decision: Decision, sender: Agent, message_type: str) -> str:
     """Return the handoff point at which a sender's message is held; nothing where it may go."""
-    handoff = turn.policy.approvals.held_types.get(message_type)
-    return "" if handoff is None or turn.policy.roles[sender.role].directs else handoff
+    handoff = decision.policy.approvals.held_types.get(message_type)
+    return "" if handoff is None or decision.policy.roles[sender.role].directs else handoff
 
 
-def check_room(turn: Turn, asker: str) -> None:
+def check_room(decision: Decision, asker: str) -> None:
     """Refuse another approval where too many are open, in the project or of one agent."""
-    policy, known = turn.policy.approvals, turn.state.approvals
+    policy, known = decision.policy.approvals, decision.state.approvals
     if len(known) >= policy.open_max:
         raise refusal("E_ADMISSION_008", f"{policy.open_max} approvals are open in this project")
     if sum(approval.asker == asker for approval in known.values()) >= policy.per_agent_max:
         raise refusal("E_ADMISSION_008", f"{asker} waits for {policy.per_agent_max} approvals already")
 
 
-def hold(turn: Turn, handoff: str, message_id: str, sender: str) -> None:
+def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None:
     """Ask the directors about a message that has been accepted and is held."""
-    copies = turn.state.copies_of(message_id)
+    copies = decision.state.copies_of(message_id)
     whom = ", ".join(copy.recipient for copy in copies[:5])
     details = f"{copies[0].type} to {whom}: {quote(msgspec.json.decode(copies[0].payload))}"
-    _request(turn, handoff, sender, message_id, details, holds=True)
+    _request(decision, handoff, sender, message_id, details, holds=True)
 
 
-def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
+def decide_ask(decision: Decision, command: AskApproval) -> ApprovalAsked:
     """Ask the directors about an action."""
-    me = turn.me()
-    handoff = turn.policy.approvals.handoffs.get(command.handoff)
+    me = decision.me()
+    handoff = decision.policy.approvals.handoffs.get(command.handoff)
     if handoff is None or not handoff.enabled:
-        enabled = [name for name, row in turn.policy.approvals.handoffs.items() if row.enabled]
+        enabled = [name for name, row in decision.policy.approvals.handoffs.items() if row.enabled]
         raise refusal(
             "E_VALIDATION_003",
             f"{command.handoff[:64]!r} is no handoff point of this project",
@@ -98,8 +98,8 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
             found=command.handoff[:64],
             expected="one of " + ", ".join(enabled),
         )
-    subject, details = turn.text(command.subject, "$.subject"), turn.text(command.details, "$.details")
-    if command.handoff == _OVERRIDE and subject not in turn.state.leases.leases:
+    subject, details = decision.text(command.subject, "$.subject"), decision.text(command.details, "$.details")
+    if command.handoff == _OVERRIDE and subject not in decision.state.leases.leases:
         raise refusal(
             "E_LEASE_001",
             f"{subject[:64]!r} is no lease that is held: an override is about one",
@@ -107,52 +107,56 @@ def decide_ask(turn: Turn, command: AskApproval) -> ApprovalAsked:
             found=subject[:64],
             expected="the id of a lease that is held",
         )
-    check_room(turn, me.agent)
-    return ask_directors(turn, command.handoff, me.agent, subject, details)
+    check_room(decision, me.agent)
+    return ask_directors(decision, command.handoff, me.agent, subject, details)
 
 
-def ask_directors(turn: Turn, handoff: str, asker: str, subject: str, details: str, *, name: str = "") -> ApprovalAsked:
+def ask_directors(
+    decision: Decision, handoff: str, asker: str, subject: str, details: str, *, name: str = ""
+) -> ApprovalAsked:
     """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
-    approval = _request(turn, handoff, asker, subject, details, holds=False, name=name)
-    level = _level(turn, asker)
-    begin_wait(turn, asker, _KIND, approval.approval, on=deciders(turn), level=level, any_of=True)
+    approval = _request(decision, handoff, asker, subject, details, holds=False, name=name)
+    level = _level(decision, asker)
+    begin_wait(decision, asker, _KIND, approval.approval, on=deciders(decision), level=level, any_of=True)
     return ApprovalAsked(approval.approval, approval.due_at)
 
 
 def _request(
-    turn: Turn, handoff: str, asker: str, subject: str, details: str, *, holds: bool, name: str = ""
+    decision: Decision, handoff: str, asker: str, subject: str, details: str, *, holds: bool, name: str = ""
 ) -> Approval:
-    name, rule = name or turn.ids.fresh("apr", turn.now), turn.policy.approvals.handoffs[handoff]
-    due_at = turn.now + max(1, rule.timeout_us)
-    turn.emit(ev.ApprovalRequested(turn.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at))
+    name, rule = name or decision.ids.fresh("apr", decision.now), decision.policy.approvals.handoffs[handoff]
+    due_at = decision.now + max(1, rule.timeout_us)
+    decision.emit(
+        ev.ApprovalRequested(decision.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at)
+    )
     payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
-    asked = deciders(turn)
+    asked = deciders(decision)
     for director in asked:
         if director != asker:
-            tell(turn, turn.state.agents[director], "ApprovalRequested", payload, _level(turn, asker))
-    approval = turn.state.approvals[name]
+            tell(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
+    approval = decision.state.approvals[name]
     if not asked:
-        _escalate(turn, approval, 0.0, "nobody in the project could decide")
+        _escalate(decision, approval, 0.0, "nobody in the project could decide")
     return approval
 
 
-def _level(turn: Turn, asker: str) -> Priority:
+def _level(decision: Decision, asker: str) -> Priority:
     """Return how urgent an agent's asking is: Blocking, where its role may be that urgent."""
-    return min(Priority.BLOCKING, turn.policy.roles[turn.state.agents[asker].role].cap)
+    return min(Priority.BLOCKING, decision.policy.roles[decision.state.agents[asker].role].cap)
 
 
-def deciders(turn: Turn) -> list[str]:
+def deciders(decision: Decision) -> list[str]:
     """Return who may decide an approval: the directors and humans of the project, by name."""
-    roles = turn.policy.roles
-    return sorted(agent.agent for agent in turn.state.agents.values() if roles[agent.role].directs)
+    roles = decision.policy.roles
+    return sorted(agent.agent for agent in decision.state.agents.values() if roles[agent.role].directs)
 
 
-def decide_approval(turn: Turn, command: DecideApproval) -> ApprovalDecided:
+def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDecided:
     """Take a director's word: release, change or refuse."""
-    turn.must_direct("decide an approval")
-    approval = _open(turn, command.approval)
-    reason = turn.text(command.reason, "$.reason")
-    held = _held(turn, approval)
+    decision.must_direct("decide an approval")
+    approval = _open(decision, command.approval)
+    reason = decision.text(command.reason, "$.reason")
+    held = _held(decision, approval)
     if command.verdict == "refuse":
         if not reason:
             raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal says why", field="$.reason")
@@ -160,132 +164,136 @@ def decide_approval(turn: Turn, command: DecideApproval) -> ApprovalDecided:
             raise refusal("E_VALIDATION_004", "$.payload goes with an approval only", field="$.payload")
         outcome = "refused"
     else:
-        _check_change(turn, approval, held, command.payload)
+        _check_change(decision, approval, held, command.payload)
         outcome = "approved" if command.payload is None else "changed"
-    _end(turn, approval, outcome, turn.caller.agent, reason)
+    _end(decision, approval, outcome, decision.caller.agent, reason)
     for message in held:
         if outcome == "refused":
-            detail = f"{turn.caller.agent} refused {message.message_id}: {reason}"
-            die(turn, message, "approval_refused", "E_AUTH_003", detail)
+            detail = f"{decision.caller.agent} refused {message.message_id}: {reason}"
+            die(decision, message, "approval_refused", "E_AUTH_003", detail)
         else:
-            _release(turn, approval, message, command.payload or b"")
+            _release(decision, approval, message, command.payload or b"")
     if outcome != "refused" and approval.handoff == _OVERRIDE:
-        _override(turn, approval, reason)
+        _override(decision, approval, reason)
     return ApprovalDecided(approval.approval, outcome)
 
 
-def _override(turn: Turn, approval: Approval, reason: str) -> None:
+def _override(decision: Decision, approval: Approval, reason: str) -> None:
     """Take the lease away that an override was about; the next in line has it then."""
-    lease = turn.state.leases.leases.get(approval.subject)
+    lease = decision.state.leases.leases.get(approval.subject)
     if lease is not None:
         note = f"{approval.asker} asked for it" + (f": {reason}" if reason else "")
-        release(turn, lease, tuple(claim.resource for claim in lease.claims), "forced", note)
+        release(decision, lease, tuple(claim.resource for claim in lease.claims), "forced", note)
 
 
-def _check_change(turn: Turn, approval: Approval, held: list[Message], payload: bytes | None) -> None:
+def _check_change(decision: Decision, approval: Approval, held: list[Message], payload: bytes | None) -> None:
     if payload is None:
         return
     if not held or held[0].broadcast_id is not None:
         raise refusal("E_STATE_002", f"{approval.approval} is about no message to one agent: nothing can be changed")
-    if len(payload) > turn.policy.limits.message_bytes_max:
+    if len(payload) > decision.policy.limits.message_bytes_max:
         raise refusal("E_VALIDATION_005", "the payload is larger than a message may be", field="$.payload")
     try:
         if not isinstance(msgspec.json.decode(payload), dict):
             raise refusal("E_VALIDATION_002", "$.payload must be an object", field="$.payload")
     except msgspec.DecodeError as error:
         raise refusal("E_PROTOCOL_002", f"$.payload is not JSON: {error}", field="$.payload") from None
-    check_payload(held[0].type, payload, turn.state.contract(held[0]))
+    check_payload(held[0].type, payload, decision.state.contract(held[0]))
 
 
-def _release(turn: Turn, approval: Approval, message: Message, payload: bytes) -> None:
-    expires_at = turn.now + message.expires_at - message.enqueued_at
-    turn.emit(ev.MessageReleased(turn.now, message.seq, approval.approval, turn.caller.agent, expires_at, payload))
-    pump(turn, turn.state.agents[message.recipient])
+def _release(decision: Decision, approval: Approval, message: Message, payload: bytes) -> None:
+    expires_at = decision.now + message.expires_at - message.enqueued_at
+    decision.emit(
+        ev.MessageReleased(decision.now, message.seq, approval.approval, decision.caller.agent, expires_at, payload)
+    )
+    pump(decision, decision.state.agents[message.recipient])
 
 
-def decide_withdraw(turn: Turn, command: WithdrawApproval) -> Done:
+def decide_withdraw(decision: Decision, command: WithdrawApproval) -> Done:
     """Let the asker want it no longer."""
-    approval = turn.state.approvals.get(command.approval)
-    if approval is None or approval.asker != turn.me().agent:
+    approval = decision.state.approvals.get(command.approval)
+    if approval is None or approval.asker != decision.me().agent:
         raise _unknown(command.approval)
     if approval.holds:
         raise refusal("E_STATE_002", f"{approval.approval} holds {approval.subject}: recall that")
-    _end(turn, approval, "withdrawn", approval.asker, "")
+    _end(decision, approval, "withdrawn", approval.asker, "")
     return Done()
 
 
-def fire_approval(turn: Turn, name: str) -> None:
+def fire_approval(decision: Decision, name: str) -> None:
     """Escalate what no director has decided in time; give up an action that was escalated in vain."""
-    approval = turn.state.approvals.get(name)
+    approval = decision.state.approvals.get(name)
     if approval is None or approval.due_at == NEVER:
         return
-    if turn.now < approval.due_at:
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
+    if decision.now < approval.due_at:
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
         return
     if approval.overdue:
-        _end(turn, approval, "timeout", SYSTEM.agent, "nobody decided, though it was escalated")
+        _end(decision, approval, "timeout", SYSTEM.agent, "nobody decided, though it was escalated")
     else:
-        _escalate(turn, approval, approval.timeout_s, "nobody has decided")
+        _escalate(decision, approval, approval.timeout_s, "nobody has decided")
 
 
-def _escalate(turn: Turn, approval: Approval, after_s: float, why: str) -> None:
+def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) -> None:
     """Bring before others what waits in vain, and tell who waits; directors and humans may still decide it."""
     name, due_at = approval.approval, NEVER
     if not approval.holds:
-        due_at = turn.now + max(1, turn.policy.approvals.give_up_after_us)
-    turn.emit(ev.ApprovalOverdue(turn.now, name, after_s, due_at))
-    asker = turn.state.agents.get(approval.asker)
+        due_at = decision.now + max(1, decision.policy.approvals.give_up_after_us)
+    decision.emit(ev.ApprovalOverdue(decision.now, name, after_s, due_at))
+    asker = decision.state.agents.get(approval.asker)
     if asker is not None:
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
-        tell(turn, asker, "ApprovalOverdue", {"approval": name} | payload, _level(turn, approval.asker))
+        tell(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
-    open_escalation(turn, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
+    open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
 
 
-def lapse(turn: Turn, seq: int) -> None:
+def lapse(decision: Decision, seq: int) -> None:
     """End the approvals of what is no longer held, now that a message has ended; it may be forgotten already."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is not None and message.offers:
         return
-    for approval in list(turn.state.approvals.values()):
-        if approval.holds and not _held(turn, approval):
-            _end(turn, approval, "expired", SYSTEM.agent, f"{approval.subject} is no longer held")
+    for approval in list(decision.state.approvals.values()):
+        if approval.holds and not _held(decision, approval):
+            _end(decision, approval, "expired", SYSTEM.agent, f"{approval.subject} is no longer held")
 
 
-def end_approvals_of(turn: Turn, agent: str) -> None:
+def end_approvals_of(decision: Decision, agent: str) -> None:
     """End what an agent that has left asked for; what it sent is still held."""
-    for approval in list(turn.state.approvals.values()):
+    for approval in list(decision.state.approvals.values()):
         if approval.asker == agent and not approval.holds:
-            _end(turn, approval, "retired", SYSTEM.agent, f"{agent} left the project")
+            _end(decision, approval, "retired", SYSTEM.agent, f"{agent} left the project")
 
 
-def end_moot(turn: Turn, name: str, reason: str) -> None:
+def end_moot(decision: Decision, name: str, reason: str) -> None:
     """End an approval, if it is open, whose word would change nothing any more."""
-    approval = turn.state.approvals.get(name)
+    approval = decision.state.approvals.get(name)
     if approval is not None:
-        _end(turn, approval, "moot", SYSTEM.agent, reason)
+        _end(decision, approval, "moot", SYSTEM.agent, reason)
 
 
-def end_overrides(turn: Turn, lease: str) -> None:
+def end_overrides(decision: Decision, lease: str) -> None:
     """End what was asked about a lease, if it has ended by itself or another's word has."""
-    if lease in turn.state.leases.leases:
+    if lease in decision.state.leases.leases:
         return
-    for approval in list(turn.state.approvals.values()):
+    for approval in list(decision.state.approvals.values()):
         if approval.handoff == _OVERRIDE and approval.subject == lease:
-            end_moot(turn, approval.approval, f"{lease} is no longer held")
+            end_moot(decision, approval.approval, f"{lease} is no longer held")
 
 
-def follow_directors(turn: Turn) -> None:
+def follow_directors(decision: Decision) -> None:
     """Let those who wait for a director wait for the directors that there are now."""
-    for approval in turn.state.approvals.values():
+    for approval in decision.state.approvals.values():
         if not approval.holds:
-            shift_wait(turn, _KIND, approval.approval, approval.asker, deciders(turn))
+            shift_wait(decision, _KIND, approval.approval, approval.asker, deciders(decision))
 
 
-def _end(turn: Turn, approval: Approval, outcome: str, by: str, reason: str) -> None:
-    turn.emit(ev.ApprovalEnded(turn.now, approval.approval, approval.asker, outcome, by, reason, approval.subject))
-    end_wait(turn, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
-    asker = turn.state.agents.get(approval.asker)
+def _end(decision: Decision, approval: Approval, outcome: str, by: str, reason: str) -> None:
+    decision.emit(
+        ev.ApprovalEnded(decision.now, approval.approval, approval.asker, outcome, by, reason, approval.subject)
+    )
+    end_wait(decision, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
+    asker = decision.state.agents.get(approval.asker)
     if asker is not None and outcome in _TOLD:
         payload = {
             "approval": approval.approval,
@@ -295,18 +303,18 @@ def _end(turn: Turn, approval: Approval, outcome: str, by: str, reason: str) -> 
             "by": by,
             "reason": reason,
         }
-        tell(turn, asker, "ApprovalDecided", payload, Priority.BLOCKING)
+        tell(decision, asker, "ApprovalDecided", payload, Priority.BLOCKING)
 
 
-def _held(turn: Turn, approval: Approval) -> list[Message]:
+def _held(decision: Decision, approval: Approval) -> list[Message]:
     if not approval.holds:
         return []
-    copies = turn.state.copies_of(approval.subject)
+    copies = decision.state.copies_of(approval.subject)
     return [copy for copy in copies if copy.state is State.HELD and copy.sender == approval.asker]
 
 
-def _open(turn: Turn, name: str) -> Approval:
-    approval = turn.state.approvals.get(name)
+def _open(decision: Decision, name: str) -> Approval:
+    approval = decision.state.approvals.get(name)
     if approval is None:
         raise _unknown(name)
     return approval
@@ -316,13 +324,13 @@ def _unknown(name: str) -> TocsinError:
     return refusal("E_STATE_001", f"{name[:64]} is no approval that is open, or not yours", found=name[:64])
 
 
-def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """Give way in a deadlock: the asker waits no longer, and is told by whoever broke it."""
-    approval = turn.state.approvals.get(wait.ref)
+    approval = decision.state.approvals.get(wait.ref)
     if approval is None:
-        end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
     else:
-        _end(turn, approval, "deadlock", SYSTEM.agent, detail)
+        _end(decision, approval, "deadlock", SYSTEM.agent, detail)
 
 
 BREAKERS[_KIND] = _refuse

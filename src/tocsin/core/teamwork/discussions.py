@@ -9,7 +9,7 @@ director's yes to the discussion's own approval makes it one.
 
 from tocsin.core import events as ev
 from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Speak, Vote
-from tocsin.core.decision import Turn, bounded_text
+from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.notices import tell
 from tocsin.core.policy import microseconds
@@ -41,23 +41,23 @@ _KIND = "discussion"
 _NAME_MAX = 64
 
 
-def decide_open(turn: Turn, command: OpenDiscussion) -> Discussed:
+def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
     """Open a discussion, and let its opener wait for it."""
-    me = turn.me()
-    _check(turn, command)
-    policy = turn.policy.discussions
+    me = decision.me()
+    _check(decision, command)
+    policy = decision.policy.discussions
     voters_min = min(policy.participants_min, len(command.participants))
     if command.voters_min is not None:
         voters_min = command.voters_min
     max_s = policy.max_s if command.max_s is None else command.max_s
-    name = turn.ids.fresh("dis", turn.now)
-    due_at = turn.now + max(1, microseconds(max_s))
-    turn.emit(
+    name = decision.ids.fresh("dis", decision.now)
+    due_at = decision.now + max(1, microseconds(max_s))
+    decision.emit(
         ev.DiscussionOpened(
-            at=turn.now,
+            at=decision.now,
             discussion=name,
             opener=me.agent,
-            question=turn.text(command.question, "$.question"),
+            question=decision.text(command.question, "$.question"),
             participants=command.participants,
             options=command.options,
             voters_min=voters_min,
@@ -65,9 +65,9 @@ def decide_open(turn: Turn, command: OpenDiscussion) -> Discussed:
             due_at=due_at,
         )
     )
-    discussion = turn.state.discussions[name]
+    discussion = decision.state.discussions[name]
     _tell(
-        turn,
+        decision,
         discussion,
         "DiscussionOpened",
         {"question": command.question, "options": command.options, "participants": command.participants},
@@ -75,21 +75,21 @@ def decide_open(turn: Turn, command: OpenDiscussion) -> Discussed:
         but=me.agent,
     )
     others = [agent for agent in command.participants if agent != me.agent]
-    level = min(Priority.COORDINATE, turn.policy.roles[me.role].cap)
-    begin_wait(turn, me.agent, _KIND, name, on=others, level=level, any_of=True)
+    level = min(Priority.COORDINATE, decision.policy.roles[me.role].cap)
+    begin_wait(decision, me.agent, _KIND, name, on=others, level=level, any_of=True)
     return _standing(discussion)
 
 
-def _check(turn: Turn, command: OpenDiscussion) -> None:
-    policy, known = turn.policy.discussions, turn.state.agents
+def _check(decision: Decision, command: OpenDiscussion) -> None:
+    policy, known = decision.policy.discussions, decision.state.agents
     participants, options = command.participants, command.options
     unknown = [agent for agent in participants if agent not in known]
     if unknown:
         raise refusal("E_ROUTING_001", f"no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants")
-    if len(turn.state.discussions) >= policy.open_max:
+    if len(decision.state.discussions) >= policy.open_max:
         raise refusal("E_ADMISSION_008", f"{policy.open_max} discussions are open in this project")
-    me = turn.caller.agent
-    if sum(discussion.opener == me for discussion in turn.state.discussions.values()) >= policy.per_agent_max:
+    me = decision.caller.agent
+    if sum(discussion.opener == me for discussion in decision.state.discussions.values()) >= policy.per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me} has {policy.per_agent_max} discussions open already")
     least = policy.participants_min if command.voters_min is None else command.voters_min
     wrong = (
@@ -111,22 +111,22 @@ def _check(turn: Turn, command: OpenDiscussion) -> None:
         bounded_text(option, "$.options", _NAME_MAX)
 
 
-def decide_speak(turn: Turn, command: Speak) -> Discussed:
+def decide_speak(decision: Decision, command: Speak) -> Discussed:
     """Let a participant, or the opener, say something to the others."""
-    discussion = _open(turn, command.discussion, among_voters=False)
-    most = turn.policy.discussions.contributions_max
+    discussion = _open(decision, command.discussion, among_voters=False)
+    most = decision.policy.discussions.contributions_max
     if discussion.contributions >= most:
         raise refusal("E_ADMISSION_008", f"{discussion.discussion} has its {most} contributions", retryable=False)
-    text, speaker = turn.text(command.text, "$.text"), turn.caller.agent
-    turn.emit(ev.DiscussionSpoken(turn.now, discussion.discussion, speaker, text))
-    _tell(turn, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
+    text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
+    decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
+    _tell(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
     return _standing(discussion)
 
 
-def decide_vote(turn: Turn, command: Vote) -> Discussed:
+def decide_vote(decision: Decision, command: Vote) -> Discussed:
     """Count a vote, and end the discussion where that makes the outcome certain."""
-    discussion = _open(turn, command.discussion, among_voters=True)
-    voter = turn.caller.agent
+    discussion = _open(decision, command.discussion, among_voters=True)
+    voter = decision.caller.agent
     if command.option not in discussion.options:
         raise refusal(
             "E_VALIDATION_003",
@@ -136,31 +136,31 @@ def decide_vote(turn: Turn, command: Vote) -> Discussed:
             expected="one of " + ", ".join(discussion.options),
         )
     if discussion.votes.get(voter) != command.option:
-        turn.emit(ev.VoteCast(turn.now, discussion.discussion, voter, command.option))
-        return _conclude(turn, discussion)
+        decision.emit(ev.VoteCast(decision.now, discussion.discussion, voter, command.option))
+        return _conclude(decision, discussion)
     return _standing(discussion)
 
 
-def _conclude(turn: Turn, discussion: Discussion) -> Discussed:
+def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
     """End a discussion whose outcome is certain; else let its opener wait for those who have not voted."""
     option = _agreed(discussion)
     everybody = len(discussion.votes) == len(discussion.participants)
     if option is not None:
-        if turn.policy.approvals.handoffs["ratification"].enabled:
-            return _ask_to_ratify(turn, discussion, option)
-        return _close(turn, discussion, "consensus", option, f"agreed on {option}")
+        if decision.policy.approvals.handoffs["ratification"].enabled:
+            return _ask_to_ratify(decision, discussion, option)
+        return _close(decision, discussion, "consensus", option, f"agreed on {option}")
     if everybody:
-        return _close(turn, discussion, "no_consensus", "", "all have voted, and too few agree")
-    _await_votes(turn, discussion)
+        return _close(decision, discussion, "no_consensus", "", "all have voted, and too few agree")
+    _await_votes(decision, discussion)
     return _standing(discussion)
 
 
-def _ask_to_ratify(turn: Turn, discussion: Discussion, option: str) -> Discussed:
-    approval = turn.ids.fresh("apr", turn.now)
-    turn.emit(ev.ConsensusReached(turn.now, discussion.discussion, option, approval))
-    end_wait(turn, _KIND, discussion.discussion, discussion.opener)
+def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> Discussed:
+    approval = decision.ids.fresh("apr", decision.now)
+    decision.emit(ev.ConsensusReached(decision.now, discussion.discussion, option, approval))
+    end_wait(decision, _KIND, discussion.discussion, discussion.opener)
     details = f"{discussion.question[:_NAME_MAX]}: {option}"
-    ask_directors(turn, "ratification", discussion.opener, discussion.discussion, details, name=approval)
+    ask_directors(decision, "ratification", discussion.opener, discussion.discussion, details, name=approval)
     return _standing(discussion)
 
 
@@ -183,67 +183,69 @@ def _suffices(consensus: str, count: int, everyone: int) -> bool:
     return count == everyone
 
 
-def _await_votes(turn: Turn, discussion: Discussion) -> None:
+def _await_votes(decision: Decision, discussion: Discussion) -> None:
     missing = [name for name in discussion.participants if name not in discussion.votes and name != discussion.opener]
-    shift_wait(turn, _KIND, discussion.discussion, discussion.opener, missing)
+    shift_wait(decision, _KIND, discussion.discussion, discussion.opener, missing)
 
 
-def decide_cancel(turn: Turn, command: CancelDiscussion) -> Discussed:
+def decide_cancel(decision: Decision, command: CancelDiscussion) -> Discussed:
     """End a discussion without an outcome."""
-    discussion = turn.state.discussions.get(command.discussion)
-    if discussion is None or (discussion.opener != turn.caller.agent and not turn.directs()):
+    discussion = decision.state.discussions.get(command.discussion)
+    if discussion is None or (discussion.opener != decision.caller.agent and not decision.directs()):
         raise _unknown(command.discussion)
-    return _close(turn, discussion, "cancelled", "", f"{turn.caller.agent} ended it")
+    return _close(decision, discussion, "cancelled", "", f"{decision.caller.agent} ended it")
 
 
-def fire_discussion(turn: Turn, name: str) -> None:
+def fire_discussion(decision: Decision, name: str) -> None:
     """End and escalate a discussion whose time is over (LIMINAL: consensus timeout)."""
-    discussion = turn.state.discussions.get(name)
+    discussion = decision.state.discussions.get(name)
     if discussion is None or discussion.state != "open":
         return
-    if turn.now < discussion.due_at:
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", discussion.due_at)
+    if decision.now < discussion.due_at:
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", discussion.due_at)
         return
     lasted_s = (discussion.due_at - discussion.opened_at) / 1_000_000
     detail = f"no consensus within {lasted_s:g} s on: {discussion.question[:_NAME_MAX]}"
-    _close(turn, discussion, "timeout", "", detail)
-    open_escalation(turn, "consensus_timeout", f"consensus_timeout {name}", name, detail, threshold=lasted_s)
+    _close(decision, discussion, "timeout", "", detail)
+    open_escalation(decision, "consensus_timeout", f"consensus_timeout {name}", name, detail, threshold=lasted_s)
 
 
-def ratified(turn: Turn, event: ev.ApprovalEnded) -> None:
+def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
     """End the discussion whose own approval has ended: a director's yes is consensus, and nothing else is."""
-    for discussion in list(turn.state.discussions.values()):
+    for discussion in list(decision.state.discussions.values()):
         if discussion.approval == event.approval:
             if event.outcome in ("approved", "changed"):
-                _close(turn, discussion, "consensus", discussion.agreed, f"agreed on {discussion.agreed}")
+                _close(decision, discussion, "consensus", discussion.agreed, f"agreed on {discussion.agreed}")
             else:
-                _close(turn, discussion, "not_ratified", "", f"{event.by}: {event.reason or event.outcome}")
+                _close(decision, discussion, "not_ratified", "", f"{event.by}: {event.reason or event.outcome}")
 
 
-def leave(turn: Turn, agent: str) -> None:
+def leave(decision: Decision, agent: str) -> None:
     """Go on without an agent that has left the project; without its opener a discussion is over."""
-    for discussion in list(turn.state.discussions.values()):
+    for discussion in list(decision.state.discussions.values()):
         if discussion.opener == agent:
-            _close(turn, discussion, "cancelled", "", f"{agent} left the project")
+            _close(decision, discussion, "cancelled", "", f"{agent} left the project")
         elif agent in discussion.participants:
-            turn.emit(ev.DiscussionLeft(turn.now, discussion.discussion, agent))
+            decision.emit(ev.DiscussionLeft(decision.now, discussion.discussion, agent))
             if discussion.state != "open":
                 continue  # what they agreed on while they were there is with the directors
             if len(discussion.participants) < discussion.voters_min:
-                _close(turn, discussion, "too_few", "", f"{agent} left the project")
+                _close(decision, discussion, "too_few", "", f"{agent} left the project")
             else:
-                _conclude(turn, discussion)
+                _conclude(decision, discussion)
 
 
-def _close(turn: Turn, discussion: Discussion, outcome: str, option: str, detail: str) -> Discussed:
+def _close(decision: Decision, discussion: Discussion, outcome: str, option: str, detail: str) -> Discussed:
     votes = _votes(discussion)
     counted = tuple(f"{name}={count}" for name, count in votes.items())
-    turn.emit(ev.DiscussionClosed(turn.now, discussion.discussion, discussion.opener, outcome, option, counted, detail))
+    decision.emit(
+        ev.DiscussionClosed(decision.now, discussion.discussion, discussion.opener, outcome, option, counted, detail)
+    )
     reason = {"consensus": "served", "no_consensus": "served"}.get(outcome, outcome)
-    end_wait(turn, _KIND, discussion.discussion, discussion.opener, reason)
-    end_moot(turn, discussion.approval, f"{discussion.discussion} is over: {outcome}")
+    end_wait(decision, _KIND, discussion.discussion, discussion.opener, reason)
+    end_moot(decision, discussion.approval, f"{discussion.discussion} is over: {outcome}")
     payload: dict[str, object] = {"outcome": outcome, "option": option or None, "votes": votes, "detail": detail}
-    _tell(turn, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
+    _tell(decision, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
     return Discussed(discussion.discussion, outcome, votes, option or None)
 
 
@@ -257,7 +259,7 @@ def _standing(discussion: Discussion) -> Discussed:
 
 
 def _tell(
-    turn: Turn,
+    decision: Decision,
     discussion: Discussion,
     message_type: str,
     payload: dict[str, object],
@@ -266,13 +268,13 @@ def _tell(
     but: str = "",
 ) -> None:
     for name in sorted({*discussion.participants, discussion.opener} - {but}):
-        agent = turn.state.agents.get(name)
+        agent = decision.state.agents.get(name)
         if agent is not None:
-            tell(turn, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+            tell(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
 
 
-def _open(turn: Turn, name: str, *, among_voters: bool) -> Discussion:
-    me, discussion = turn.me().agent, turn.state.discussions.get(name)
+def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:
+    me, discussion = decision.me().agent, decision.state.discussions.get(name)
     if discussion is None or (me not in discussion.participants and (among_voters or me != discussion.opener)):
         raise _unknown(name)
     if discussion.state != "open":
@@ -286,13 +288,13 @@ def _unknown(name: str) -> TocsinError:
     )
 
 
-def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """Give way in a deadlock: the opener waits no longer, so the discussion is over."""
-    discussion = turn.state.discussions.get(wait.ref)
+    discussion = decision.state.discussions.get(wait.ref)
     if discussion is None:
-        end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
     else:
-        _close(turn, discussion, "deadlock", "", detail)
+        _close(decision, discussion, "deadlock", "", detail)
 
 
 BREAKERS[_KIND] = _refuse

@@ -2,7 +2,7 @@
 
 Theory of operation. The rules are policy: a trigger and what is done when it is met. A trigger that is met opens an
 escalation with a *cause*, and the same cause never opens another one. From then on it moves along the table of
-`tocsin.core.teamwork.escalation_paths`, by its deadline or by somebody's word, until it has returned to normal: because the
+`tocsin.core.teamwork.escalation_paths`, by its deadline or by somebody's word, until it is back to normal: because the
 trouble is over, or because a director or a human said how it was resolved. Closed escalations are remembered for a
 while; the journal has them all.
 
@@ -14,7 +14,7 @@ from heapq import nsmallest
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEscalation
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State, queue_cause
@@ -60,17 +60,17 @@ _CODES: dict[str, str] = {
 }
 
 
-def fire_queued(turn: Turn, seq: int) -> None:
+def fire_queued(decision: Decision, seq: int) -> None:
     """Escalate a message that has waited in its queue for longer than its priority allows."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is None or message.state is not State.QUEUED:
         return
-    due = escalation_due(turn.state, message)
-    found = turn.policy.escalation.rule_for("time_in_queue", message.priority)
+    due = escalation_due(decision.state, message)
+    found = decision.policy.escalation.rule_for("time_in_queue", message.priority)
     if due is None or found is None:
         return
-    if turn.now < due:
-        turn.state.timers.escalation.schedule(seq, due)
+    if decision.now < due:
+        decision.state.timers.escalation.schedule(seq, due)
         return
     rule = found[1]
     detail = (
@@ -78,29 +78,29 @@ def fire_queued(turn: Turn, seq: int) -> None:
         f"longer than {rule.after_s:g} s at {liminal_name(message.priority)}"
     )
     cause = queue_cause(message)
-    open_escalation(turn, "time_in_queue", cause, message.message_id, detail, about=message)
+    open_escalation(decision, "time_in_queue", cause, message.message_id, detail, about=message)
 
 
-def fire_wait(turn: Turn, key: str) -> None:
+def fire_wait(decision: Decision, key: str) -> None:
     """Escalate a wait that has blocked somebody's progress for longer than its priority allows."""
-    wait = turn.state.waits.waits.get(key)
-    due = None if wait is None else wait_due(turn.state, wait)
+    wait = decision.state.waits.waits.get(key)
+    due = None if wait is None else wait_due(decision.state, wait)
     if wait is None or due is None:
         return
-    if turn.now < due:
-        turn.state.timers.deadlines.schedule(f"wait {key}", due)
+    if decision.now < due:
+        decision.state.timers.deadlines.schedule(f"wait {key}", due)
         return
     detail = (
         f"{wait.waiter} has waited for {', '.join(sorted(wait.on))} ({wait.label}) "
         f"longer than {(due - wait.since) / 1_000_000:g} s at {liminal_name(wait.level)}"
     )
-    asked = turn.state.ids.get(wait.ref) if wait.kind == "request" else None
-    about = None if asked is None else turn.state.messages.get(asked)
-    open_escalation(turn, "dependency_blocked", wait.cause, key, detail, about=about, level=wait.level)
+    asked = decision.state.ids.get(wait.ref) if wait.kind == "request" else None
+    about = None if asked is None else decision.state.messages.get(asked)
+    open_escalation(decision, "dependency_blocked", wait.cause, key, detail, about=about, level=wait.level)
 
 
 def open_escalation(
-    turn: Turn,
+    decision: Decision,
     trigger: Trigger,
     cause: str,
     subject: str,
@@ -114,121 +114,121 @@ def open_escalation(
 
     `threshold` is what was crossed, where the rule has no number of its own.
     """
-    state, policy = turn.state, turn.policy.escalation
+    state, policy = decision.state, decision.policy.escalation
     level = level if level is not None or about is None else about.priority
     if state.is_known(cause) or policy.rule_for(trigger, level) is None:
         return
-    detail, seq = detail[: turn.policy.limits.text_max], NEVER if about is None else about.seq
+    detail, seq = detail[: decision.policy.limits.text_max], NEVER if about is None else about.seq
     if len(state.open_escalations) < policy.open_max:
         since = NEVER if about is None else about.enqueued_at
-        _open_now(turn, Deferred(cause, trigger, subject, detail, seq, since, level, threshold, state.seq))
+        _open_now(decision, Deferred(cause, trigger, subject, detail, seq, since, level, threshold, state.seq))
         return
     kept = len(state.deferred) < policy.deferred_max
-    turn.emit(ev.EscalationDeferred(turn.now, cause, trigger, subject, detail, seq, level, threshold, kept))
+    decision.emit(ev.EscalationDeferred(decision.now, cause, trigger, subject, detail, seq, level, threshold, kept))
     if not kept:
-        notify_directors(turn, detail, code=_CODES[trigger], about=subject, priority=Priority.BLOCKING)
+        notify_directors(decision, detail, code=_CODES[trigger], about=subject, priority=Priority.BLOCKING)
 
 
-def _open_now(turn: Turn, case: Deferred) -> None:
-    found = turn.policy.escalation.rule_for(case.trigger, case.level)
+def _open_now(decision: Decision, case: Deferred) -> None:
+    found = decision.policy.escalation.rule_for(case.trigger, case.level)
     if found is None:
         raise InvariantViolation(f"{case.cause} is escalated by no rule")
     name, rule = found
     threshold = rule.count or rule.after_s or case.threshold
-    escalation = turn.ids.fresh("esc", turn.now)
-    turn.emit(
+    escalation = decision.ids.fresh("esc", decision.now)
+    decision.emit(
         ev.EscalationOpened(
-            turn.now, escalation, case.cause, name, case.trigger, case.subject, case.detail, case.about, threshold
+            decision.now, escalation, case.cause, name, case.trigger, case.subject, case.detail, case.about, threshold
         )
     )
-    opened = turn.state.escalations[escalation]
-    _move(turn, opened, ROUTES[case.trigger], detail="")
-    _act(turn, opened, rule, threshold)
+    opened = decision.state.escalations[escalation]
+    _move(decision, opened, ROUTES[case.trigger], detail="")
+    _act(decision, opened, rule, threshold)
 
 
-def open_deferred(turn: Turn) -> None:
+def open_deferred(decision: Decision) -> None:
     """Open what had to wait, oldest first, as far as there is room; what is over by now is let go."""
-    state, policy = turn.state, turn.policy.escalation
+    state, policy = decision.state, decision.policy.escalation
     while state.deferred and len(state.open_escalations) < policy.open_max:
         case = next(iter(state.deferred.values()))
         over = case.trigger != "deadlock" and _is_over(state, case)
         if over or policy.rule_for(case.trigger, case.level) is None:
-            turn.emit(ev.EscalationsForgotten(turn.now, (), (case.cause,)))
+            decision.emit(ev.EscalationsForgotten(decision.now, (), (case.cause,)))
         else:
-            _open_now(turn, case)
+            _open_now(decision, case)
 
 
 #: The steps that are taken on the way, before anybody is told.
 _STATIONS: dict[str, tuple[str, ...]] = {"deadlock": ("circular_wait", "victim_chosen", "released")}
 
 
-def _act(turn: Turn, opened: Escalation, rule: EscalationRule, threshold: float) -> None:
+def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> None:
     """Take the first steps of a path, as far as the rule goes at once."""
-    raised = _raise_subject(turn, opened, rule, threshold)
+    raised = _raise_subject(decision, opened, rule, threshold)
     tells = not raised or "notify_director" in rule.actions or "escalate_to_human" in rule.actions
-    again = NEVER if tells else turn.now + max(1, microseconds(threshold))
+    again = NEVER if tells else decision.now + max(1, microseconds(threshold))
     if opened.state == Place.TIME_BASED and raised:
-        _move(turn, opened, "boosted", detail="", due_at=again)
+        _move(decision, opened, "boosted", detail="", due_at=again)
         if tells:
-            _move(turn, opened, "not_resolved", detail="")
+            _move(decision, opened, "not_resolved", detail="")
     elif opened.state == Place.DEPENDENCY:
-        _move(turn, opened, "inherited", detail="", due_at=again)
+        _move(decision, opened, "inherited", detail="", due_at=again)
         for step in _STATIONS.get(opened.trigger, ()):
-            _move(turn, opened, step, detail="")
+            _move(decision, opened, step, detail="")
     if opened.state == Place.HEALTH:
-        _tell_directors(turn, opened, "alerted", Priority.CRITICAL)
+        _tell_directors(decision, opened, "alerted", Priority.CRITICAL)
     elif tells:
-        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+        _tell_directors(decision, opened, "notified", Priority.BLOCKING)
     if "escalate_to_human" in rule.actions and opened.state in (Place.DIRECTOR, Place.ALERT):
-        _tell_humans(turn, opened, SYSTEM.agent, "the rule says so")
+        _tell_humans(decision, opened, SYSTEM.agent, "the rule says so")
 
 
-def _raise_subject(turn: Turn, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:
+def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:
     """Raise the message or the wait that an escalation is about; say whether the rule raises and there is one."""
-    levels = turn.policy.escalation.boost_levels if "boost" in rule.actions else 0
+    levels = decision.policy.escalation.boost_levels if "boost" in rule.actions else 0
     if "interrupt_recipient" in rule.actions:
         levels = Priority.CRITICAL
-    message = turn.state.messages.get(opened.about)
+    message = decision.state.messages.get(opened.about)
     if message is not None and message.state is not State.QUEUED:
         message = None
-    wait = turn.state.waits.waits.get(opened.subject) if opened.trigger == "dependency_blocked" else None
+    wait = decision.state.waits.waits.get(opened.subject) if opened.trigger == "dependency_blocked" else None
     if levels and wait is not None:
-        raise_wait(turn, wait, levels)
+        raise_wait(decision, wait, levels)
     if levels and message is not None:
-        raise_message(turn, message, levels, threshold)
+        raise_message(decision, message, levels, threshold)
     return bool(levels) and not (message is None and wait is None)
 
 
-def raise_message(turn: Turn, message: Message, levels: int, threshold_s: float) -> None:
+def raise_message(decision: Decision, message: Message, levels: int, threshold_s: float) -> None:
     """Raise a queued message above the priority that it was admitted with; one that stands higher stays."""
     own = max(message.own_level, Priority(message.priority).boost(levels))
     if own == message.own_level:
         return
-    turn.emit(
+    decision.emit(
         ev.MessageBoosted(
-            at=turn.now,
+            at=decision.now,
             message=message.seq,
             old_level=message.level,
             new_level=max(message.level, own),
             overdue=message.overdue,
             rule="escalation",
             threshold_s=threshold_s,
-            age_us=max(0, turn.now - message.enqueued_at),
+            age_us=max(0, decision.now - message.enqueued_at),
             boosts=message.boosts,
             own_level=own,
         )
     )
-    pump(turn, turn.state.agents[message.recipient])
+    pump(decision, decision.state.agents[message.recipient])
 
 
-def _tell_directors(turn: Turn, opened: Escalation, step: str, priority: Priority) -> None:
+def _tell_directors(decision: Decision, opened: Escalation, step: str, priority: Priority) -> None:
     """Bring it before the directors; where there is none, it goes on to a human at once."""
-    _move(turn, opened, step, detail=opened.detail, due_at=turn.now + turn.policy.escalation.director_us)
+    _move(decision, opened, step, detail=opened.detail, due_at=decision.now + decision.policy.escalation.director_us)
     if opened.trigger == "deadlock":
         return  # whoever broke it has told them the whole circle
-    about = turn.state.messages.get(opened.about)
+    about = decision.state.messages.get(opened.about)
     told = notify_directors(
-        turn,
+        decision,
         opened.detail,
         code=_CODES[opened.trigger],
         about=opened.subject,
@@ -237,52 +237,54 @@ def _tell_directors(turn: Turn, opened: Escalation, step: str, priority: Priorit
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
     )
     if not told:
-        _tell_humans(turn, opened, SYSTEM.agent, "there is no director")
+        _tell_humans(decision, opened, SYSTEM.agent, "there is no director")
 
 
-def _tell_humans(turn: Turn, opened: Escalation, by: str, reason: str) -> None:
-    due_at = turn.now + turn.policy.escalation.director_us
-    _move(turn, opened, "escalated", by=by, detail=reason, due_at=due_at)
-    notify_humans(turn, opened.detail, code=_CODES[opened.trigger], about=opened.subject, escalation=opened.escalation)
+def _tell_humans(decision: Decision, opened: Escalation, by: str, reason: str) -> None:
+    due_at = decision.now + decision.policy.escalation.director_us
+    _move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
+    notify_humans(
+        decision, opened.detail, code=_CODES[opened.trigger], about=opened.subject, escalation=opened.escalation
+    )
 
 
-def fire_escalation(turn: Turn, name: str) -> None:
+def fire_escalation(decision: Decision, name: str) -> None:
     """Look at an escalation whose time has come: it is over, or it goes one step up."""
-    opened = turn.state.escalations.get(name)
+    opened = decision.state.escalations.get(name)
     if opened is None or opened.due_at == NEVER:
         return
-    if turn.now < opened.due_at:
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", opened.due_at)
-    elif close_if_over(turn, opened):
+    if decision.now < opened.due_at:
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", opened.due_at)
+    elif close_if_over(decision, opened):
         return
     elif opened.state == Place.BOOSTED:
-        _move(turn, opened, "not_resolved", detail="")
-        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+        _move(decision, opened, "not_resolved", detail="")
+        _tell_directors(decision, opened, "notified", Priority.BLOCKING)
     elif opened.state == Place.INHERITANCE:
-        _tell_directors(turn, opened, "notified", Priority.BLOCKING)
+        _tell_directors(decision, opened, "notified", Priority.BLOCKING)
     elif opened.state in (Place.DIRECTOR, Place.ALERT):
-        _tell_humans(turn, opened, SYSTEM.agent, "no director acted in time")
-    elif opened.trigger in _UNSEEN and turn.now - opened.steps[-1].at >= turn.policy.escalation.human_us:
-        _move(turn, opened, "over", detail="nobody said how it ended")
-        _close(turn, opened)
+        _tell_humans(decision, opened, SYSTEM.agent, "no director acted in time")
+    elif opened.trigger in _UNSEEN and decision.now - opened.steps[-1].at >= decision.policy.escalation.human_us:
+        _move(decision, opened, "over", detail="nobody said how it ended")
+        _close(decision, opened)
     else:
-        due = turn.now + turn.policy.escalation.director_us
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", due)
+        due = decision.now + decision.policy.escalation.director_us
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", due)
 
 
 #: Triggers whose trouble has no end that the bus could see.
 _UNSEEN = frozenset({"critical_error", "consensus_timeout"})
 
 
-def close_if_over(turn: Turn, opened: Escalation) -> bool:
+def close_if_over(decision: Decision, opened: Escalation) -> bool:
     """Close an escalation whose trouble is over; say whether it is closed."""
     if opened.closed_at != NEVER:
         return True
-    if not _is_over(turn.state, opened):
+    if not _is_over(decision.state, opened):
         return False
     if opened.state in (Place.BOOSTED, Place.INHERITANCE, Place.ALERT, Place.DIRECTOR, Place.HUMAN):
-        _move(turn, opened, "over", detail="it is over")
-        _close(turn, opened)
+        _move(decision, opened, "over", detail="it is over")
+        _close(decision, opened)
     return opened.closed_at != NEVER
 
 
@@ -323,18 +325,18 @@ def _was_seen_to(state: ProjectState, seq: int) -> bool:
     return recipient is not None and state.policy.roles[recipient.role].directs
 
 
-def decide_resolve(turn: Turn, command: ResolveEscalation) -> Escalated:
+def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
     """Take the word of a director or a human that it has been taken care of."""
-    turn.must_direct("resolve an escalation")
-    opened = _open(turn, command.escalation)
-    resolution = turn.text(command.resolution, "$.resolution")
-    human = turn.caller.role == "human" and opened.state == Place.HUMAN
+    decision.must_direct("resolve an escalation")
+    opened = _open(decision, command.escalation)
+    resolution = decision.text(command.resolution, "$.resolution")
+    human = decision.caller.role == "human" and opened.state == Place.HUMAN
     for step in _UNTOLD.get(opened.state, ()):
-        _move(turn, opened, step, by=turn.caller.agent, detail="")
-    _move(turn, opened, "human_acts" if human else "director_acts", by=turn.caller.agent, detail=resolution)
+        _move(decision, opened, step, by=decision.caller.agent, detail="")
+    _move(decision, opened, "human_acts" if human else "director_acts", by=decision.caller.agent, detail=resolution)
     if not human:
-        _move(turn, opened, "resolved", by=turn.caller.agent, detail="")
-    _close(turn, opened)
+        _move(decision, opened, "resolved", by=decision.caller.agent, detail="")
+    _close(decision, opened)
     return Escalated(opened.escalation, opened.state)
 
 
@@ -345,18 +347,18 @@ _UNTOLD: dict[str, tuple[str, ...]] = {
 }
 
 
-def decide_escalate(turn: Turn, command: EscalateToHuman) -> Escalated:
+def decide_escalate(decision: Decision, command: EscalateToHuman) -> Escalated:
     """Bring an escalation before a human at a director's word."""
-    turn.must_direct("escalate to a human")
-    opened = _open(turn, command.escalation)
+    decision.must_direct("escalate to a human")
+    opened = _open(decision, command.escalation)
     if opened.state not in (Place.DIRECTOR, Place.ALERT):
         raise refusal("E_STATE_002", f"{opened.escalation} is {opened.state}: it cannot be escalated to a human")
-    _tell_humans(turn, opened, turn.caller.agent, turn.text(command.reason, "$.reason"))
+    _tell_humans(decision, opened, decision.caller.agent, decision.text(command.reason, "$.reason"))
     return Escalated(opened.escalation, opened.state)
 
 
-def _open(turn: Turn, name: str) -> Escalation:
-    opened = turn.state.escalations.get(name)
+def _open(decision: Decision, name: str) -> Escalation:
+    opened = decision.state.escalations.get(name)
     if opened is None:
         raise refusal("E_STATE_001", f"{name[:64]} is no escalation that is remembered", found=name[:64])
     if opened.closed_at != NEVER:
@@ -369,14 +371,14 @@ def is_open(opened: Escalation) -> bool:
     return opened.closed_at == NEVER
 
 
-def _close(turn: Turn, opened: Escalation) -> None:
-    _move(turn, opened, "returned", detail="")
-    open_deferred(turn)
-    surplus = len(turn.state.closed_escalations) - turn.policy.escalation.history_max
+def _close(decision: Decision, opened: Escalation) -> None:
+    _move(decision, opened, "returned", detail="")
+    open_deferred(decision)
+    surplus = len(decision.state.closed_escalations) - decision.policy.escalation.history_max
     if surplus > 0:
-        names = tuple([known.escalation for known in _oldest_closed(turn.state, surplus)])
+        names = tuple([known.escalation for known in _oldest_closed(decision.state, surplus)])
         if names:
-            turn.emit(ev.EscalationsForgotten(turn.now, names))
+            decision.emit(ev.EscalationsForgotten(decision.now, names))
 
 
 def _oldest_closed(state: ProjectState, count: int) -> list[Escalation]:
@@ -411,10 +413,10 @@ _ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
 
 def _move(
-    turn: Turn, opened: Escalation, step: str, *, detail: str, by: str = SYSTEM.agent, due_at: int = NEVER
+    decision: Decision, opened: Escalation, step: str, *, detail: str, by: str = SYSTEM.agent, due_at: int = NEVER
 ) -> None:
     after = place_after(opened.state, step)
-    turn.emit(ev.EscalationMoved(turn.now, opened.escalation, step, opened.state, after, by, detail, due_at))
+    decision.emit(ev.EscalationMoved(decision.now, opened.escalation, step, opened.state, after, by, detail, due_at))
 
 
 def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:

@@ -7,7 +7,7 @@ What it knows by itself (queue depths, the rate of escalations) it adds to each 
 
 from tocsin.core import events as ev
 from tocsin.core.commands import HealthTaken, ReportHealth
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
@@ -20,10 +20,10 @@ __all__ = ["apply_change", "decide_report", "known_values"]
 _MINUTE_US = 60_000_000
 
 
-def decide_report(turn: Turn, command: ReportHealth) -> HealthTaken:
+def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
     """Hold what was measured against its limits."""
-    turn.must_direct("report health")
-    limits = turn.policy.health.limits
+    decision.must_direct("report health")
+    limits = decision.policy.health.limits
     for metric in command.values:
         if metric not in limits:
             raise refusal(
@@ -33,11 +33,11 @@ def decide_report(turn: Turn, command: ReportHealth) -> HealthTaken:
                 found=metric[:64],
                 expected="one of " + ", ".join(limits),
             )
-    measured = command.values | known_values(turn.state, turn.now)
+    measured = command.values | known_values(decision.state, decision.now)
     for metric, value in measured.items():
         if metric in limits:
-            _judge(turn, metric, float(value), limits[metric])
-    raised = sorted(name for name, alert in turn.state.alerts.items() if alert.raised_at != NEVER)
+            _judge(decision, metric, float(value), limits[metric])
+    raised = sorted(name for name, alert in decision.state.alerts.items() if alert.raised_at != NEVER)
     return HealthTaken(tuple(raised))
 
 
@@ -55,38 +55,38 @@ def known_values(state: ProjectState, now: int) -> dict[str, float]:
     }
 
 
-def _judge(turn: Turn, metric: str, value: float, limit: float) -> None:
-    alert, policy = turn.state.alerts.get(metric), turn.policy.health
+def _judge(decision: Decision, metric: str, value: float, limit: float) -> None:
+    alert, policy = decision.state.alerts.get(metric), decision.policy.health
     if alert is None:
         if value > limit:
-            turn.emit(ev.HealthBreached(turn.now, metric, value, limit))
+            decision.emit(ev.HealthBreached(decision.now, metric, value, limit))
     elif alert.raised_at == NEVER:
         if value <= limit:
-            turn.emit(ev.HealthRecovered(turn.now, metric, value))
-        elif turn.now - alert.since >= policy.sustained_us:
-            _raise(turn, alert, value, limit)
+            decision.emit(ev.HealthRecovered(decision.now, metric, value))
+        elif decision.now - alert.since >= policy.sustained_us:
+            _raise(decision, alert, value, limit)
     elif value > limit * policy.clear_share:
         if alert.easing:
-            turn.emit(ev.AlertWorsened(turn.now, metric, value))
+            decision.emit(ev.AlertWorsened(decision.now, metric, value))
     elif not alert.easing:
-        turn.emit(ev.AlertEased(turn.now, metric, value))
-    elif turn.now - alert.since >= policy.clear_us:
-        _clear(turn, alert, value)
+        decision.emit(ev.AlertEased(decision.now, metric, value))
+    elif decision.now - alert.since >= policy.clear_us:
+        _clear(decision, alert, value)
 
 
-def _raise(turn: Turn, alert: Alert, value: float, limit: float) -> None:
-    threshold_s = turn.policy.health.sustained_s
-    turn.emit(ev.AlertRaised(turn.now, alert.metric, value, limit, alert.since, threshold_s))
+def _raise(decision: Decision, alert: Alert, value: float, limit: float) -> None:
+    threshold_s = decision.policy.health.sustained_s
+    decision.emit(ev.AlertRaised(decision.now, alert.metric, value, limit, alert.since, threshold_s))
     detail = f"{alert.metric} has been over {limit:g} for {threshold_s:g} s: it is {value:g}"
-    open_escalation(turn, "health_degraded", _cause(alert), alert.metric, detail, threshold=threshold_s)
+    open_escalation(decision, "health_degraded", _cause(alert), alert.metric, detail, threshold=threshold_s)
 
 
-def _clear(turn: Turn, alert: Alert, value: float) -> None:
+def _clear(decision: Decision, alert: Alert, value: float) -> None:
     cause = _cause(alert)
-    turn.emit(ev.AlertCleared(turn.now, alert.metric, value, alert.raised_at))
-    name = turn.state.causes.get(cause)
+    decision.emit(ev.AlertCleared(decision.now, alert.metric, value, alert.raised_at))
+    name = decision.state.causes.get(cause)
     if name is not None:
-        close_if_over(turn, turn.state.escalations[name])
+        close_if_over(decision, decision.state.escalations[name])
 
 
 def _cause(alert: Alert) -> str:

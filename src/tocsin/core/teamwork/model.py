@@ -11,7 +11,6 @@ import msgspec
 from tocsin.core.messages.model import NEVER
 
 __all__ = [
-    "Affair",
     "Alert",
     "Approval",
     "Attention",
@@ -20,12 +19,13 @@ __all__ = [
     "Escalation",
     "Request",
     "Step",
+    "TimedRecord",
     "Topic",
     "Work",
 ]
 
 
-class Affair(Protocol):
+class TimedRecord(Protocol):
     """What all kinds have in common."""
 
     #: When it is to be looked at; 0 for never.

@@ -11,7 +11,7 @@ from typing import Any
 from tocsin.core import events as ev
 from tocsin.core.agents import attention
 from tocsin.core.commands import SYSTEM
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
@@ -27,176 +27,176 @@ __all__ = ["react"]
 _ERROR = "ERROR_REPORT"
 
 
-def react(turn: Turn) -> None:
+def react(decision: Decision) -> None:
     """Let coordination follow what has happened in this decision, and what that leads to, until nothing more does."""
-    events, seen = turn.events, 0
+    events, seen = decision.events, 0
     while True:
         while seen < len(events):
             reaction = _REACTIONS.get(type(events[seen]))
             if reaction is not None:
-                reaction(turn, events[seen])
+                reaction(decision, events[seen])
             seen += 1
-        settle(turn)
+        settle(decision)
         if seen == len(events):
             return
 
 
-def _accepted(turn: Turn, event: ev.MessageAccepted) -> None:
-    if not event.held and (event.correlation_id, event.sender, event.recipient) in turn.state.asked:
-        message = turn.state.copy_for(event.recipient, event.message_id)
+def _accepted(decision: Decision, event: ev.MessageAccepted) -> None:
+    if not event.held and (event.correlation_id, event.sender, event.recipient) in decision.state.asked:
+        message = decision.state.copy_for(event.recipient, event.message_id)
         if message is not None:
-            requests.answer(turn, message)
+            requests.answer(decision, message)
     if event.message_type == _ERROR and event.sender != SYSTEM.agent:
-        _critical_error(turn, event)
+        _critical_error(decision, event)
 
 
-def _critical_error(turn: Turn, event: ev.MessageAccepted) -> None:
+def _critical_error(decision: Decision, event: ev.MessageAccepted) -> None:
     """Tell the directors at once of an error that its sender calls critical (LIMINAL: build or test failure)."""
-    message = turn.state.copy_for(event.recipient, event.message_id)
+    message = decision.state.copy_for(event.recipient, event.message_id)
     if message is not None and is_critical_error(message.payload):
         detail = f"{event.sender} reports a critical error to {event.recipient}: {event.message_id}"
         open_escalation(
-            turn, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
+            decision, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
         )
 
 
-def _released(turn: Turn, event: ev.MessageReleased | ev.DeadLetterRedriven) -> None:
+def _released(decision: Decision, event: ev.MessageReleased | ev.DeadLetterRedriven) -> None:
     """Let a message that a director lets go do now what it did not do while it was held."""
-    message = turn.state.messages.get(event.message)
+    message = decision.state.messages.get(event.message)
     if message is None:
         return
-    if isinstance(event, ev.DeadLetterRedriven) and not was_refused(turn.state, message):
+    if isinstance(event, ev.DeadLetterRedriven) and not was_refused(decision.state, message):
         return
-    sending.respond(turn, message)
-    requests.released(turn, message)
-    requests.answer(turn, message)
+    sending.respond(decision, message)
+    requests.released(decision, message)
+    requests.answer(decision, message)
 
 
-def _left_queue(turn: Turn, event: Any) -> None:
-    for name in list(turn.state.escalated.get(event.message, ())):
-        if name in turn.state.open_escalations:
-            close_if_over(turn, turn.state.escalations[name])
+def _left_queue(decision: Decision, event: Any) -> None:
+    for name in list(decision.state.escalated.get(event.message, ())):
+        if name in decision.state.open_escalations:
+            close_if_over(decision, decision.state.escalations[name])
 
 
-def _ended(turn: Turn, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
-    _left_queue(turn, event)
-    attention.end_interrupt(turn, event.message)
-    if turn.state.approvals:
-        approvals.lapse(turn, event.message)
-    if turn.state.requests:
-        requests.fail(turn, event.message, f"the message of the request {_ENDINGS[type(event)]}")
+def _ended(decision: Decision, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
+    _left_queue(decision, event)
+    attention.end_interrupt(decision, event.message)
+    if decision.state.approvals:
+        approvals.lapse(decision, event.message)
+    if decision.state.requests:
+        requests.fail(decision, event.message, f"the message of the request {_ENDINGS[type(event)]}")
 
 
-def _processed(turn: Turn, event: ev.MessageProcessed) -> None:
+def _processed(decision: Decision, event: ev.MessageProcessed) -> None:
     """Close what was escalated because nobody answered, now that somebody has."""
-    _left_queue(turn, event)
-    attention.end_interrupt(turn, event.message)
+    _left_queue(decision, event)
+    attention.end_interrupt(decision, event.message)
 
 
-def _requeued(turn: Turn, event: ev.MessageRequeued) -> None:
-    attention.end_interrupt(turn, event.message)
+def _requeued(decision: Decision, event: ev.MessageRequeued) -> None:
+    attention.end_interrupt(decision, event.message)
 
 
-def _retired(turn: Turn, event: ev.AgentRetired) -> None:
-    requests.end_requests_of(turn, event.agent)
-    approvals.end_approvals_of(turn, event.agent)
-    discussions.leave(turn, event.agent)
-    topics.leave(turn, event.agent)
-    _follow_directors(turn)
+def _retired(decision: Decision, event: ev.AgentRetired) -> None:
+    requests.end_requests_of(decision, event.agent)
+    approvals.end_approvals_of(decision, event.agent)
+    discussions.leave(decision, event.agent)
+    topics.leave(decision, event.agent)
+    _follow_directors(decision)
 
 
-def _registered(turn: Turn, event: ev.AgentRegistered) -> None:
-    _follow_directors(turn)
+def _registered(decision: Decision, event: ev.AgentRegistered) -> None:
+    _follow_directors(decision)
 
 
-def _adopted(turn: Turn, event: ev.PolicyAdopted) -> None:
+def _adopted(decision: Decision, event: ev.PolicyAdopted) -> None:
     """Look again at who directs: the policy says which roles do."""
-    _follow_directors(turn)
+    _follow_directors(decision)
 
 
-def _follow_directors(turn: Turn) -> None:
-    approvals.follow_directors(turn)
-    requests.follow_directors(turn)
+def _follow_directors(decision: Decision) -> None:
+    approvals.follow_directors(decision)
+    requests.follow_directors(decision)
 
 
-def _decided(turn: Turn, event: ev.ApprovalEnded) -> None:
-    discussions.ratified(turn, event)
-    name = turn.state.causes.get(f"approval_timeout {event.approval}")
+def _decided(decision: Decision, event: ev.ApprovalEnded) -> None:
+    discussions.ratified(decision, event)
+    name = decision.state.causes.get(f"approval_timeout {event.approval}")
     if name is not None:
-        close_if_over(turn, turn.state.escalations[name])
+        close_if_over(decision, decision.state.escalations[name])
 
 
-def _wait_ended(turn: Turn, event: ev.WaitEnded) -> None:
-    _unblocked(turn, wait_key(event.wait_kind, event.ref, event.waiter))
+def _wait_ended(decision: Decision, event: ev.WaitEnded) -> None:
+    _unblocked(decision, wait_key(event.wait_kind, event.ref, event.waiter))
 
 
-def _granted(turn: Turn, event: ev.LeaseGranted) -> None:
+def _granted(decision: Decision, event: ev.LeaseGranted) -> None:
     """Look at what is contended and has something in common with what nobody waits for in this request any more."""
-    _unblocked(turn, wait_key("lease", event.lease, event.holder))
+    _unblocked(decision, wait_key("lease", event.lease, event.holder))
     wanted = [parse_pattern(resource) for resource in event.exclusive + event.shared]
-    for opened in _open_about(turn, "resource_contended"):
+    for opened in _open_about(decision, "resource_contended"):
         subject = parse_pattern(opened.subject)
         if any(intersects(subject, pattern) for pattern in wanted):
-            close_if_over(turn, opened)
+            close_if_over(decision, opened)
 
 
-def _lease_ended(turn: Turn, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
+def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
     """Look at what is contended and no longer held, and at what it was to be taken away by."""
-    if turn.state.approvals:
-        approvals.end_overrides(turn, event.lease)
-    for opened in _open_about(turn, "resource_contended"):
+    if decision.state.approvals:
+        approvals.end_overrides(decision, event.lease)
+    for opened in _open_about(decision, "resource_contended"):
         if opened.subject in event.resources:
-            close_if_over(turn, opened)
+            close_if_over(decision, opened)
 
 
-def _left_line(turn: Turn, event: ev.LeaseWaitEnded) -> None:
-    _unblocked(turn, wait_key("lease", event.lease, event.agent))
-    for opened in _open_about(turn, "resource_contended"):
-        close_if_over(turn, opened)
+def _left_line(decision: Decision, event: ev.LeaseWaitEnded) -> None:
+    _unblocked(decision, wait_key("lease", event.lease, event.agent))
+    for opened in _open_about(decision, "resource_contended"):
+        close_if_over(decision, opened)
 
 
-def _unblocked(turn: Turn, key: str) -> None:
+def _unblocked(decision: Decision, key: str) -> None:
     """Close what was escalated because of a wait that is over."""
-    for opened in _open_about(turn, "dependency_blocked"):
+    for opened in _open_about(decision, "dependency_blocked"):
         if opened.subject == key:
-            close_if_over(turn, opened)
+            close_if_over(decision, opened)
 
 
-def _open_about(turn: Turn, trigger: str) -> list[Escalation]:
-    known = turn.state.escalations
-    return [opened for name in turn.state.open_escalations if (opened := known[name]).trigger == trigger]
+def _open_about(decision: Decision, trigger: str) -> list[Escalation]:
+    known = decision.state.escalations
+    return [opened for name in decision.state.open_escalations if (opened := known[name]).trigger == trigger]
 
 
-def _contended(turn: Turn, event: ev.LeaseContended) -> None:
+def _contended(decision: Decision, event: ev.LeaseContended) -> None:
     """Tell of a resource that several wait for, once for as long as they do."""
-    if any(known.subject == event.resource for known in _open_about(turn, "resource_contended")):
+    if any(known.subject == event.resource for known in _open_about(decision, "resource_contended")):
         return
     detail = f"{event.depth} wait for {event.resource}: {', '.join(event.waiters)}; held by {', '.join(event.holders)}"
-    cause = f"resource_contended {event.resource} {turn.state.seq}"
-    open_escalation(turn, "resource_contended", cause, event.resource, detail)
+    cause = f"resource_contended {event.resource} {decision.state.seq}"
+    open_escalation(decision, "resource_contended", cause, event.resource, detail)
 
 
-def _gaming(turn: Turn, event: ev.GamingDetected) -> None:
+def _gaming(decision: Decision, event: ev.GamingDetected) -> None:
     detail = (
         f"{event.agent} inflates its priorities: {event.high} of its last {event.messages} messages in "
         f"{event.window_s:g} s were Blocking or above; they count as Info until that ends"
     )
-    cause = f"priority_inflation {event.agent} {turn.state.seq}"
-    ratio = turn.policy.gaming.high_priority_ratio
-    open_escalation(turn, "priority_inflation", cause, event.agent, detail, threshold=ratio)
+    cause = f"priority_inflation {event.agent} {decision.state.seq}"
+    ratio = decision.policy.gaming.high_priority_ratio
+    open_escalation(decision, "priority_inflation", cause, event.agent, detail, threshold=ratio)
 
 
-def _deadlock(turn: Turn, event: ev.DeadlockFound) -> None:
+def _deadlock(decision: Decision, event: ev.DeadlockFound) -> None:
     """Take a broken deadlock through its stations, for the record: whoever broke it has told everybody."""
     detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} gave way"
-    cause = f"deadlock {event.refused} {turn.state.seq}"
-    open_escalation(turn, "deadlock", cause, event.refused, detail)
+    cause = f"deadlock {event.refused} {decision.state.seq}"
+    open_escalation(decision, "deadlock", cause, event.refused, detail)
 
 
-def _cleared(turn: Turn, event: ev.GamingCleared) -> None:
-    for opened in _open_about(turn, "priority_inflation"):
+def _cleared(decision: Decision, event: ev.GamingCleared) -> None:
+    for opened in _open_about(decision, "priority_inflation"):
         if opened.subject == event.agent:
-            close_if_over(turn, opened)
+            close_if_over(decision, opened)
 
 
 _ENDINGS: dict[type, str] = {
@@ -205,7 +205,7 @@ _ENDINGS: dict[type, str] = {
     ev.MessageDied: "could not be delivered",
 }
 
-_REACTIONS: dict[type, Callable[[Turn, Any], None]] = {
+_REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.MessageAccepted: _accepted,
     ev.MessageReleased: _released,
     ev.DeadLetterRedriven: _released,

@@ -10,7 +10,7 @@ none until then.
 
 from tocsin.core import events as ev
 from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.notices import tell
@@ -45,27 +45,27 @@ _KIND = "request"
 _CONFIRMATIONS = ("ACK", "NACK")
 
 
-def decide_request(turn: Turn, command: SendRequest) -> Requested:
+def decide_request(decision: Decision, command: SendRequest) -> Requested:
     """Send a message and begin to wait for its answer; the same again is answered as it was."""
     envelope = command.envelope
-    known = turn.state.requests.get(envelope.message_id)
-    timeout_s = _timeout_s(turn, command.timeout_s)
-    correlation_id = _check_form(turn, envelope)
+    known = decision.state.requests.get(envelope.message_id)
+    timeout_s = _timeout_s(decision, command.timeout_s)
+    correlation_id = _check_form(decision, envelope)
     if known is None:
-        _check_room(turn, envelope, correlation_id)
-    receipt = decide_send(turn, Send(envelope))
+        _check_room(decision, envelope, correlation_id)
+    receipt = decide_send(decision, Send(envelope))
     if not isinstance(receipt, Receipt):
         raise InvariantViolation(f"a request to one agent was answered with {type(receipt).__name__}")
     if receipt.duplicate:
-        due_at = None if known is None or known.requester != turn.caller.agent else known.due_at
+        due_at = None if known is None or known.requester != decision.caller.agent else known.due_at
         return Requested(receipt, envelope.message_id, due_at)
-    message = turn.state.messages[turn.state.ids[envelope.message_id]]
-    due_at = turn.now + max(1, microseconds(timeout_s))
-    turn.emit(
+    message = decision.state.messages[decision.state.ids[envelope.message_id]]
+    due_at = decision.now + max(1, microseconds(timeout_s))
+    decision.emit(
         ev.RequestOpened(
-            at=turn.now,
+            at=decision.now,
             request=envelope.message_id,
-            requester=turn.caller.agent,
+            requester=decision.caller.agent,
             responder=message.recipient,
             about=message.seq,
             correlation_id=correlation_id,
@@ -76,13 +76,13 @@ def decide_request(turn: Turn, command: SendRequest) -> Requested:
         )
     )
     held = message.state is State.HELD
-    on = deciders(turn) if held else [message.recipient]
-    begin_wait(turn, turn.caller.agent, _KIND, envelope.message_id, on=on, level=message.own_level, any_of=held)
+    on = deciders(decision) if held else [message.recipient]
+    begin_wait(decision, decision.caller.agent, _KIND, envelope.message_id, on=on, level=message.own_level, any_of=held)
     return Requested(receipt, envelope.message_id, due_at)
 
 
-def _timeout_s(turn: Turn, wanted: float | None) -> float:
-    policy = turn.policy.requests
+def _timeout_s(decision: Decision, wanted: float | None) -> float:
+    policy = decision.policy.requests
     if wanted is None:
         return policy.timeout_s
     if not 0 < wanted <= policy.timeout_max_s:
@@ -96,9 +96,9 @@ def _timeout_s(turn: Turn, wanted: float | None) -> float:
     return float(wanted)
 
 
-def _check_form(turn: Turn, envelope: Envelope) -> str:
+def _check_form(decision: Decision, envelope: Envelope) -> str:
     """Refuse what could never be answered; return the thread in which the answer comes."""
-    if envelope.receiver.agent_id in (ANYONE, turn.caller.agent):
+    if envelope.receiver.agent_id in (ANYONE, decision.caller.agent):
         raise refusal(
             "E_ROUTING_002",
             "a request goes to one other agent",
@@ -106,7 +106,7 @@ def _check_form(turn: Turn, envelope: Envelope) -> str:
             found=envelope.receiver.agent_id,
             expected="one other agent",
         )
-    contract = turn.policy.contract_of(envelope.message_type)
+    contract = decision.policy.contract_of(envelope.message_type)
     if contract is not None and contract.response is ResponseRule.NONE:
         raise refusal(
             "E_VALIDATION_003",
@@ -126,111 +126,111 @@ def _check_form(turn: Turn, envelope: Envelope) -> str:
     return envelope.correlation_id
 
 
-def _check_room(turn: Turn, envelope: Envelope, correlation_id: str) -> None:
-    state, me, most = turn.state, turn.caller.agent, turn.policy.requests.open_max
+def _check_room(decision: Decision, envelope: Envelope, correlation_id: str) -> None:
+    state, me, most = decision.state, decision.caller.agent, decision.policy.requests.open_max
     if (correlation_id, envelope.receiver.agent_id, me) in state.asked:
         raise refusal("E_STATE_002", f"{me} waits for an answer of {envelope.receiver.agent_id} in that thread already")
     if sum(request.requester == me for request in state.requests.values()) >= most:
         raise refusal("E_ADMISSION_008", f"{me} waits for {most} answers already")
 
 
-def decide_cancel(turn: Turn, command: CancelRequest) -> Done:
+def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
     """Let the requester wait no longer."""
-    request = turn.state.requests.get(command.request)
-    if request is None or request.requester != turn.me().agent:
-        raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {turn.caller.agent}")
-    _end(turn, request, "cancelled", "the requester waits no longer")
+    request = decision.state.requests.get(command.request)
+    if request is None or request.requester != decision.me().agent:
+        raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {decision.caller.agent}")
+    _end(decision, request, "cancelled", "the requester waits no longer")
     return Done()
 
 
-def answer(turn: Turn, message: Message) -> None:
+def answer(decision: Decision, message: Message) -> None:
     """End the request that a message answers on its way to its recipient, if it answers one."""
     if message.correlation_id is None or message.type in _CONFIRMATIONS:
         return
-    name = turn.state.asked.get((message.correlation_id, message.sender, message.recipient))
+    name = decision.state.asked.get((message.correlation_id, message.sender, message.recipient))
     if name is None:
         return
-    request = turn.state.requests[name]
-    asked = turn.state.messages.get(request.about)
-    completes = asked is not None and turn.state.contract(asked).response is ResponseRule.COMPLETION
+    request = decision.state.requests[name]
+    asked = decision.state.messages.get(request.about)
+    completes = asked is not None and decision.state.contract(asked).response is ResponseRule.COMPLETION
     if completes and not is_completion(message.type, message.payload):
         return
-    _end(turn, request, "answered", message.message_id)
+    _end(decision, request, "answered", message.message_id)
 
 
-def released(turn: Turn, message: Message) -> None:
+def released(decision: Decision, message: Message) -> None:
     """Let whoever sent a held request wait for its responder, now that a director has let it go."""
-    request = turn.state.requests.get(message.message_id)
+    request = decision.state.requests.get(message.message_id)
     if request is not None and request.about == message.seq:
-        shift_wait(turn, _KIND, request.request, request.requester, (request.responder,))
+        shift_wait(decision, _KIND, request.request, request.requester, (request.responder,))
 
 
-def follow_directors(turn: Turn) -> None:
+def follow_directors(decision: Decision) -> None:
     """Let those whose request is held wait for the directors that there are now."""
-    for request in turn.state.requests.values():
-        message = turn.state.messages.get(request.about)
+    for request in decision.state.requests.values():
+        message = decision.state.messages.get(request.about)
         if message is not None and message.state is State.HELD:
-            shift_wait(turn, _KIND, request.request, request.requester, deciders(turn))
+            shift_wait(decision, _KIND, request.request, request.requester, deciders(decision))
 
 
-def fail(turn: Turn, seq: int, detail: str) -> None:
+def fail(decision: Decision, seq: int, detail: str) -> None:
     """End the request whose message can no longer be answered; the message may be forgotten already."""
-    message = turn.state.messages.get(seq)
+    message = decision.state.messages.get(seq)
     if message is not None:
-        request = turn.state.requests.get(message.message_id)
+        request = decision.state.requests.get(message.message_id)
     else:
-        request = next((known for known in turn.state.requests.values() if known.about == seq), None)
+        request = next((known for known in decision.state.requests.values() if known.about == seq), None)
     if request is not None and request.about == seq:
-        _end(turn, request, "failed", detail)
-        _tell(turn, request, "E_ROUTING_003", detail)
+        _end(decision, request, "failed", detail)
+        _tell(decision, request, "E_ROUTING_003", detail)
 
 
-def end_requests_of(turn: Turn, agent: str) -> None:
+def end_requests_of(decision: Decision, agent: str) -> None:
     """End what an agent that has left waited for, and what others waited for from it."""
-    for request in list(turn.state.requests.values()):
+    for request in list(decision.state.requests.values()):
         if request.requester == agent:
-            _end(turn, request, "retired", f"{agent} left the project")
+            _end(decision, request, "retired", f"{agent} left the project")
         elif request.responder == agent:
-            _end(turn, request, "failed", f"{agent} left the project")
-            _tell(turn, request, "E_ROUTING_001", f"{agent} left the project without answering")
+            _end(decision, request, "failed", f"{agent} left the project")
+            _tell(decision, request, "E_ROUTING_001", f"{agent} left the project without answering")
 
 
-def fire_request(turn: Turn, name: str) -> None:
+def fire_request(decision: Decision, name: str) -> None:
     """Handle a request whose time is over: raise it once where that was asked for, else end and escalate it."""
-    request = turn.state.requests.get(name)
+    request = decision.state.requests.get(name)
     if request is None:
         return
-    if turn.now < request.due_at:
-        turn.state.timers.deadlines.schedule(f"{_KIND} {name}", request.due_at)
+    if decision.now < request.due_at:
+        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", request.due_at)
         return
-    message = turn.state.messages.get(request.about)
+    message = decision.state.messages.get(request.about)
     if request.boost and not request.boosted:
-        turn.emit(ev.RequestExtended(turn.now, name, turn.now + max(1, microseconds(request.timeout_s))))
-        levels = turn.policy.escalation.boost_levels
+        decision.emit(ev.RequestExtended(decision.now, name, decision.now + max(1, microseconds(request.timeout_s))))
+        levels = decision.policy.escalation.boost_levels
         if message is not None and message.state is State.QUEUED:
-            raise_message(turn, message, levels, request.timeout_s)
-        if (wait := turn.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
-            raise_wait(turn, wait, levels)
+            raise_message(decision, message, levels, request.timeout_s)
+        if (wait := decision.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
+            raise_wait(decision, wait, levels)
         return
     whom = f"{request.responder} did not answer"
     if message is not None and message.state is State.HELD:
         whom = "nobody released"
     detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
-    _end(turn, request, "timeout", detail)
-    _tell(turn, request, "E_PROTOCOL_004", detail)
+    _end(decision, request, "timeout", detail)
+    _tell(decision, request, "E_PROTOCOL_004", detail)
     if request.escalate:
         cause = f"request_timeout {name}"
-        open_escalation(turn, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
+        open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
 
 
-def _end(turn: Turn, request: Request, outcome: str, detail: str) -> None:
-    turn.emit(ev.RequestEnded(turn.now, request.request, request.requester, outcome, detail))
+def _end(decision: Decision, request: Request, outcome: str, detail: str) -> None:
+    decision.emit(ev.RequestEnded(decision.now, request.request, request.requester, outcome, detail))
     reason = {"answered": "served", "failed": "cancelled"}.get(outcome, outcome)
-    end_wait(turn, _KIND, request.request, request.requester, reason)
+    end_wait(decision, _KIND, request.request, request.requester, reason)
 
 
-def _tell(turn: Turn, request: Request, code: str, detail: str) -> None:
-    requester: Agent | None = turn.state.agents.get(request.requester)
+def _tell(decision: Decision, request: Request, code: str, detail: str) -> None:
+    requester: Agent | None = decision.state.agents.get(request.requester)
     if requester is not None:
         payload = {
             "errorType": "DependencyError",
@@ -241,16 +241,16 @@ def _tell(turn: Turn, request: Request, code: str, detail: str) -> None:
             "recoverable": True,
             "suggestedAction": "ask again, ask somebody else, or go on without",
         }
-        tell(turn, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
+        tell(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
 
 
-def _refuse(turn: Turn, wait: Wait, detail: str) -> None:
+def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
     """Give way in a deadlock: the requester waits no longer, and is told by whoever broke it."""
-    request = turn.state.requests.get(wait.ref)
+    request = decision.state.requests.get(wait.ref)
     if request is None:
-        end_wait(turn, wait.kind, wait.ref, wait.waiter, "deadlock")
+        end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
     else:
-        _end(turn, request, "deadlock", detail)
+        _end(decision, request, "deadlock", detail)
 
 
 BREAKERS[_KIND] = _refuse

@@ -9,7 +9,7 @@ import re
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Publish, Published, Subscribe, Subscriptions, Unsubscribe
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.messages.sending import publish
 from tocsin.core.protocol.envelope import ANYONE
@@ -28,36 +28,36 @@ __all__ = [
 _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,127}")
 
 
-def decide_subscribe(turn: Turn, command: Subscribe) -> Subscriptions:
+def decide_subscribe(decision: Decision, command: Subscribe) -> Subscriptions:
     """Subscribe the caller; twice is once."""
-    me, limits = turn.me(), turn.policy.topics
+    me, limits = decision.me(), decision.policy.topics
     _check_name(command.topic)
-    topic = turn.state.topics.get(command.topic)
+    topic = decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
-        if topic is None and len(turn.state.topics) >= limits.topics_max:
+        if topic is None and len(decision.state.topics) >= limits.topics_max:
             raise refusal("E_ADMISSION_008", f"the project has its {limits.topics_max} topics")
         if topic is not None and len(topic.subscribers) >= limits.subscribers_max:
             raise refusal("E_ADMISSION_008", f"{command.topic} has its {limits.subscribers_max} subscribers")
-        if len(_of(turn.state, me.agent)) >= limits.subscriptions_max:
+        if len(_of(decision.state, me.agent)) >= limits.subscriptions_max:
             raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.subscriptions_max} subscriptions")
-        turn.emit(ev.Subscribed(turn.now, command.topic, me.agent))
-    return Subscriptions(_of(turn.state, me.agent))
+        decision.emit(ev.Subscribed(decision.now, command.topic, me.agent))
+    return Subscriptions(_of(decision.state, me.agent))
 
 
-def decide_unsubscribe(turn: Turn, command: Unsubscribe) -> Subscriptions:
+def decide_unsubscribe(decision: Decision, command: Unsubscribe) -> Subscriptions:
     """Give a subscription up; one that is not there is refused."""
-    me, topic = turn.me(), turn.state.topics.get(command.topic)
+    me, topic = decision.me(), decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
         raise refusal(
             "E_STATE_001", f"{me.agent} is not subscribed to {command.topic[:128]}", found=command.topic[:128]
         )
-    turn.emit(ev.Unsubscribed(turn.now, command.topic, me.agent, "asked"))
-    return Subscriptions(_of(turn.state, me.agent))
+    decision.emit(ev.Unsubscribed(decision.now, command.topic, me.agent, "asked"))
+    return Subscriptions(_of(decision.state, me.agent))
 
 
-def decide_publish(turn: Turn, command: Publish) -> Published:
+def decide_publish(decision: Decision, command: Publish) -> Published:
     """Put a message into the mailbox of every subscriber but the publisher."""
-    me = turn.me()
+    me = decision.me()
     _check_name(command.topic)
     envelope = command.envelope
     if envelope.receiver.agent_id != ANYONE:
@@ -68,23 +68,25 @@ def decide_publish(turn: Turn, command: Publish) -> Published:
             found=envelope.receiver.agent_id,
             expected=ANYONE,
         )
-    topic = turn.state.topics.get(command.topic)
+    topic = decision.state.topics.get(command.topic)
     names = [] if topic is None else [name for name in topic.subscribers if name != me.agent]
-    subscribers = [turn.state.agents[name] for name in names]
-    receipt = publish(turn, envelope, subscribers, whole=command.guarantee == "all")
+    subscribers = [decision.state.agents[name] for name in names]
+    receipt = publish(decision, envelope, subscribers, whole=command.guarantee == "all")
     if receipt is not None and receipt.duplicate:
         return Published(command.topic, receipt)
     reached, missed = (0, 0) if receipt is None else (len(receipt.receipts), len(receipt.failed))
-    turn.emit(
-        ev.TopicPublished(turn.now, command.topic, envelope.message_id, me.agent, reached, missed, command.guarantee)
+    decision.emit(
+        ev.TopicPublished(
+            decision.now, command.topic, envelope.message_id, me.agent, reached, missed, command.guarantee
+        )
     )
     return Published(command.topic, receipt)
 
 
-def leave(turn: Turn, agent: str) -> None:
+def leave(decision: Decision, agent: str) -> None:
     """Give up the subscriptions of an agent that has left the project."""
-    for name in _of(turn.state, agent):
-        turn.emit(ev.Unsubscribed(turn.now, name, agent, "retired"))
+    for name in _of(decision.state, agent):
+        decision.emit(ev.Unsubscribed(decision.now, name, agent, "retired"))
 
 
 def _check_name(topic: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.notices import directors, tell
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.waiting.graph import Wait, WaitGraph
@@ -22,32 +22,32 @@ __all__ = ["break_deadlock", "circle_of"]
 _SHOWN = 8
 
 #: Takes from the first agent whatever it holds that the wait of another is for.
-Release = Callable[[Turn, str, Wait, str], None]
+Release = Callable[[Decision, str, Wait, str], None]
 
 
-def break_deadlock(turn: Turn, release: Release, *, places: bool) -> bool:
+def break_deadlock(decision: Decision, release: Release, *, places: bool) -> bool:
     """Break one deadlock, if new waiting closed one; say whether there was one.
 
     With `places`, one that goes through a place in line; what is lent moves places, so that has to be settled before.
     """
-    graph = turn.state.waits
+    graph = decision.state.waits
     cycle = graph.find_line_deadlock() if places else graph.find_deadlock()
     if cycle:
-        _break(turn, cycle, release)
+        _break(decision, cycle, release)
     return bool(cycle)
 
 
-def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
-    graph = turn.state.waits
+def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
+    graph = decision.state.waits
     members = {wait.waiter for wait in cycle}
     levels = [_own_level(graph, wait, members) for wait in cycle]
     place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
     victim = cycle[place]
     names = [wait.waiter for wait in cycle]
     detail = f"deadlock: {circle_of(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
-    turn.emit(
+    decision.emit(
         ev.DeadlockFound(
-            turn.now,
+            decision.now,
             tuple(names),
             tuple(wait.label for wait in cycle),
             tuple(levels),
@@ -55,11 +55,11 @@ def _break(turn: Turn, cycle: list[Wait], release: Release) -> None:
             victim.label,
         )
     )
-    _tell(turn, cycle, levels, victim, detail)
-    BREAKERS[victim.kind](turn, victim, detail)
+    _tell(decision, cycle, levels, victim, detail)
+    BREAKERS[victim.kind](decision, victim, detail)
     for wait in cycle:
         if victim.waiter in wait.on and wait.key in graph.waits:
-            release(turn, victim.waiter, wait, detail)
+            release(decision, victim.waiter, wait, detail)
 
 
 def circle_of(names: Sequence[str]) -> str:
@@ -86,7 +86,7 @@ def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
     return level
 
 
-def _tell(turn: Turn, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
+def _tell(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
     payload = {
         "errorType": "DependencyError",
         "errorCode": "E_LEASE_004",
@@ -98,13 +98,13 @@ def _tell(turn: Turn, cycle: list[Wait], levels: list[int], victim: Wait, detail
             "size": len(cycle),
             "cycle": [
                 {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": liminal_name(level)}
-                for wait, level in islice(zip(cycle, levels, strict=True), turn.policy.limits.batch_max)
+                for wait, level in islice(zip(cycle, levels, strict=True), decision.policy.limits.batch_max)
             ],
         },
         "recoverable": True,
         "suggestedAction": "release what you hold, then ask again",
     }
-    told = [agent for agent in directors(turn) if agent.agent != victim.waiter]
-    mine = turn.state.agents.get(victim.waiter)
+    told = [agent for agent in directors(decision) if agent.agent != victim.waiter]
+    mine = decision.state.agents.get(victim.waiter)
     for agent in [mine, *told] if mine is not None else told:
-        tell(turn, agent, "ERROR_REPORT", payload, Priority.BLOCKING)
+        tell(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.scheduling import arm, disarm
@@ -31,9 +31,9 @@ __all__ = [
 _NOTHING = -1
 
 
-def follow_waits(turn: Turn) -> bool:
+def follow_waits(decision: Decision) -> bool:
     """Let every agent inherit what the waits for it now amount to; say whether anything changed."""
-    state, graph = turn.state, turn.state.waits
+    state, graph = decision.state, decision.state.waits
     if not graph.lent:
         return False
     changed = inherited_levels(graph, state.inherited, graph.lent)
@@ -42,15 +42,15 @@ def follow_waits(turn: Turn) -> bool:
         old = state.inherited.get(agent)
         if old is not None and level < old:
             lowered = tuple(sorted(seq for seq in state.lent.get(agent, ()) if seq in state.messages))
-            turn.emit(ev.PriorityRestored(turn.now, agent, old, None if level == _NOTHING else level, lowered))
+            decision.emit(ev.PriorityRestored(decision.now, agent, old, None if level == _NOTHING else level, lowered))
         else:
             waits = graph.upon[agent].values()
             wait = min(
                 (wait for wait in waits if max(wait.level, changed.get(wait.waiter, _of(state, wait.waiter))) == level),
                 key=lambda wait: wait.seq,
             )
-            raised = _raised(turn, agent)
-            turn.emit(ev.PriorityInherited(turn.now, agent, old, level, wait.waiter, wait.label, raised))
+            raised = _raised(decision, agent)
+            decision.emit(ev.PriorityInherited(decision.now, agent, old, level, wait.waiter, wait.label, raised))
     return bool(changed)
 
 
@@ -114,9 +114,9 @@ def _of(state: ProjectState, agent: str) -> int:
     return state.inherited.get(agent, _NOTHING)
 
 
-def _raised(turn: Turn, agent: str) -> tuple[int, ...]:
+def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     """Choose the messages that rise with an agent: those lent to already, and up to a limit of those that can be."""
-    state, most = turn.state, turn.policy.inheritance.messages_max
+    state, most = decision.state, decision.policy.inheritance.messages_max
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
     if known is not None:

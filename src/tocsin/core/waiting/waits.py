@@ -8,7 +8,7 @@ Whoever owns a kind of waiting (leases, requests, discussions, approvals) begins
 from collections.abc import Callable, Iterable
 
 from tocsin.core import events as ev
-from tocsin.core.decision import Turn
+from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.scheduling import arm_wait, wait_due
@@ -32,47 +32,47 @@ __all__ = [
 
 #: Refuses a wait to break a deadlock: ends it, and does with its thing what a refusal means. The waiter is told of the
 #: deadlock by whoever calls; the detail is what to say of it.
-Breaker = Callable[[Turn, Wait, str], None]
+Breaker = Callable[[Decision, Wait, str], None]
 
 #: How a wait of each kind is refused; each owner enters its own.
 BREAKERS: dict[str, Breaker] = {}
 
 
 def begin_wait(
-    turn: Turn, waiter: str, kind: str, ref: str, *, on: Iterable[str], level: int, any_of: bool = False
+    decision: Decision, waiter: str, kind: str, ref: str, *, on: Iterable[str], level: int, any_of: bool = False
 ) -> None:
     """Let an agent wait for others: for all of them, or for any one of them."""
-    turn.emit(ev.WaitBegan(turn.now, waiter, kind, ref, tuple(sorted({*on} - {waiter})), any_of, level))
+    decision.emit(ev.WaitBegan(decision.now, waiter, kind, ref, tuple(sorted({*on} - {waiter})), any_of, level))
 
 
-def shift_wait(turn: Turn, kind: str, ref: str, waiter: str, on: Iterable[str]) -> None:
+def shift_wait(decision: Decision, kind: str, ref: str, waiter: str, on: Iterable[str]) -> None:
     """Let a wait be for others from now on; nothing happens where they are the same."""
-    wait = turn.state.waits.waits[wait_key(kind, ref, waiter)]
+    wait = decision.state.waits.waits[wait_key(kind, ref, waiter)]
     wanted = tuple(sorted({*on} - {waiter}))
     if wanted != tuple(sorted(wait.on)):
-        turn.emit(ev.WaitShifted(turn.now, waiter, kind, ref, wanted))
+        decision.emit(ev.WaitShifted(decision.now, waiter, kind, ref, wanted))
 
 
-def raise_wait(turn: Turn, wait: Wait, levels: int) -> None:
+def raise_wait(decision: Decision, wait: Wait, levels: int) -> None:
     """Let a wait count for more, by some levels and never up to an override; one that stands higher stays."""
     level = Priority(wait.level).boost(levels)
     if level > wait.level:
-        turn.emit(ev.WaitRaised(turn.now, wait.waiter, wait.kind, wait.ref, level))
+        decision.emit(ev.WaitRaised(decision.now, wait.waiter, wait.kind, wait.ref, level))
 
 
-def end_wait(turn: Turn, kind: str, ref: str, waiter: str, reason: str = "served") -> bool:
+def end_wait(decision: Decision, kind: str, ref: str, waiter: str, reason: str = "served") -> bool:
     """End a wait; say whether there was one."""
-    if wait_key(kind, ref, waiter) not in turn.state.waits.waits:
+    if wait_key(kind, ref, waiter) not in decision.state.waits.waits:
         return False
-    turn.emit(ev.WaitEnded(turn.now, waiter, kind, ref, reason))
+    decision.emit(ev.WaitEnded(decision.now, waiter, kind, ref, reason))
     return True
 
 
-def end_waits_of(turn: Turn, waiter: str, reason: str) -> None:
+def end_waits_of(decision: Decision, waiter: str, reason: str) -> None:
     """End all waits of an agent but those for leases, which end with their requests."""
-    for wait in list(turn.state.waits.by_waiter.get(waiter, {}).values()):
+    for wait in list(decision.state.waits.by_waiter.get(waiter, {}).values()):
         if wait.kind != "lease":
-            end_wait(turn, wait.kind, wait.ref, waiter, reason)
+            end_wait(decision, wait.kind, wait.ref, waiter, reason)
 
 
 def waits_for(state: ProjectState, kind: str, ref: str) -> list[Wait]:

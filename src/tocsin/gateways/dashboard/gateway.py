@@ -13,14 +13,14 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.dashboard.assets import PREFIX, Assets
 from tocsin.gateways.dashboard.live import PATH as LIVE
 from tocsin.gateways.dashboard.live import LiveSocket
-from tocsin.gateways.dashboard.live_updates import Pulse
+from tocsin.gateways.dashboard.live_updates import LiveUpdates
 from tocsin.gateways.dashboard.reports import report_routes
-from tocsin.gateways.http.identity import badge_name, check_own_page, may_see_everything
+from tocsin.gateways.http.identity import check_own_page, cookie_name, may_see_everything
 from tocsin.gateways.http.limits import BodyTimeout, read_body
 from tocsin.gateways.http.operation import decoded
 from tocsin.gateways.http.problems import problem_response, unhandled
 from tocsin.gateways.http.views import moment
-from tocsin.hub.auth.browser_sessions import Badge
+from tocsin.hub.auth.browser_sessions import BrowserSession
 from tocsin.hub.service import Hub
 
 __all__ = ["SECURITY_HEADERS", "DashboardGateway"]
@@ -62,13 +62,13 @@ class DashboardGateway:
     def __init__(self, hub: Hub, assets: Assets | None = None) -> None:
         self._hub = hub
         self._assets = Assets() if assets is None else assets
-        self.pulse = Pulse(hub, self._assets.version)
-        self._live = LiveSocket(hub, self.pulse)
-        hub.before_close(self.pulse.close)
+        self.live_updates = LiveUpdates(hub, self._assets.version)
+        self._live = LiveSocket(hub, self.live_updates)
+        hub.before_close(self.live_updates.close)
 
     def routes(self) -> list[BaseRoute]:
         """Return what to mount beside the HTTP gateway."""
-        self.pulse.start()
+        self.live_updates.start()
         return [
             Route("/", self._page, methods=["GET"], name="dashboard"),
             Route("/sign-in", self._sign_in_page, methods=["GET"], name="sign_in_page"),
@@ -103,11 +103,11 @@ class DashboardGateway:
             return problem_response(error.problem)
         except BodyTimeout:
             return unhandled(408, "the token did not come in time")
-        text, badge = self._hub.badges.issue(grant)
-        view = SignedInView(grant.agent, grant.role, grant.admin, moment(badge.expires_at))
+        text, browser_session = self._hub.browser_sessions.issue(grant)
+        view = SignedInView(grant.agent, grant.role, grant.admin, moment(browser_session.expires_at))
         response = Response(msgspec.json.encode(view), media_type="application/json")
-        lifetime_s = max(0, badge.expires_at - self._hub.now()) // 1_000_000
-        name, secure = badge_name(request), _by_tls(request)
+        lifetime_s = max(0, browser_session.expires_at - self._hub.now()) // 1_000_000
+        name, secure = cookie_name(request), _by_tls(request)
         response.set_cookie(name, text, max_age=lifetime_s, path="/", secure=secure, httponly=True, samesite="strict")
         return response
 
@@ -117,11 +117,11 @@ class DashboardGateway:
             check_own_page(request)
         except TocsinError as error:
             return problem_response(error.problem)
-        badge = self._badge(request)
-        if badge is not None:
-            self._hub.badges.end(badge)
+        browser_session = self._badge(request)
+        if browser_session is not None:
+            self._hub.browser_sessions.end(browser_session)
         response = Response(status_code=204)
-        name, secure = badge_name(request), _by_tls(request)
+        name, secure = cookie_name(request), _by_tls(request)
         response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
         return response
 
@@ -130,14 +130,18 @@ class DashboardGateway:
         response = self._assets.file(version, name, request.headers.get("accept-encoding", ""), SECURITY_HEADERS)
         return unhandled(404, "there is no such file of the dashboard") if response is None else response
 
-    def _badge(self, request: HTTPConnection) -> Badge | None:
+    def _badge(self, request: HTTPConnection) -> BrowserSession | None:
         """Return a good badge of somebody who may still see everything."""
-        text = request.cookies.get(badge_name(request))
+        text = request.cookies.get(cookie_name(request))
         try:
-            badge = None if text is None else self._hub.badges.check(text)
+            browser_session = None if text is None else self._hub.browser_sessions.check(text)
         except TocsinError:
             return None
-        return badge if badge is not None and may_see_everything(self._hub, badge.grant) else None
+        return (
+            browser_session
+            if browser_session is not None and may_see_everything(self._hub, browser_session.grant)
+            else None
+        )
 
 
 def _by_tls(request: Request) -> bool:

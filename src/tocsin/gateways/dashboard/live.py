@@ -7,11 +7,11 @@ import msgspec
 from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.dashboard.live_updates import Pulse, Viewer
-from tocsin.gateways.http.identity import badge_name, check_again, check_own_page, identify, may_see_everything
+from tocsin.gateways.dashboard.live_updates import LiveUpdates, Viewer
+from tocsin.gateways.http.identity import check_again, check_own_page, cookie_name, identify, may_see_everything
 from tocsin.gateways.http.problems import problem_response
 from tocsin.gateways.watchers import show
-from tocsin.hub.auth.browser_sessions import Badge
+from tocsin.hub.auth.browser_sessions import BrowserSession
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 
@@ -23,31 +23,31 @@ PATH = "/v1/live"
 class LiveSocket:
     """Serves everyone who has a dashboard open."""
 
-    def __init__(self, hub: Hub, pulse: Pulse) -> None:
+    def __init__(self, hub: Hub, live_updates: LiveUpdates) -> None:
         self._hub = hub
-        self._pulse = pulse
+        self._pulse = live_updates
 
     async def serve(self, socket: WebSocket) -> None:
         """Tell one dashboard what is, until it is closed."""
         try:
-            grant, badge = self._admit(socket)
+            grant, browser_session = self._admit(socket)
             viewer = self._pulse.join()
         except TocsinError as error:
             await socket.send_denial_response(problem_response(error.problem))
             return
         try:
             await socket.accept()
-            await self._show(socket, viewer, grant, badge)
+            await self._show(socket, viewer, grant, browser_session)
         finally:
             self._pulse.leave(viewer)
 
-    def _admit(self, socket: WebSocket) -> tuple[Grant, Badge | None]:
-        text = None if "authorization" in socket.headers else socket.cookies.get(badge_name(socket))
-        badge: Badge | None = None
+    def _admit(self, socket: WebSocket) -> tuple[Grant, BrowserSession | None]:
+        text = None if "authorization" in socket.headers else socket.cookies.get(cookie_name(socket))
+        browser_session: BrowserSession | None = None
         if text is not None:
             check_own_page(socket)
-            badge = self._hub.badges.check(text)
-        grant = identify(self._hub, socket) if badge is None else badge.grant
+            browser_session = self._hub.browser_sessions.check(text)
+        grant = identify(self._hub, socket) if browser_session is None else browser_session.grant
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         if not may_see_everything(self._hub, grant):
@@ -55,31 +55,35 @@ class LiveSocket:
         viewers_max = self._hub.config.dashboard.viewers_max
         if self._pulse.viewers >= viewers_max:
             raise refusal("E_ADMISSION_008", f"{viewers_max} dashboards are open already", retry_after_s=1.0)
-        return grant, badge
+        return grant, browser_session
 
-    async def _show(self, socket: WebSocket, viewer: Viewer, grant: Grant, badge: Badge | None) -> None:
+    async def _show(
+        self, socket: WebSocket, viewer: Viewer, grant: Grant, browser_session: BrowserSession | None
+    ) -> None:
         await show(
             self._hub,
             socket,
-            self._tell(socket, viewer, grant, badge),
+            self._tell(socket, viewer, grant, browser_session),
             lambda reason: _say(socket, msgspec.json.encode({"bye": {"reason": reason}}).decode()),
         )
 
-    async def _tell(self, socket: WebSocket, viewer: Viewer, grant: Grant, badge: Badge | None) -> None:
+    async def _tell(
+        self, socket: WebSocket, viewer: Viewer, grant: Grant, browser_session: BrowserSession | None
+    ) -> None:
         who = {
             "agent": grant.agent,
             "role": grant.role,
             "admin": grant.admin,
             "registered": grant.agent in self._hub.host.exchange.state.agents,
-            "expires_at": None if badge is None else badge.expires_at // 1000,
+            "expires_at": None if browser_session is None else browser_session.expires_at // 1000,
         }
         await _say(socket, self._pulse.hello(who))
         while True:
             text = await viewer.next()
-            if badge is None:
+            if browser_session is None:
                 check_again(self._hub, grant)
             else:
-                self._hub.badges.check_again(badge)
+                self._hub.browser_sessions.check_again(browser_session)
             await _say(socket, text)
 
 

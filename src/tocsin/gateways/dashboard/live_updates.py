@@ -20,11 +20,11 @@ from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError, ChannelEmptyError
-from tocsin.gateways.dashboard.summary import Survey, survey
+from tocsin.gateways.dashboard.summary import Summary, summary
 from tocsin.hub.feed import FeedFrame
 from tocsin.hub.service import Hub
 
-__all__ = ["SERIES", "Pulse", "Viewer"]
+__all__ = ["SERIES", "LiveUpdates", "Viewer"]
 
 _ENCODER = msgspec.json.Encoder()
 _WATCHER = "dashboard"
@@ -70,7 +70,7 @@ class Viewer:
         return self._latest
 
 
-class Pulse:
+class LiveUpdates:
     """Finds out, writes down, hands out."""
 
     def __init__(self, hub: Hub, version: str) -> None:
@@ -83,7 +83,7 @@ class Pulse:
         self._changes = dict.fromkeys(sorted({*_AREAS.values(), "letters"}), 0)
         self._channel: Channel[FeedFrame] | None = None
         self._expected_seq = 0
-        self._survey: Survey | None = None
+        self._survey: Summary | None = None
         self._survey_due = 0.0
         self._tick_due = 0.0
         self._listening: asyncio.TimerHandle | None = None
@@ -199,7 +199,7 @@ class Pulse:
             "seq": host.committed_seq,
             "policy_version": state.policy_version,
             "totals": self._totals(),
-            "survey": seen,
+            "summary": seen,
             "latencies": self._hub.health.latest,
             "agents": len(state.agents),
             "letters": len(state.dead),
@@ -227,11 +227,11 @@ class Pulse:
         totals["undeliverable"] = metrics.undeliverable
         return totals | {outcome: metrics.recalls_refused.get(outcome, 0) for outcome in _RECALLS}
 
-    def _seen(self) -> Survey:
+    def _seen(self) -> Summary:
         """Look at the state, unless the last look was so long that it is too early for another."""
         started = time.monotonic()
         if self._survey is None or started >= self._survey_due:
-            self._survey = survey(self._hub.host.exchange.state, self._hub.now())
+            self._survey = summary(self._hub.host.exchange.state, self._hub.now())
             took_s = time.monotonic() - started
             self._survey_due = started + took_s / self._config.survey_share
         return self._survey

@@ -9,7 +9,7 @@ from tocsin.core.agents.presence import is_fresh
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent, ProjectState
 
-__all__ = ["Daemons", "Survey", "survey"]
+__all__ = ["Daemons", "Summary", "summary"]
 
 
 class Daemons(msgspec.Struct):
@@ -26,7 +26,7 @@ class Daemons(msgspec.Struct):
     daemonless: int = 0
 
 
-class Survey(msgspec.Struct):
+class Summary(msgspec.Struct):
     """What one look finds."""
 
     #: Messages that wait, by priority.
@@ -50,9 +50,9 @@ class Survey(msgspec.Struct):
     daemons: Daemons = msgspec.field(default_factory=Daemons)
 
 
-def survey(state: ProjectState, now: int) -> Survey:
+def summary(state: ProjectState, now: int) -> Summary:
     """Look at every agent once."""
-    seen = Survey([0] * len(Priority))
+    seen = Summary([0] * len(Priority))
     for agent in state.agents.values():
         _presence(seen, agent, state, now)
         seen.gaming += agent.gaming
@@ -60,7 +60,7 @@ def survey(state: ProjectState, now: int) -> Survey:
     return seen
 
 
-def _presence(seen: Survey, agent: Agent, state: ProjectState, now: int) -> None:
+def _presence(seen: Summary, agent: Agent, state: ProjectState, now: int) -> None:
     there = daemon = False
     for session in agent.sessions.values():
         fresh = is_fresh(session, state.policy, now)

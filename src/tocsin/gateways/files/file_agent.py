@@ -34,14 +34,14 @@ from tocsin.gateways.files.writing import Line
 from tocsin.hub.service import Hub
 from tocsin.hub.worker import Worker
 
-__all__ = ["Attendant"]
+__all__ = ["FileAgentSession"]
 
 _log = logging.getLogger("tocsin.files")
 #: Heartbeats in the time after which a session would be stale.
 _BEATS = 3
 
 
-class Attendant:
+class FileAgentSession:
     """Serves one file agent."""
 
     def __init__(

@@ -15,7 +15,7 @@ from watchfiles import Change, awatch
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.gateways.files.file_agent import Attendant
+from tocsin.gateways.files.file_agent import FileAgentSession
 from tocsin.gateways.files.names import BUS, is_plain, parties_of
 from tocsin.gateways.files.positions import Notebook
 from tocsin.gateways.files.projector import Projector, progressed
@@ -44,7 +44,7 @@ class FileGateway:
         self._workers = [Worker(f"channels {what}", loop) for what in ("writer", "reader")]
         self._projector = Projector(hub.host, self._writer, self._workers[0], notebook, progress)
         self._attendants = {
-            name: Attendant(hub, name, self._projector, self._workers[1], notebook, self._rewatch)
+            name: FileAgentSession(hub, name, self._projector, self._workers[1], notebook, self._rewatch)
             for name in config.agents
         }
         self._tasks: list[asyncio.Task[None]] = []
@@ -63,8 +63,8 @@ class FileGateway:
         except (OSError, Unsound) as error:
             raise refusal("E_POLICY_001", f"the channels in {config.directory} cannot be opened: {error}") from None
         try:
-            for attendant in gateway._attendants.values():
-                await attendant.register()
+            for file_agent_session in gateway._attendants.values():
+                await file_agent_session.register()
         except BaseException:
             await gateway._release()
             raise
@@ -80,8 +80,8 @@ class FileGateway:
         await asyncio.gather(*self._tasks[1:], return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.retry_s):
-                for attendant in self._attendants.values():
-                    await attendant.leave()
+                for file_agent_session in self._attendants.values():
+                    await file_agent_session.leave()
                 await self._projector.settled()
         self._tasks[0].cancel()
         await asyncio.gather(self._tasks[0], return_exceptions=True)
@@ -95,16 +95,16 @@ class FileGateway:
 
     def _start(self) -> None:
         runs = [self._projector.run(), self._watch()]
-        for attendant in self._attendants.values():
-            runs += [attendant.read(), attendant.deliver()]
+        for file_agent_session in self._attendants.values():
+            runs += [file_agent_session.read(), file_agent_session.deliver()]
         self._tasks = [asyncio.ensure_future(run) for run in runs]
         for task in self._tasks:
             task.add_done_callback(_ended)
 
     def _committed(self, first_seq: int, events: list[Event]) -> None:
         self._projector.follow(first_seq, events)
-        for attendant in self._attendants.values():
-            attendant.mail()
+        for file_agent_session in self._attendants.values():
+            file_agent_session.mail()
 
     def _rewatch(self) -> None:
         """Watch other directories from now on."""
@@ -126,24 +126,24 @@ class FileGateway:
             try:
                 async with contextlib.aclosing(changing):
                     async for changes in changing:
-                        for attendant in self._concerned(changes):
-                            attendant.look()
+                        for file_agent_session in self._concerned(changes):
+                            file_agent_session.look()
             except (OSError, RuntimeError) as error:
                 _log.warning("the channels are not watched, only looked at now and then: %s", error)
                 await asyncio.sleep(self._config.poll_interval_s)
-            for attendant in self._attendants.values():
-                attendant.look()
+            for file_agent_session in self._attendants.values():
+                file_agent_session.look()
 
     def _watched(self) -> list[Path]:
-        names = [name for attendant in self._attendants.values() for name in attendant.directories]
+        names = [name for file_agent_session in self._attendants.values() for name in file_agent_session.directories]
         return [self._path, *(self._path / name for name in names)]
 
     def _is_of_interest(self, change: Change, path: str) -> bool:
         return self._agent_of(path) in self._attendants
 
-    def _concerned(self, changes: "set[tuple[Change, str]]") -> list[Attendant]:
+    def _concerned(self, changes: "set[tuple[Change, str]]") -> list[FileAgentSession]:
         names = {self._agent_of(path) for _, path in changes}
-        return [attendant for name, attendant in self._attendants.items() if name in names]
+        return [file_agent_session for name, file_agent_session in self._attendants.items() if name in names]
 
     def _agent_of(self, path: str) -> str:
         parts = Path(path).relative_to(self._path).parts

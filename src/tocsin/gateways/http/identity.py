@@ -15,10 +15,10 @@ from tocsin.hub.config import is_loopback
 from tocsin.hub.service import Hub
 
 __all__ = [
-    "BADGE_HEADER",
-    "badge_name",
+    "DASHBOARD_HEADER",
     "check_again",
     "check_own_page",
+    "cookie_name",
     "identify",
     "identify_reader",
     "may_see_everything",
@@ -26,16 +26,16 @@ __all__ = [
 
 _AT_ITS_WORD = "insecure"
 #: What the dashboard's page sends along with every call; no foreign page can without the hub's leave.
-BADGE_HEADER = "tocsin-dashboard"
+DASHBOARD_HEADER = "tocsin-dashboard"
 
 
 def identify(hub: Hub, request: HTTPConnection) -> Grant:
     """Return what the caller's token grants, or refuse."""
     header = request.headers.get("authorization")
-    badge = None if header is not None else request.cookies.get(badge_name(request))
-    if badge is not None and not (hub.trusting and "tocsin-agent" in request.headers):
+    browser_session = None if header is not None else request.cookies.get(cookie_name(request))
+    if browser_session is not None and not (hub.trusting and "tocsin-agent" in request.headers):
         check_own_page(request)
-        return hub.badges.check(badge).grant
+        return hub.browser_sessions.check(browser_session).grant
     if header is None and hub.trusting:
         return _taken_at_its_word(hub, request)
     scheme, _, token = (header or "").partition(" ")
@@ -51,15 +51,15 @@ def identify_reader(hub: Hub, request: HTTPConnection) -> Grant:
 
     For pages alone, which change nothing by being looked at and which no other page can read.
     """
-    badge = None if "authorization" in request.headers else request.cookies.get(badge_name(request))
-    if badge is None:
+    browser_session = None if "authorization" in request.headers else request.cookies.get(cookie_name(request))
+    if browser_session is None:
         return identify(hub, request)
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise refusal("E_AUTH_001", "a badge counts only on the dashboard's own page", expected="a token")
-    return hub.badges.check(badge).grant
+    return hub.browser_sessions.check(browser_session).grant
 
 
-def badge_name(request: HTTPConnection) -> str:
+def cookie_name(request: HTTPConnection) -> str:
     """Name the cookie; hubs on one machine differ by their ports, and cookies do not."""
     return f"tocsin_{request.url.port or 0}"
 
@@ -71,7 +71,7 @@ def check_own_page(request: HTTPConnection) -> None:
     if request.scope["type"] == "websocket":
         allowed = own
     else:
-        allowed = BADGE_HEADER in request.headers and (origin is None or own)
+        allowed = DASHBOARD_HEADER in request.headers and (origin is None or own)
     if not allowed:
         raise refusal("E_AUTH_001", "a badge counts only on the dashboard's own page", expected="a token")
 

@@ -16,13 +16,13 @@ from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool_call import Carrying, Mail, Refused, levelled
 from tocsin.hub.auth.tokens import Grant
 
-__all__ = ["InsideVisit"]
+__all__ = ["HubToolCall"]
 
 _TABLE = {operation.name: operation for operation in OPERATIONS}
 _URGENT = Priority.BLOCKING
 
 
-class InsideVisit:
+class HubToolCall:
     """One call of an agent that the hub itself answers."""
 
     def __init__(self, gateway: Gateway, grant: Grant, carrying: Carrying) -> None:

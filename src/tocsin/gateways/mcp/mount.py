@@ -26,9 +26,9 @@ from tocsin.gateways.http.identity import identify
 from tocsin.gateways.http.limits import BodyTimeout, read_body
 from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import problem_response, unhandled
-from tocsin.gateways.mcp.hub_call import InsideVisit
+from tocsin.gateways.mcp.hub_call import HubToolCall
 from tocsin.gateways.mcp.server import build_server
-from tocsin.gateways.mcp.tool_call import Visit, carrying_of
+from tocsin.gateways.mcp.tool_call import ToolCall, carrying_of
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.traces import trace_in
 from tocsin.hub.config import ServerConfig, is_loopback
@@ -57,11 +57,11 @@ async def mcp_route(gateway: Gateway) -> AsyncIterator[Route]:
         yield Route(PATH, _Endpoint(gateway, manager), name="mcp")
 
 
-def _visit_of(context: ServerRequestContext[Any, Any]) -> Visit:
+def _visit_of(context: ServerRequestContext[Any, Any]) -> ToolCall:
     request: Request = context.request  # type: ignore[assignment]
-    visit: InsideVisit = request.scope[_VISIT]
-    visit.trace = trace_in(context.meta or {}) or trace_in(request.headers)
-    return visit
+    tool_call: HubToolCall = request.scope[_VISIT]
+    tool_call.trace = trace_in(context.meta or {}) or trace_in(request.headers)
+    return tool_call
 
 
 class _Ask(msgspec.Struct):
@@ -131,14 +131,14 @@ class _Endpoint:
             exchange.ask = _understood(exchange.body)
             caller = Caller(grant.agent, grant.role)
             receipt = self._gateway.piggyback.next_call(caller, confirms=exchange.ask.method == "tools/call")
-            visit = exchange.visit = InsideVisit(self._gateway, grant, self._carrying)
+            tool_call = exchange.tool_call = HubToolCall(self._gateway, grant, self._carrying)
             try:
                 await self._gateway.piggyback.attach(caller)
                 if receipt is not None:
                     await receipt
-                await self._manager.handle_request({**scope, _VISIT: visit}, exchange.replay, exchange.send)
+                await self._manager.handle_request({**scope, _VISIT: tool_call}, exchange.replay, exchange.send)
             finally:
-                visit.ended(taken=exchange.taken)
+                tool_call.ended(taken=exchange.taken)
 
 
 def _understood(body: bytes) -> _Ask:
@@ -179,7 +179,7 @@ class _Exchange:
         self.body: bytes | None = None
         self.ask = _Ask()
         self.agent: str | None = None
-        self.visit: InsideVisit | None = None
+        self.tool_call: HubToolCall | None = None
         #: HTTP status of the answer; 499 where there was nobody to take one.
         self.status = 499
         self.begun = False
@@ -198,7 +198,7 @@ class _Exchange:
         """Pass the answer on."""
         if message["type"] == "http.response.start":
             self.status, self.begun = message["status"], True
-            if self.visit is not None and self.visit.hands_out:
+            if self.tool_call is not None and self.tool_call.hands_out:
                 self._there = not await Request({"type": "http"}, self.receive).is_disconnected()
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):

@@ -9,7 +9,7 @@ from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.hub.config import ServerConfig
 
-__all__ = ["CURRENT", "NOTHING_WAITS", "Carrying", "Mail", "Refused", "Visit", "carrying_of", "levelled"]
+__all__ = ["CURRENT", "NOTHING_WAITS", "Carrying", "Mail", "Refused", "ToolCall", "carrying_of", "levelled"]
 
 #: What waits for somebody for whom nothing waits.
 NOTHING_WAITS = {liminal_name(level): 0 for level in Priority}
@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
         return "(nested too deeply to be shown)"
 
 
-class Visit(Protocol):
+class ToolCall(Protocol):
     """One call of one agent.
 
     What it hands out is offered to the agent's piggyback session. It is confirmed by the agent's next call, and only
@@ -101,4 +101,4 @@ class Visit(Protocol):
 
 
 #: The visit that the present call is.
-CURRENT: ContextVar[Visit] = ContextVar("tocsin_mcp_visit")
+CURRENT: ContextVar[ToolCall] = ContextVar("tocsin_mcp_visit")

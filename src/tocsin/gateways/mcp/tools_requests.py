@@ -18,7 +18,7 @@ from tocsin.gateways.mcp.arguments import Arguments, Name, Saying
 from tocsin.gateways.mcp.refusals import refusal_view, refused
 from tocsin.gateways.mcp.results import MailView
 from tocsin.gateways.mcp.tool import Outcome, ToolRow, envelope_of
-from tocsin.gateways.mcp.tool_call import Mail, Visit
+from tocsin.gateways.mcp.tool_call import Mail, ToolCall
 
 __all__ = ["REQUEST_TOOLS"]
 
@@ -171,7 +171,7 @@ class BeforeHumanView(msgspec.Struct, frozen=True):
     state: str
 
 
-async def request_message(visit: Visit, given: RequestArguments) -> Outcome:
+async def request_message(tool_call: ToolCall, given: RequestArguments) -> Outcome:
     """Ask one agent something and wait for its answer, which is in the result; send_message is for what needs none.
 
     `answered`: `answer` is what it said. `waiting`: no answer came within wait_s; do something else, it comes to your
@@ -179,28 +179,28 @@ async def request_message(visit: Visit, given: RequestArguments) -> Outcome:
     on; cancel_request if you need it no longer. `failed`: there will be none, and `problem` says why. While you wait
     you lend your priority to whoever is to answer; where you wait for each other, one of you is told so.
     """
-    agent, kind = await visit.me()
+    agent, kind = await tool_call.me()
     envelope = envelope_of(given, agent, kind)
     thread = given.correlation_id or envelope["messageId"]
     envelope |= {"receiver": {"agentId": given.to, "type": "*"}, "messageType": given.message_type}
     envelope |= {"correlationId": thread, "qos": {"deliveryClass": given.delivery_class}}
     query: dict[str, Any] = {"boost_on_timeout": given.boost_on_timeout, "escalate": given.escalate}
     query |= {} if given.timeout_s is None else {"timeout_s": given.timeout_s}
-    request = (await visit.ask("send_request", query=query, body=envelope))["request"]
+    request = (await tool_call.ask("send_request", query=query, body=envelope))["request"]
     result = {"request": request, "correlation_id": thread, "answer": None, "problem": None, "messages": []}
-    if not await _ended(visit, request, given.wait_s):
+    if not await _ended(tool_call, request, given.wait_s):
         told = (
             f"No answer to {request} yet. It comes to your inbox in the thread {thread}; cancel_request ends the wait."
         )
         return Outcome(result | {"state": "waiting"}, told)
-    return await _answered(visit, result, given.to)
+    return await _answered(tool_call, result, given.to)
 
 
-async def _ended(visit: Visit, request: str, wait_s: float) -> bool:
+async def _ended(tool_call: ToolCall, request: str, wait_s: float) -> bool:
     """Wait until a request is over, or for so long."""
     loop = asyncio.get_running_loop()
     until, look_s = loop.time() + wait_s, _LOOK_S
-    while any(row["request"] == request for row in await visit.ask("requests")):
+    while any(row["request"] == request for row in await tool_call.ask("requests")):
         left_s = until - loop.time()
         if left_s <= 0:
             return False
@@ -209,16 +209,16 @@ async def _ended(visit: Visit, request: str, wait_s: float) -> bool:
     return True
 
 
-async def _answered(visit: Visit, result: dict[str, Any], to: str) -> Outcome:
+async def _answered(tool_call: ToolCall, result: dict[str, Any], to: str) -> Outcome:
     """Hand out what ended a request, and what is before it."""
     request, thread = result["request"], result["correlation_id"]
     mail, before = Mail([], {}), list[MailView]()
     for _ in range(_BEFORE_MAX + 1):
-        mail = await visit.fetch(1, "Info", None)
+        mail = await tool_call.fetch(1, "Info", None)
         if not mail.envelopes:
             break
         (envelope,) = mail.envelopes
-        view = say.mail_view(envelope, visit.carrying.metadata_bytes_max)
+        view = say.mail_view(envelope, tool_call.carrying.metadata_bytes_max)
         failure = _failure(envelope, request)
         if failure is not None:
             said = refusal_view(refused(failure).document, {})
@@ -256,63 +256,63 @@ def _failure(envelope: dict[str, Any], request: str) -> Problem | None:
     return Problem(code if code in CATALOGUE else _REJECTED, detail)
 
 
-async def list_requests(visit: Visit, given: NoArguments) -> Outcome:
+async def list_requests(tool_call: ToolCall, given: NoArguments) -> Outcome:
     """List who waits for your answer, and whose answer you wait for; a director sees all.
 
     Answer with reply_message what others wait for.
     """
-    found = await visit.ask("requests")
+    found = await tool_call.ask("requests")
     lines = [
         f"{row['request']}: {row['requester']} waits for {row['responder']} until {row['due_at']}" for row in found
     ]
     return Outcome({"requests": found}, "\n".join(lines) or "Nobody waits for an answer.")
 
 
-async def cancel_request(visit: Visit, given: CancelRequestArguments) -> Outcome:
+async def cancel_request(tool_call: ToolCall, given: CancelRequestArguments) -> Outcome:
     """Wait no longer for the answer to a request of yours; the message itself goes its way.
 
     An answer that comes all the same is ordinary mail.
     """
-    await visit.ask("cancel_request", path={"request": given.request})
+    await tool_call.ask("cancel_request", path={"request": given.request})
     return Outcome({"cancelled": given.request}, f"You wait no longer for the answer to {given.request}.")
 
 
-async def force_release(visit: Visit, given: ForceArguments) -> Outcome:
+async def force_release(tool_call: ToolCall, given: ForceArguments) -> Outcome:
     """Take a lease, or a place in line, away from whoever has it. Only directors and humans may.
 
     Whoever loses it is told, and who waits for it gets it. Ask the holder first: what it has changed is half done.
     """
-    done = await visit.ask("force_release", path={"lease": given.lease}, body={"reason": given.reason})
+    done = await tool_call.ask("force_release", path={"lease": given.lease}, body={"reason": given.reason})
     return Outcome(done, f"Taken away: {', '.join(done['resources']) or 'a place in line'}.")
 
 
-async def withdraw_approval(visit: Visit, given: WithdrawArguments) -> Outcome:
+async def withdraw_approval(tool_call: ToolCall, given: WithdrawArguments) -> Outcome:
     """Take back what you asked the directors for with request_approval; a message that is held, take back by recall."""
-    await visit.ask("withdraw_approval", path={"approval": given.approval})
+    await tool_call.ask("withdraw_approval", path={"approval": given.approval})
     return Outcome({"cancelled": given.approval}, f"{given.approval} is withdrawn.")
 
 
-async def list_discussions(visit: Visit, given: NoArguments) -> Outcome:
+async def list_discussions(tool_call: ToolCall, given: NoArguments) -> Outcome:
     """List the open discussions that you take part in, with their questions, options and votes; a director sees all."""
-    found = await visit.ask("discussions")
+    found = await tool_call.ask("discussions")
     shown = f"{len(found)} discussions. {say.data_of_others(found)}" if found else "No discussions."
     return Outcome({"discussions": found}, shown)
 
 
-async def cancel_discussion(visit: Visit, given: CancelDiscussionArguments) -> Outcome:
+async def cancel_discussion(tool_call: ToolCall, given: CancelDiscussionArguments) -> Outcome:
     """End a discussion without an outcome: only who opened it, or a director, may. All who take part are told."""
-    done = await visit.ask("cancel_discussion", path={"discussion": given.discussion})
+    done = await tool_call.ask("cancel_discussion", path={"discussion": given.discussion})
     result = {"discussion": done["discussion"], "state": done["state"]}
     return Outcome(result, f"{done['discussion']} is {done['state']}.")
 
 
-async def escalate_to_human(visit: Visit, given: HumanArguments) -> Outcome:
+async def escalate_to_human(tool_call: ToolCall, given: HumanArguments) -> Outcome:
     """Bring an escalation before the humans of the project, at once. Only directors and humans may.
 
     Use it where you cannot settle it yourself: they are told in their mailboxes and by webhooks.
     """
     path, body = {"escalation": given.escalation}, {"reason": given.reason}
-    done = await visit.ask("escalate_to_human", path=path, body=body)
+    done = await tool_call.ask("escalate_to_human", path=path, body=body)
     return Outcome(done, f"{given.escalation} is {done['state']}.")
 
 

@@ -21,11 +21,11 @@ from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.counters import SocketMetrics
-from tocsin.gateways.websocket.fair_queue import Turnstile
+from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.hello import attach, welcome
 from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
 from tocsin.gateways.websocket.outbox import Outbox
-from tocsin.gateways.websocket.priority_scan import Urgency
+from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
@@ -51,8 +51,8 @@ class Connection:
         calls: Gateway,
         sessions: Sessions,
         metrics: SocketMetrics,
-        turnstile: Turnstile,
-        urgency: Urgency,
+        fair_queue: FairQueue,
+        urgency: PriorityScan,
         socket: WebSocket,
         grant: Grant,
     ) -> None:
@@ -65,7 +65,7 @@ class Connection:
         self._caller = Caller(grant.agent, grant.role)
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
-        self._turnstile = turnstile
+        self._turnstile = fair_queue
         self._urgency = urgency
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Task[Any] | None = None
@@ -157,10 +157,10 @@ class Connection:
         if text is None:
             self._fault(wire.Fault(None, Problem("E_PROTOCOL_002", "frames are text", expected="a text frame")))
             return
-        turnstile, most = self._turnstile, self._turnstile.operations_max
+        fair_queue, most = self._turnstile, self._turnstile.operations_max
         hurried = self._urgency.may_be_in(text)
-        if not hurried and (turn := turnstile.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
-            await turn
+        if not hurried and (decision := fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
+            await decision
         operations = wire.read_frame(text, self._config.batch_max)
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
@@ -169,8 +169,8 @@ class Connection:
             some = operations[start : start + most]
             if start or hurried:
                 urgent = hurried and self._urgency.is_among(some)
-                if (turn := turnstile.enter(len(some), urgent=urgent)) is not None:
-                    await turn
+                if (decision := fair_queue.enter(len(some), urgent=urgent)) is not None:
+                    await decision
             if self._ending is not None or not self.check_token():
                 return
             self._submit(some)

@@ -9,10 +9,10 @@ have such a limit of their own, so that a flood of them cannot keep the others o
 import asyncio
 from collections import deque
 
-__all__ = ["Turnstile"]
+__all__ = ["FairQueue"]
 
 
-class Turnstile:
+class FairQueue:
     """Lets operations in, so many in one turn of the loop."""
 
     def __init__(self, operations_max: int) -> None:

@@ -22,8 +22,8 @@ from tocsin.gateways.http.problems import problem_response
 from tocsin.gateways.websocket import asyncapi
 from tocsin.gateways.websocket.connection import Connection
 from tocsin.gateways.websocket.counters import SocketMetrics
-from tocsin.gateways.websocket.fair_queue import Turnstile
-from tocsin.gateways.websocket.priority_scan import Urgency
+from tocsin.gateways.websocket.fair_queue import FairQueue
+from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.protocol import SUBPROTOCOL
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
@@ -50,8 +50,8 @@ class SocketGateway:
         self._by_agent: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self._metrics = SocketMetrics(hub.metrics)
-        self._turnstile = Turnstile(self._config.turn_operations_max)
-        self._urgency = Urgency(lambda: hub.host.exchange.state.policy)
+        self._turnstile = FairQueue(self._config.turn_operations_max)
+        self._urgency = PriorityScan(lambda: hub.host.exchange.state.policy)
         hub.metrics.socket_connections.set_function(lambda: len(self._connections))
         hub.metrics.socket_bytes_queued.set_function(lambda: sum(one.outbox.queued_bytes for one in self._connections))
 

@@ -14,7 +14,7 @@ from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import VOCABULARY, Priority
 from tocsin.gateways.websocket import protocol as wire
 
-__all__ = ["Urgency"]
+__all__ = ["PriorityScan"]
 
 _NAMES = tuple(f'"{name}"' for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
 
@@ -29,7 +29,7 @@ class _Glance(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 _GLANCE = msgspec.json.Decoder(_Glance)
 
 
-class Urgency:
+class PriorityScan:
     """Tells what is urgent under the policy in force."""
 
     def __init__(self, policy: Callable[[], Policy]) -> None:

@@ -17,12 +17,12 @@ from tocsin.hub.auth.tokens import Grant, Issued
 from tocsin.hub.worker import Worker
 from tocsin.journal.errors import JournalError
 
-__all__ = ["TokenDesk"]
+__all__ = ["TokenAdministration"]
 
 Result = TypeVar("Result")
 
 
-class TokenDesk:
+class TokenAdministration:
     """Changes the tokens of one project."""
 
     def __init__(self, authority: Authority) -> None:

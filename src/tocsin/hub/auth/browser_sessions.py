@@ -18,14 +18,14 @@ from tocsin.core.policy import microseconds
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant
 
-__all__ = ["Badge", "Badges"]
+__all__ = ["BrowserSession", "BrowserSessions"]
 
 _PURPOSE = b"tocsin badge v1"
 _BADGE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
 _NOBODY = bytes(32)
 
 
-class Badge(msgspec.Struct, frozen=True):
+class BrowserSession(msgspec.Struct, frozen=True):
     """A badge that was found good."""
 
     grant: Grant
@@ -35,7 +35,7 @@ class Badge(msgspec.Struct, frozen=True):
     nonce: str
 
 
-class Badges:
+class BrowserSessions:
     """Makes and checks the badges of one project."""
 
     def __init__(
@@ -48,16 +48,16 @@ class Badges:
         #: Until when each has to be remembered, by nonce, oldest first.
         self._signed_out: dict[str, int] = {}
 
-    def issue(self, grant: Grant) -> tuple[str, Badge]:
+    def issue(self, grant: Grant) -> tuple[str, BrowserSession]:
         """Make a badge for who has shown a token; it ends no later than the token."""
         expires_at = self._clock() + self._lifetime_us
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
-        badge = Badge(grant, expires_at, token_hex(16))
-        body = f"v1.{grant.token_id}.{expires_at}.{badge.nonce}"
-        return f"{body}.{_mac(grant.digest, body)}", badge
+        browser_session = BrowserSession(grant, expires_at, token_hex(16))
+        body = f"v1.{grant.token_id}.{expires_at}.{browser_session.nonce}"
+        return f"{body}.{_mac(grant.digest, body)}", browser_session
 
-    def check(self, text: str) -> Badge:
+    def check(self, text: str) -> BrowserSession:
         """Return what a badge stands for, or refuse."""
         found = _BADGE.fullmatch(text)
         grant = None if found is None else self._authority.find(found[1])
@@ -66,26 +66,26 @@ class Badges:
         fits = hmac.compare_digest(_mac(digest, body).encode(), mac.encode())
         if found is None or grant is None or not fits:
             raise refusal("E_AUTH_001", "this sign-in is not valid here: sign in again")
-        badge = Badge(grant, int(found[2]), found[3])
-        self.check_again(badge)
-        return badge
+        browser_session = BrowserSession(grant, int(found[2]), found[3])
+        self.check_again(browser_session)
+        return browser_session
 
-    def check_again(self, badge: Badge) -> None:
+    def check_again(self, browser_session: BrowserSession) -> None:
         """Refuse a badge that was good before and has ended since."""
-        self._authority.check(badge.grant)
-        if badge.expires_at <= self._clock():
+        self._authority.check(browser_session.grant)
+        if browser_session.expires_at <= self._clock():
             raise refusal("E_AUTH_004", "you have been signed in for long: sign in again")
-        if badge.nonce in self._signed_out:
+        if browser_session.nonce in self._signed_out:
             raise refusal("E_AUTH_001", "you have signed out: sign in again")
 
-    def end(self, badge: Badge) -> None:
+    def end(self, browser_session: BrowserSession) -> None:
         """Sign out."""
         now, ended = self._clock(), self._signed_out
         for nonce in [nonce for nonce, until in ended.items() if until <= now]:
             del ended[nonce]
         while len(ended) >= self._sign_outs_max:
             del ended[next(iter(ended))]
-        ended[badge.nonce] = badge.expires_at
+        ended[browser_session.nonce] = browser_session.expires_at
 
 
 def _mac(digest: bytes, body: str) -> str:

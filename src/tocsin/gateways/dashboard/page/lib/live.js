@@ -54,9 +54,9 @@ function extend(tick) {
   const at = tick.at / 1000;
   const last = columns.at[columns.at.length - 1] ?? 0;
   if (at - last < hello.sample_s * 0.95) return;
-  const { totals, survey } = tick;
+  const { totals, summary } = tick;
   for (const [name, column] of Object.entries(columns)) {
-    column.push(name === "at" ? at : (totals[name] ?? gauge(name, tick, survey) ?? column[column.length - 1] ?? 0));
+    column.push(name === "at" ? at : (totals[name] ?? gauge(name, tick, summary) ?? column[column.length - 1] ?? 0));
     if (column.length > hello.samples_max) column.shift();
   }
   series.version++;
@@ -64,9 +64,9 @@ function extend(tick) {
 
 const LEVELS = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
 
-function gauge(name, tick, survey) {
-  if (name === "pending_pickup") return survey.pending_pickup;
-  if (name.startsWith("depth_")) return survey.depths[LEVELS.indexOf(name.slice(6))];
+function gauge(name, tick, summary) {
+  if (name === "pending_pickup") return summary.pending_pickup;
+  if (name.startsWith("depth_")) return summary.depths[LEVELS.indexOf(name.slice(6))];
   return tick.latencies?.[name];
 }
 

@@ -25,15 +25,15 @@ function Roster({ query }) {
     return () => clearTimeout(timer);
   }, [part]);
   const roster = useQuery("/v1/roster", { q: query.q, after: query.after, limit: PAGE }, { areas: ["agents", "attention", "messages", "waits"], atMostEvery: 2000, every: 10000 });
-  const survey = useStore(live, ({ tick }) => tick?.survey);
+  const summary = useStore(live, ({ tick }) => tick?.summary);
   const search = html`<input class="search" type="search" data-search aria-label="Part of a name" placeholder="Part of a name" value=${part} onInput=${(event) => setPart(event.target.value)} />`;
-  return html`${survey &&
+  return html`${summary &&
     html`<div class="tiles">
-      <${Tile} label="Available" value=${count(survey.available)} tone="ok" />
-      <${Tile} label="Stale" value=${count(survey.stale)} tone=${survey.stale ? "warn" : ""} />
-      <${Tile} label="Offline" value=${count(survey.offline)} />
-      <${Tile} label="At work" value=${count(survey.busy)} />
-      <${Tile} label="Gaming" value=${count(survey.gaming)} tone=${survey.gaming ? "bad" : ""} />
+      <${Tile} label="Available" value=${count(summary.available)} tone="ok" />
+      <${Tile} label="Stale" value=${count(summary.stale)} tone=${summary.stale ? "warn" : ""} />
+      <${Tile} label="Offline" value=${count(summary.offline)} />
+      <${Tile} label="At work" value=${count(summary.busy)} />
+      <${Tile} label="Gaming" value=${count(summary.gaming)} tone=${summary.gaming ? "bad" : ""} />
     </div>`}
     <${Card} title="Roster" tools=${search}>
       <${Answer} of=${roster}>

@@ -70,14 +70,14 @@ const measure = (metric, value) => (metric.endsWith("_s") ? duration(value) : co
 /** The large card. */
 function Mesh({ seconds, setSeconds }) {
   useSeriesVersion();
-  const { survey, hot } = useStore(live, ({ tick, hello }) => ({ survey: tick?.survey, hot: hello?.hot }));
-  if (!survey) return html`<${Card} title="Signals"><p class="loading" aria-busy="true">Loading …</p><//>`;
+  const { summary, hot } = useStore(live, ({ tick, hello }) => ({ summary: tick?.summary, hot: hello?.hot }));
+  if (!summary) return html`<${Card} title="Signals"><p class="loading" aria-busy="true">Loading …</p><//>`;
   const span = covered(seconds);
   const perSecond = (name) => rate(span ? grown(name, seconds) / span : 0);
-  const waiting = survey.depths.reduce((sum, depth) => sum + depth, 0);
-  const inLine = Math.max(0, waiting - survey.pending_pickup);
+  const waiting = summary.depths.reduce((sum, depth) => sum + depth, 0);
+  const inLine = Math.max(0, waiting - summary.pending_pickup);
   const undeliverable = grown("undeliverable", 60);
-  const pendingHot = survey.pending_pickup >= hot.pending_pickup;
+  const pendingHot = summary.pending_pickup >= hot.pending_pickup;
   const nobodyHot = undeliverable >= hot.undeliverable_per_min;
   const window = WINDOWS.find(([value]) => value === seconds)[1];
   const tools = html`<div class="segments" role="group" aria-label="Time range">
@@ -86,14 +86,14 @@ function Mesh({ seconds, setSeconds }) {
   return html`<${Card} title="Signals" hint=${`Counts of the last ${window}; waiting is now.`} tools=${tools} class="mesh">
     <div class="tiles">
       <${Tile} label="Available now" tone=${grown("delivered", seconds) ? "ok" : ""} value=${count(grown("delivered", seconds))} detail=${`delivered, ${perSecond("delivered")}/s`} />
-      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(survey.pending_pickup)} detail=${`recipient away · ${count(inLine)} in line`} />
+      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(summary.pending_pickup)} detail=${`recipient away · ${count(inLine)} in line`} />
       <${Tile} label="Expired" value=${count(grown("expired", seconds))} detail=${`${perSecond("expired")}/s`} />
       <${Tile} label="Recalled" value=${count(grown("recalled", seconds))} detail=${`${perSecond("recalled")}/s`} />
       <${Tile} label="Undeliverable" tone=${nobodyHot ? "bad" : ""} flag=${nobodyHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail=${`no such recipient, ${count(undeliverable)}/min`} />
-      <${Tile} label="On their way" value=${count(survey.in_flight)} detail="offered, no receipt yet" />
+      <${Tile} label="On their way" value=${count(summary.in_flight)} detail="offered, no receipt yet" />
     </div>
     <div class="saturation">
-      <${Saturation} title="Transient" what="pending pickup" value=${survey.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. It drains when they come back." />
+      <${Saturation} title="Transient" what="pending pickup" value=${summary.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. It drains when they come back." />
       <${Saturation} title="Structural" what="undeliverable" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per min" hot=${nobodyHot} tone="bad" hint="Nobody of that name. It will not get better by waiting." />
     </div>
     <div class="grid charts">
@@ -140,7 +140,7 @@ const LATENCY_LIMITS = { Critical: "critical_delivery_s", Blocking: "blocking_de
 
 function Depths({ seconds }) {
   const data = useGauges(LEVELS.map((name) => `depth_${name}`), seconds);
-  const { depths, limits } = useStore(live, ({ tick, hello }) => ({ depths: tick?.survey.depths, limits: hello?.limits }));
+  const { depths, limits } = useStore(live, ({ tick, hello }) => ({ depths: tick?.summary.depths, limits: hello?.limits }));
   if (!depths) return null;
   const marks = Object.entries(DEPTH_LIMITS).map(([name, metric]) => ({ value: limits[metric], label: `${name} limit ${limits[metric]}`, colour: `--level-${name}` }));
   return html`<${Card} title="Queue depth by priority">
@@ -180,7 +180,7 @@ function Latencies({ seconds, overview }) {
 
 function Pending() {
   const query = useQuery("/v1/pending", undefined, { areas: ["messages"], atMostEvery: 2000, every: 15000 });
-  const waiting = useStore(live, ({ tick }) => (tick ? tick.survey.depths.reduce((sum, depth) => sum + depth, 0) : 0));
+  const waiting = useStore(live, ({ tick }) => (tick ? tick.summary.depths.reduce((sum, depth) => sum + depth, 0) : 0));
   return html`<${Card} title="Pending signals" hint="What expires next comes first." tools=${html`<a href=${href("messages", [], { states: "held,queued,offered" })}>All ${count(waiting)}</a>`}>
     <${Answer} of=${query}>
       ${(data) => html`<${PendingRows} items=${data.items} />`}
@@ -269,10 +269,10 @@ function DrainRows({ rows, bounds }) {
 }
 
 function Daemons() {
-  const { survey, agents } = useStore(live, ({ tick }) => ({ survey: tick?.survey, agents: tick?.agents ?? 0 }));
+  const { summary, agents } = useStore(live, ({ tick }) => ({ summary: tick?.summary, agents: tick?.agents ?? 0 }));
   const query = useQuery("/v1/roster", { limit: 100 }, { areas: ["agents"], atMostEvery: 3000 });
-  if (!survey) return null;
-  const { daemons } = survey;
+  if (!summary) return null;
+  const { daemons } = summary;
   const attached = (query.data?.items ?? []).filter((agent) => agent.sessions.length);
   return html`<${Card} title="Daemons and sessions">
     <div class="tiles">
@@ -281,10 +281,10 @@ function Daemons() {
       <${Tile} label="Orphaned" value=${count(daemons.orphaned)} tone=${daemons.orphaned ? "bad" : ""} detail="no heartbeat" />
     </div>
     <dl class="levels">
-      <div><dt>push</dt><dd>${count(survey.push)}</dd></div>
-      <div><dt>piggyback</dt><dd>${count(survey.piggyback)}</dd></div>
-      <div><dt>daemon</dt><dd>${count(survey.daemon)}</dd></div>
-      <div><dt>agents here</dt><dd>${count(survey.available)} <span class="muted">/ ${count(agents)}</span></dd></div>
+      <div><dt>push</dt><dd>${count(summary.push)}</dd></div>
+      <div><dt>piggyback</dt><dd>${count(summary.piggyback)}</dd></div>
+      <div><dt>daemon</dt><dd>${count(summary.daemon)}</dd></div>
+      <div><dt>agents here</dt><dd>${count(summary.available)} <span class="muted">/ ${count(agents)}</span></dd></div>
     </dl>
     <${Table} label="Sessions by agent" rows=${attached.slice(0, 12)} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
       empty=${html`<${Empty} title="Nobody is attached" />`}
