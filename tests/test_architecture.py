@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 #: The parts of the core that the client may know: what an envelope is, and what can go wrong.
-CLIENT_MAY_KNOW = {"envelope", "errors", "commands", "priority", "contracts", "message", "diagnosis"}
+CLIENT_MAY_KNOW = {"protocol", "errors", "commands", "messages"}
 #: What the core may import: nothing that reads a clock, draws a number, touches a file or a socket, or waits.
 PURE = {
     "bisect",

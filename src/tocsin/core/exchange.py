@@ -168,7 +168,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.FinishWork: attention.decide_finish,
     cmd.SendRequest: requests.decide_request,
     cmd.CancelRequest: requests.decide_cancel,
-    cmd.AskApproval: approvals.decide_ask,
+    cmd.RequestApproval: approvals.decide_ask,
     cmd.DecideApproval: approvals.decide_approval,
     cmd.WithdrawApproval: approvals.decide_withdraw,
     cmd.OpenDiscussion: discussions.decide_open,

@@ -139,12 +139,13 @@ def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
     me = decision.me()
     attention, work = _at_work(decision)
     limits = decision.policy.attention
-    if len(command.saved) > limits.saved_bytes_max:
+    saved = command.saved.encode(errors="replace")
+    if len(saved) > limits.saved_bytes_max:
         raise refusal(
             "E_VALIDATION_005",
-            f"{len(command.saved)} bytes of saved work: at most {limits.saved_bytes_max} are kept",
+            f"{len(saved)} bytes of saved work: at most {limits.saved_bytes_max} are kept",
             field="$.saved",
-            found=f"{len(command.saved)} bytes",
+            found=f"{len(saved)} bytes",
             expected=f"at most {limits.saved_bytes_max} bytes",
         )
     if len(attention.aside) >= limits.aside_max:
@@ -152,7 +153,7 @@ def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
     interrupter = interrupter_of(decision.state, attention)
     if interrupter is not None and interrupter.state is State.QUEUED:
         interrupter = None
-    _put_aside(decision, me, work, command.saved, "chosen" if interrupter is None else "interrupted", interrupter)
+    _put_aside(decision, me, work, saved, "chosen" if interrupter is None else "interrupted", interrupter)
     if interrupter is not None:
         if interrupter.ack_required:
             acknowledge(decision, interrupter, "received")
@@ -190,15 +191,15 @@ def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
             raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
         if attention.paused or interrupter_of(decision.state, attention) is not None:
             decision.emit(ev.WorkContinued(decision.now, me.agent, work.message, _busy_until(decision)))
-            return Resumed(work.message_id, b"", work.interruptible)
-        return Resumed(work.message_id, work.saved, work.interruptible, duplicate=True)
+            return Resumed(work.message_id, "", work.interruptible)
+        return Resumed(work.message_id, work.saved.decode(errors="replace"), work.interruptible, duplicate=True)
     found = [aside for aside in attention.aside if wanted in (None, aside.message_id)]
     if not found:
         raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
     resumed = found[-1]
     had = resumed.resumed
     decision.emit(ev.WorkResumed(decision.now, me.agent, resumed.message, _busy_until(decision)))
-    return Resumed(resumed.message_id, resumed.saved, resumed.interruptible, duplicate=had)
+    return Resumed(resumed.message_id, resumed.saved.decode(errors="replace"), resumed.interruptible, duplicate=had)
 
 
 def decide_finish(decision: Decision, command: FinishWork) -> Attending:

@@ -52,6 +52,8 @@ __all__ = [
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _AGENT_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
+#: Type of an agent that registers without one.
+_TYPE_DEFAULT = "AdHoc"
 
 
 def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
@@ -66,24 +68,25 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
             found=name[:64],
             expected="up to 64 letters, digits, dots, dashes, underscores, and not the bus's own name",
         )
-    if not _AGENT_TYPE.fullmatch(command.agent_type):
+    known = decision.state.agents.get(name)
+    agent_type = command.type or (_TYPE_DEFAULT if known is None else known.agent_type)
+    if not _AGENT_TYPE.fullmatch(agent_type):
         raise refusal(
             "E_VALIDATION_004",
-            f"{command.agent_type[:64]!r} cannot be an agent's type",
+            f"{agent_type[:64]!r} cannot be an agent's type",
             field="$.type",
-            found=command.agent_type[:64],
+            found=agent_type[:64],
             expected="a name of up to 64 letters, digits, dashes, underscores",
         )
     if role not in decision.policy.roles:
         raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(decision.policy.roles))
-    if len(command.capabilities) > limits.batch_max or len(command.supported) > limits.batch_max:
+    if len(command.capabilities) > limits.batch_max or len(command.versions) > limits.batch_max:
         raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} capabilities or versions", retryable=False)
-    version = highest_common_version(command.supported)
-    known = decision.state.agents.get(name)
+    version = highest_common_version(command.versions)
     if known is None and len(decision.state.agents) >= limits.agents_max:
         raise refusal("E_ADMISSION_008", f"the project has its {limits.agents_max} agents")
     registered = ev.AgentRegistered(
-        decision.now, name, command.agent_type, role, version, command.supported, command.capabilities
+        decision.now, name, agent_type, role, version, command.versions, command.capabilities
     )
     if known is None or not _same(known, registered):
         decision.emit(registered)

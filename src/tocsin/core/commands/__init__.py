@@ -1,7 +1,8 @@
-"""What the exchange can be asked, and what it answers.
+"""Commands that the exchange decides, and its replies.
 
-Commands are verbs. Who asks is never part of a command: that is the `Caller`, which a gateway makes out of a token.
-One module per subject; this one gathers them.
+Commands are verbs. The caller is not part of a command: a gateway makes the `Caller` from a token. A command is also
+the request of its operation, so its fields carry the types, limits and descriptions that every interface shows, and the
+replies are what every interface returns. One module per subject.
 """
 
 from typing import TypeAlias
@@ -17,10 +18,10 @@ from tocsin.core.commands.agents import (
     SessionReady,
 )
 from tocsin.core.commands.approvals import (
-    ApprovalAsked,
     ApprovalDecided,
-    AskApproval,
+    ApprovalRequested,
     DecideApproval,
+    RequestApproval,
     WithdrawApproval,
 )
 from tocsin.core.commands.attention import (
@@ -47,14 +48,13 @@ from tocsin.core.commands.escalation import (
 )
 from tocsin.core.commands.frames import FrameTally, ReportShedding
 from tocsin.core.commands.health import (
-    HealthTaken,
+    HealthReported,
     ReportHealth,
 )
 from tocsin.core.commands.leases import (
     AcquireLease,
     ForceRelease,
-    Held,
-    Queued,
+    LeaseRecord,
     Released,
     ReleaseLease,
     RenewLease,
@@ -101,9 +101,8 @@ __all__ = [
     "AcquireLease",
     "AdoptPolicy",
     "Adopted",
-    "ApprovalAsked",
     "ApprovalDecided",
-    "AskApproval",
+    "ApprovalRequested",
     "Attending",
     "BeginWork",
     "BroadcastReceipt",
@@ -126,16 +125,15 @@ __all__ = [
     "ForceRelease",
     "FrameTally",
     "GrantCredit",
-    "HealthTaken",
+    "HealthReported",
     "Heartbeat",
-    "Held",
+    "LeaseRecord",
     "MarkProcessed",
     "OpenDiscussion",
     "OpenSession",
     "Publish",
     "Published",
     "PutAside",
-    "Queued",
     "ReachPausePoint",
     "Recall",
     "RecallResult",
@@ -152,6 +150,7 @@ __all__ = [
     "Reply",
     "ReportHealth",
     "ReportShedding",
+    "RequestApproval",
     "Requested",
     "ResolveEscalation",
     "ResumeWork",
@@ -202,7 +201,7 @@ Command: TypeAlias = (
     | EscalateToHuman
     | SendRequest
     | CancelRequest
-    | AskApproval
+    | RequestApproval
     | DecideApproval
     | WithdrawApproval
     | OpenDiscussion
@@ -226,8 +225,7 @@ Reply: TypeAlias = (
     | Rejected
     | RecallResult
     | Redriven
-    | Held
-    | Queued
+    | LeaseRecord
     | Released
     | Adopted
     | Ticked
@@ -237,10 +235,10 @@ Reply: TypeAlias = (
     | Resumed
     | Escalated
     | Requested
-    | ApprovalAsked
+    | ApprovalRequested
     | ApprovalDecided
     | Discussed
     | Subscriptions
     | Published
-    | HealthTaken
+    | HealthReported
 )

@@ -1,8 +1,12 @@
-"""Joining, attaching and leaving, and what comes back."""
+"""Commands that register agents and open, keep and close sessions, and their replies."""
+
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import AgentName, CommandBase, Name, TypeFilter
+from tocsin.core.protocol.envelope import VERSIONS
 
 __all__ = [
     "CloseSession",
@@ -12,65 +16,78 @@ __all__ = [
     "RegisterAgent",
     "Registered",
     "RetireAgent",
+    "SessionKind",
     "SessionReady",
 ]
 
+#: How messages reach a session: pushed over a connection, or fetched with the agent's next call.
+SessionKind: TypeAlias = Literal["push", "piggyback", "daemon"]
+Window: TypeAlias = Annotated[int, Meta(ge=0)]
+
 
 class RegisterAgent(CommandBase, frozen=True):
-    """Join the project, or come back with other abilities."""
+    """Register the calling agent in the project, or update its type and capabilities."""
 
-    agent_type: str
-    #: Protocol versions that the agent speaks.
-    supported: tuple[str, ...]
-    #: Message types that it takes; empty is any.
-    capabilities: tuple[str, ...] = ()
+    type: Annotated[
+        TypeFilter | None,
+        Meta(
+            description="Type used for routing: Manager, Implementation, AdHoc or any name. "
+            "By default the agent keeps its type; a new agent is AdHoc."
+        ),
+    ] = None
+    versions: Annotated[
+        tuple[str, ...], Meta(max_length=16, description="Protocol versions that the agent supports.")
+    ] = VERSIONS
+    capabilities: Annotated[
+        tuple[TypeFilter, ...],
+        Meta(max_length=256, description="Message types that the agent accepts; empty accepts any."),
+    ] = ()
 
 
 class RetireAgent(CommandBase, frozen=True):
-    """Remove an agent for good; what waits for it becomes dead letters."""
+    """Remove an agent from the project; messages that wait for it become dead letters."""
 
-    agent: str
-    reason: str = ""
+    agent: Annotated[AgentName, Meta(description="The agent to remove.")]
+    reason: Annotated[str, Meta(description="Reason, recorded with the removal.")] = ""
 
 
 class OpenSession(CommandBase, frozen=True):
-    """Attach."""
+    """Open a session for the calling agent."""
 
-    #: `push`, `piggyback` or `daemon`.
-    kind: str
-    #: Offers without receipt to take at a time, 0 to begin paused; the policy's default where it is not said.
-    window: int | None = None
+    kind: SessionKind
+    #: Offers without receipt at a time, 0 to start paused; the policy's default if absent.
+    window: Window | None = None
 
 
 class Heartbeat(CommandBase, frozen=True):
-    """Show that a session lives."""
+    """Keep a session fresh."""
 
-    session: str
+    session: Name
 
 
 class GrantCredit(CommandBase, frozen=True):
-    """Change how many offers without receipt a session takes at a time; 0 pauses it."""
+    """Change how many offers without receipt a session accepts at a time; 0 pauses it."""
 
-    session: str
-    window: int
+    session: Name
+    window: Window
 
 
 class CloseSession(CommandBase, frozen=True):
-    """Detach; what was offered and not confirmed goes back to the queue."""
+    """Close a session; offers without receipt return to the queue."""
 
-    session: str
+    session: Name
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """The agent is registered."""
+    """A registered agent and its negotiated protocol version."""
 
     agent: str
-    #: Protocol version that this agent is spoken to in.
+    #: Protocol version used with this agent.
     version: str
 
 
 class SessionReady(msgspec.Struct, frozen=True):
-    """The session is open."""
+    """An open session."""
 
     session: str
     window: int

@@ -1,51 +1,55 @@
-"""Asking a director first, a director's word, and what comes back."""
+"""Commands that request, decide and withdraw approvals, and their replies."""
 
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, Json, Name
 
-__all__ = ["ApprovalAsked", "ApprovalDecided", "AskApproval", "DecideApproval", "WithdrawApproval"]
+__all__ = ["ApprovalDecided", "ApprovalRequested", "DecideApproval", "Handoff", "RequestApproval", "WithdrawApproval"]
+
+#: Points at which work is handed to a director for approval.
+Handoff: TypeAlias = Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"]
+_Approval = Annotated[Name, Meta(description="Id of the approval request.")]
 
 
-class AskApproval(CommandBase, frozen=True):
-    """Ask the directors before doing something, and wait for their word."""
+class RequestApproval(CommandBase, frozen=True):
+    """Ask the directors to approve something before it is done."""
 
-    #: `plan_approval`, `lease_override`, `pre_merge_review` or `ratification`.
-    handoff: str
-    #: What for.
-    subject: str
-    details: str = ""
+    handoff: Annotated[Handoff, Meta(description="Kind of approval.")]
+    subject: Annotated[str, Meta(description="What needs approval; for lease_override, the resource.")]
+    details: Annotated[str, Meta(description="Details that help the director decide.")] = ""
 
 
 class DecideApproval(CommandBase, frozen=True):
-    """Give a director's word."""
+    """Approve or refuse an approval request."""
 
-    approval: str
-    verdict: Literal["approve", "refuse"]
-    #: Why; a refusal must say.
-    reason: str = ""
-    #: The payload, as JSON, with which a held message goes instead of its own.
-    payload: bytes | None = None
+    approval: _Approval
+    verdict: Annotated[Literal["approve", "refuse"], Meta(description="The decision.")]
+    reason: Annotated[str, Meta(description="Reason for the decision; required to refuse.")] = ""
+    payload: Annotated[
+        Json | None, Meta(description="New payload for a held message, sent in place of the original one.")
+    ] = None
 
 
 class WithdrawApproval(CommandBase, frozen=True):
-    """Want it no longer; a held message is recalled instead."""
+    """Withdraw an approval request; to withdraw a held message, recall it instead."""
+
+    approval: _Approval
+
+
+class ApprovalRequested(msgspec.Struct, frozen=True):
+    """An approval request that waits for a decision."""
 
     approval: str
-
-
-class ApprovalAsked(msgspec.Struct, frozen=True):
-    """The directors are asked."""
-
-    approval: str
-    #: When their time is over.
-    due_at: int
+    #: When it is escalated if no director has decided.
+    due_at: datetime
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True):
-    """The word stands."""
+    """The outcome of an approval request."""
 
     approval: str
     outcome: str

@@ -1,74 +1,67 @@
-"""What an agent says of its attention, and what comes back."""
+"""Commands that report what an agent works on, and their replies."""
+
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, MessageRef
 
-__all__ = [
-    "Attending",
-    "BeginWork",
-    "FinishWork",
-    "PutAside",
-    "ReachPausePoint",
-    "ResumeWork",
-    "Resumed",
-]
+__all__ = ["Attending", "BeginWork", "FinishWork", "PutAside", "ReachPausePoint", "ResumeWork", "Resumed"]
 
 
 class BeginWork(CommandBase, frozen=True):
-    """Say that one works on a message from now on; that acknowledges it."""
+    """Start working on a message, which acknowledges it; only interrupts are delivered until the work ends."""
 
-    message_id: str
-    #: Whether the work may be interrupted outside pause points.
-    interruptible: bool = True
+    message_id: Annotated[MessageRef, Meta(description="The message to work on.")]
+    interruptible: Annotated[bool, Meta(description="Whether it may be interrupted between pause points.")] = True
 
 
 class ReachPausePoint(CommandBase, frozen=True):
-    """Say that the work could safely be interrupted now."""
+    """Report that the work can be interrupted now, and learn whether a message interrupts it."""
 
-    #: Whether one stays there, until the work is resumed or put aside; else it is a moment's question.
-    stay: bool = False
+    stay: Annotated[bool, Meta(description="Stay at the pause point until the work is resumed or put aside.")] = False
 
 
 class PutAside(CommandBase, frozen=True):
-    """Put the work aside for what interrupts it, or for nothing; what is saved comes back with `ResumeWork`."""
+    """Put the current work aside and save notes that are returned when it is resumed."""
 
-    saved: bytes = b""
+    saved: Annotated[str, Meta(description="Notes to return when the work is resumed.")] = ""
 
 
 class ResumeWork(CommandBase, frozen=True):
-    """Go on: from a pause point, past an interrupt, or with work put aside."""
+    """Resume work that was put aside, or continue from a pause point."""
 
-    #: Which work put aside; the latest where it is not said.
-    message_id: str | None = None
+    message_id: Annotated[
+        MessageRef | None, Meta(description="The work to resume; the most recent one by default.")
+    ] = None
 
 
 class FinishWork(CommandBase, frozen=True):
-    """Say that the work is done."""
+    """Finish the current work."""
 
-    #: Whether the message is processed with it.
-    processed: bool = True
+    processed: Annotated[bool, Meta(description="Mark the message as processed as well.")] = True
 
 
 class Attending(msgspec.Struct, frozen=True):
-    """What the agent is busy with now."""
+    """What an agent is working on."""
 
     #: `idle`, `processing` or `pause_point`.
     status: str
-    #: messageId of what it works on.
+    #: messageId of the current work.
     working_on: str | None = None
-    #: messageId of what interrupts it: put the work aside, then work on that.
+    #: messageId of the message that interrupts the work: put the work aside, then work on that.
     interrupted_by: str | None = None
-    #: messageIds of work put aside, the latest last.
+    #: messageIds of work put aside, the most recent last.
     aside: tuple[str, ...] = ()
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """The work goes on."""
+    """Work that was resumed."""
 
     message_id: str
-    #: What was saved of it.
-    saved: bytes
+    #: Notes saved when it was put aside.
+    saved: str
     interruptible: bool
-    #: Whether this had been given back before: the same again, for an agent that missed the reply.
+    #: Whether these notes were returned before.
     duplicate: bool = False

@@ -1,16 +1,28 @@
-"""Who asks, and what all commands have in common."""
+"""The caller of a command, the base of all commands, and the field types that they share."""
+
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import Meta
+
+from tocsin.core.protocol.priority import PriorityName
 
 __all__ = [
     "SYSTEM",
+    "AgentName",
     "Caller",
     "CommandBase",
+    "Duration",
+    "Json",
+    "MessageRef",
+    "Name",
+    "PriorityName",
+    "TypeFilter",
 ]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks, as the token says."""
+    """Identity and role of whoever issues a command, as its token grants them."""
 
     agent: str
     #: `director`, `primary`, `clone`, `human`, or `system` for the bus itself.
@@ -21,5 +33,19 @@ class Caller(msgspec.Struct, frozen=True):
 SYSTEM = Caller("tocsin", "system")
 
 
-class CommandBase(msgspec.Struct, frozen=True):
-    """Base of all commands."""
+class CommandBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all commands; a command is also the request of its operation."""
+
+
+#: A duration in seconds, up to a century.
+Duration: TypeAlias = Annotated[float, Meta(ge=0, le=3.2e9)]
+#: An id or a name of something that exists.
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+#: The name of an agent.
+AgentName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
+#: The type of an agent or a message.
+TypeFilter: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+#: A message, by its messageId or by the signal id of one copy.
+MessageRef: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+#: A JSON object.
+Json: TypeAlias = dict[str, Any]

@@ -1,54 +1,60 @@
-"""Opening a discussion, speaking and voting in it, and what comes back."""
+"""Commands that open, contribute to and cancel discussions, and their reply."""
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import AgentName, CommandBase, Duration, Name
 
-__all__ = ["CancelDiscussion", "Discussed", "OpenDiscussion", "Speak", "Vote"]
+__all__ = ["CancelDiscussion", "Consensus", "Discussed", "OpenDiscussion", "Speak", "Vote"]
+
+#: Share of the votes that an option needs.
+Consensus: TypeAlias = Literal["majority", "two_thirds", "unanimous"]
+_Discussion = Annotated[Name, Meta(description="Id of the discussion.")]
 
 
 class OpenDiscussion(CommandBase, frozen=True):
-    """Ask others to come to a common view."""
+    """Open a discussion in which the participants vote on a question."""
 
-    question: str
-    participants: tuple[str, ...]
-    options: tuple[str, ...] = ("agree", "disagree")
-    #: How many must have voted; the policy's where it is not said.
-    voters_min: int | None = None
-    consensus: Literal["majority", "two_thirds", "unanimous"] = "majority"
-    #: Seconds; the policy's, which is also the longest, where it is not said.
-    max_s: float | None = None
+    question: Annotated[str, Meta(description="The question to decide.")]
+    participants: Annotated[tuple[AgentName, ...], Meta(description="Agents that take part.")]
+    options: Annotated[tuple[str, ...], Meta(description="Options to vote for.")] = ("agree", "disagree")
+    voters_min: Annotated[int | None, Meta(description="Votes required; the policy's number by default.")] = None
+    consensus: Annotated[Consensus, Meta(description="Share of the votes that an option needs.")] = "majority"
+    max_s: Annotated[
+        Duration | None,
+        Meta(description="Seconds until it ends without agreement; by default the policy's maximum."),
+    ] = None
 
 
 class Speak(CommandBase, frozen=True):
-    """Say something in a discussion."""
+    """Send a contribution to all participants of a discussion."""
 
-    discussion: str
-    text: str
+    discussion: _Discussion
+    text: Annotated[str, Meta(description="The contribution.")]
 
 
 class Vote(CommandBase, frozen=True):
-    """Vote, or vote otherwise than before."""
+    """Vote in a discussion, or change a vote."""
 
-    discussion: str
-    option: str
+    discussion: _Discussion
+    option: Annotated[str, Meta(description="The option to vote for.")]
 
 
 class CancelDiscussion(CommandBase, frozen=True):
-    """End a discussion without an outcome: its opener, or a director."""
+    """Cancel a discussion; its opener and directors may."""
 
-    discussion: str
+    discussion: _Discussion
 
 
 class Discussed(msgspec.Struct, frozen=True):
-    """How the discussion stands."""
+    """State of a discussion after a change."""
 
     discussion: str
     #: `open`, `ratifying`, or how it ended.
     state: str
     #: Votes by option.
     votes: dict[str, int]
-    #: What was agreed on.
+    #: The option that was agreed on.
     option: str | None = None

@@ -1,29 +1,33 @@
-"""What directors and humans do about escalations, and what comes back."""
+"""Commands that resolve escalations or pass them to a human, and their reply."""
+
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, Name
 
 __all__ = ["EscalateToHuman", "Escalated", "ResolveEscalation"]
 
+_Escalation = Annotated[Name, Meta(description="Id of the escalation.")]
+
 
 class ResolveEscalation(CommandBase, frozen=True):
-    """Say that something has been taken care of."""
+    """Close an escalation and record how it was resolved."""
 
-    escalation: str
-    #: How.
-    resolution: str
+    escalation: _Escalation
+    resolution: Annotated[str, Meta(description="How it was resolved.")]
 
 
 class EscalateToHuman(CommandBase, frozen=True):
-    """Bring something before a human."""
+    """Pass an escalation to a human."""
 
-    escalation: str
-    reason: str = ""
+    escalation: _Escalation
+    reason: Annotated[str, Meta(description="Why a human should look at it.")] = ""
 
 
 class Escalated(msgspec.Struct, frozen=True):
-    """Where the escalation is now."""
+    """State of an escalation after a change."""
 
     escalation: str
     state: str

@@ -1,4 +1,4 @@
-"""What the owner of a frame bus reports."""
+"""The command that records frames dropped by a frame bus."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ __all__ = ["FrameTally", "ReportShedding"]
 
 
 class FrameTally(msgspec.Struct, frozen=True):
-    """What became of the frames of one priority's subscribers."""
+    """Frame counts of the subscribers of one priority."""
 
     offered: int
     dropped: int
@@ -16,11 +16,11 @@ class FrameTally(msgspec.Struct, frozen=True):
 
 
 class ReportShedding(CommandBase, frozen=True):
-    """Write down what a frame bus dropped since its last report: its `SheddingReported`, with the times of the wall."""
+    """Record the frames that a frame bus dropped since its last report."""
 
-    #: When the time that it covers began.
+    #: Start of the reported period, microseconds since the epoch.
     since: int
-    #: Frames published in that time.
+    #: Frames published in that period.
     published: int
     #: By subscriber priority: `critical`, `high`, `normal`, `best_effort`.
     tallies: dict[str, FrameTally]

@@ -1,21 +1,23 @@
-"""Reporting how healthy a project is, and what comes back."""
+"""The command that reports health measurements, and its reply."""
+
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from tocsin.core.commands.base import CommandBase
 
-__all__ = ["HealthTaken", "ReportHealth"]
+__all__ = ["HealthReported", "ReportHealth"]
 
 
 class ReportHealth(CommandBase, frozen=True):
-    """Say what was measured: by the hub, or by whoever starts agents."""
+    """Report health measurements from outside the hub, such as the start-up time of clones."""
 
-    #: By metric; durations in seconds.
-    values: dict[str, float]
+    values: Annotated[dict[str, float], Meta(description="Measurements by metric; durations in seconds.")]
 
 
-class HealthTaken(msgspec.Struct, frozen=True):
-    """What is wrong now."""
+class HealthReported(msgspec.Struct, frozen=True):
+    """Alerts after a health report."""
 
-    #: Metrics with an alert.
+    #: Metrics with an active alert.
     alerts: tuple[str, ...]

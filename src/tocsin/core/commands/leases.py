@@ -1,86 +1,86 @@
-"""Asking for leases, and what comes back."""
+"""Commands that acquire, renew and release leases, and their replies."""
+
+from datetime import datetime
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, Duration, Name, PriorityName
 
-__all__ = ["AcquireLease", "ForceRelease", "Held", "Queued", "ReleaseLease", "Released", "RenewLease"]
+__all__ = ["AcquireLease", "ForceRelease", "LeaseRecord", "ReleaseLease", "Released", "RenewLease"]
+
+_Lease = Annotated[Name, Meta(description="Id of the lease or of the waiting request.")]
 
 
 class AcquireLease(CommandBase, frozen=True):
-    """Ask for resources, all or nothing; wait in line where they are not free."""
+    """Acquire resources, all or none; the request waits in a queue if they are not free."""
 
-    #: Names and globs to have alone.
-    exclusive: tuple[str, ...] = ()
-    #: Names and globs to share with others who share them.
-    shared: tuple[str, ...] = ()
-    #: How long it is for, seconds; the policy's default where it is not said.
-    ttl_s: float | None = None
-    #: How long to wait, seconds; 0 fails at once; the policy's default where it is not said.
-    wait_s: float | None = None
-    #: The priority to wait at; the policy's default where it is not said.
-    priority: int | None = None
-    #: An id of the caller's own: the same one again returns what it led to.
-    lease: str | None = None
+    exclusive: Annotated[tuple[str, ...], Meta(description="Names and path globs to hold exclusively.")] = ()
+    shared: Annotated[tuple[str, ...], Meta(description="Names and path globs to hold together with others.")] = ()
+    ttl_s: Annotated[
+        Duration | None, Meta(description="Seconds until the lease lapses; the policy's default if absent.")
+    ] = None
+    wait_s: Annotated[
+        Duration | None,
+        Meta(description="Seconds to wait in the queue; 0 fails at once; the policy's default if absent."),
+    ] = None
+    priority: Annotated[
+        str | None, Meta(max_length=64, description="Priority in the queue; the policy's default if absent.")
+    ] = None
+    lease: Annotated[
+        Name | None, Meta(description="An id chosen by the caller, so that the same request can be repeated safely.")
+    ] = None
 
 
 class RenewLease(CommandBase, frozen=True):
-    """Keep a lease for longer."""
+    """Extend a lease."""
 
-    lease: str
-    #: How long it is for from now on, seconds; as before where it is not said.
-    ttl_s: float | None = None
+    lease: _Lease
+    ttl_s: Annotated[Duration | None, Meta(description="Seconds from now on; as before if absent.")] = None
 
 
 class ReleaseLease(CommandBase, frozen=True):
-    """Set free a lease, leave the line, or set free resources by the very names that they are held under."""
+    """Release a lease, cancel a waiting request, or release resources by the names they are held under."""
 
-    lease: str | None = None
-    resources: tuple[str, ...] = ()
+    lease: Annotated[Name | None, Meta(description="Id of the lease or of the waiting request.")] = None
+    resources: Annotated[
+        tuple[str, ...], Meta(description="Resources to release, by the names they are held under.")
+    ] = ()
 
 
 class ForceRelease(CommandBase, frozen=True):
-    """Take a lease away from whoever holds it, or a place from whoever waits; for directors and humans."""
+    """Release another agent's lease, or cancel its waiting request."""
+
+    lease: _Lease
+    reason: Annotated[str, Meta(description="Reason, sent to the agent that loses the lease.")]
+
+
+class LeaseRecord(msgspec.Struct, frozen=True):
+    """A lease, or a request that waits for one."""
 
     lease: str
-    reason: str
-
-
-class Held(msgspec.Struct, frozen=True):
-    """The lease is held."""
-
-    lease: str
-    holder: str
-    exclusive: tuple[str, ...]
-    shared: tuple[str, ...]
-    #: The priority that it was asked for at.
-    priority: int
-    expires_at: int
-    #: Whether this lease had been granted before.
-    duplicate: bool = False
-
-
-class Queued(msgspec.Struct, frozen=True):
-    """The request waits in line; a `LEASE_GRANTED` or `LEASE_REFUSED` message will tell."""
-
-    lease: str
+    state: Literal["held", "waiting"]
     agent: str
     exclusive: tuple[str, ...]
     shared: tuple[str, ...]
-    #: The priority that it waits at, with what its agent has inherited.
-    priority: int
-    #: Its place in line, from 1.
-    place: int
-    wait_until: int
-    #: Who holds what it wants.
-    holders: tuple[str, ...]
-    #: Whether this request had been made before.
+    #: The requested priority; of a waiting request, including inherited priority.
+    priority: PriorityName
+    #: When the lease lapses if it is not renewed.
+    expires_at: datetime | None = None
+    #: Place in the queue, from 1.
+    place: int | None = None
+    #: When the request stops waiting.
+    wait_until: datetime | None = None
+    #: Agents that hold what the request waits for.
+    holders: tuple[str, ...] = ()
+    #: Whether the same request was made before.
     duplicate: bool = False
 
 
 class Released(msgspec.Struct, frozen=True):
-    """What is free now."""
+    """Resources and requests that were released."""
 
     resources: tuple[str, ...]
-    #: Requests that left the line.
+    #: Waiting requests that were cancelled.
     cancelled: tuple[str, ...] = ()

@@ -1,13 +1,18 @@
-"""Sending, taking and settling messages, and what comes back."""
+"""Commands that send, fetch, settle, recall and redrive messages, and their replies."""
+
+from datetime import datetime
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, MessageRef, Name, PriorityName
 from tocsin.core.errors import Problem
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import Envelope
-from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.timestamps import as_datetime
 
 __all__ = [
     "Acknowledge",
@@ -30,72 +35,77 @@ __all__ = [
     "receipt_of",
 ]
 
+_Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
+
 
 class Send(CommandBase, frozen=True):
-    """Send an envelope."""
+    """Send a message to an agent, or to all agents."""
 
     envelope: Envelope
 
 
 class Drain(CommandBase, frozen=True):
-    """Take what waits, most urgent first; confirms what the session was offered before."""
+    """Hand out waiting messages to a session, the most urgent first."""
 
-    session: str
+    session: Name
     limit: int
-    #: Nothing below this level.
+    #: Lowest level to hand out.
     at_least: int = 0
-    #: Payloads of no more than this many bytes in all; absent is the policy's, which the first message may exceed.
+    #: Payload bytes in all; the policy's limit if absent, which the first message may exceed.
     bytes_max: int | None = None
-    #: Whether the call is the receipt of all that the session was offered; a gateway that knows better confirms itself.
+    #: Whether the call confirms everything that the session was offered before.
     confirms: bool = True
 
 
 class Confirm(CommandBase, frozen=True):
-    """Confirm receipt."""
+    """Confirm the receipt of messages."""
 
-    message_ids: tuple[str, ...]
+    message_ids: Annotated[tuple[MessageRef, ...], Meta(description="Messages that were received.")]
 
 
 class Acknowledge(CommandBase, frozen=True):
     """Acknowledge a message."""
 
-    message_id: str
-    #: `received`, `queued` or `processed`.
-    status: str = "received"
-    notes: str = ""
+    message_id: _Message
+    status: Annotated[
+        Literal["received", "queued", "processed"],
+        Meta(description="received: you have it; queued: you will do it; processed: you have done it."),
+    ] = "received"
+    notes: Annotated[str, Meta(description="Notes for the sender.")] = ""
 
 
 class Reject(CommandBase, frozen=True):
-    """Reject a message, for now or for good."""
+    """Reject a message, temporarily or permanently."""
 
-    message_id: str
-    reason: str
-    code: str = ""
-    can_retry: bool = False
-    suggested_fix: str = ""
+    message_id: _Message
+    reason: Annotated[str, Meta(description="Why the message cannot be handled.")]
+    code: Annotated[str, Meta(description="An error code, such as E_TASK_001.")] = ""
+    can_retry: Annotated[bool, Meta(description="true: deliver it again later; false: it becomes a dead letter.")] = (
+        False
+    )
+    suggested_fix: Annotated[str, Meta(description="What the sender can do about it.")] = ""
 
 
 class MarkProcessed(CommandBase, frozen=True):
-    """Say that a message has been dealt with."""
+    """Mark a message as processed."""
 
-    message_id: str
+    message_id: _Message
 
 
 class Recall(CommandBase, frozen=True):
-    """Take back what nobody has been offered yet: a messageId, or one copy's signal id."""
+    """Recall a message that has not been handed out yet; only its sender can."""
 
-    message_id: str
+    message_id: _Message
 
 
 class Redrive(CommandBase, frozen=True):
     """Queue dead letters again."""
 
-    #: Signal ids.
-    signal_ids: tuple[str, ...]
+    signal_ids: Annotated[tuple[MessageRef, ...], Meta(description="Signal ids of the dead letters.")]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of a send (SPEC-071 §5), and what it can be relied upon."""
+    """The result of sending a message to one recipient."""
 
     signal_id: str
     message_id: str
@@ -104,40 +114,40 @@ class Receipt(msgspec.Struct, frozen=True):
     recipient: str
     recipient_state: RecipientState
     delivery_class: DeliveryClass
-    expires_at: int
+    expires_at: datetime
     resolved_to_session: str | None
     publish_path: PublishPath
     #: Priority granted.
-    priority: int
-    #: Priority asked for.
-    requested_priority: int
-    #: Whether this messageId had been accepted before.
+    priority: PriorityName
+    #: Priority requested.
+    requested_priority: PriorityName
+    #: Whether this messageId was accepted before.
     duplicate: bool = False
-    #: Whether it is held until a director has approved it.
+    #: Whether it is held until a director approves it.
     held: bool = False
-    #: What a crash cannot undo: filled in by whoever made it durable.
+    #: `flushed` or `replicated`; `buffered` if a power cut could lose it; `none` before the commit.
     durability: str = "none"
-    #: On how many nodes it is durable.
+    #: Number of nodes that have stored it.
     copies: int = 0
 
 
 class BroadcastReceipt(msgspec.Struct, frozen=True):
-    """What became of a broadcast."""
+    """The result of sending a message to several recipients."""
 
     broadcast_id: str
     receipts: tuple[Receipt, ...]
-    #: Who was left out, and why.
+    #: Recipients that could not accept it, and why.
     failed: dict[str, Problem]
     duplicate: bool = False
 
     @property
     def code(self) -> str | None:
-        """Return E_ROUTING_004 where somebody was left out."""
+        """Return E_ROUTING_004 if a recipient could not accept it."""
         return "E_ROUTING_004" if self.failed else None
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One message on its way to its recipient."""
+    """One message that was offered to a session."""
 
     signal_id: str
     session: str
@@ -146,61 +156,61 @@ class Delivery(msgspec.Struct, frozen=True):
     envelope: bytes
     #: messageId of the work that it interrupts: put that aside first.
     interrupts: str | None = None
-    #: How urgent it is now, with what it has gained by waiting.
+    #: Current level, including boosts.
     priority: int = Priority.INFO
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """What was taken, and how much still waits by priority."""
+    """Messages that were handed out, and the number still waiting by level."""
 
     deliveries: tuple[Delivery, ...]
     waiting: tuple[int, ...]
 
 
 class Confirmed(msgspec.Struct, frozen=True):
-    """How many receipts were news; the others had been confirmed before."""
+    """Number of receipts that were new."""
 
     confirmed: int
-    #: Ids that are not the caller's, or forgotten.
+    #: Ids that are unknown or belong to another agent.
     unknown: tuple[str, ...] = ()
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """The acknowledgement stands."""
+    """An acknowledged message and its state."""
 
     signal_id: str
     state: str
-    #: Whether it had been acknowledged before.
+    #: Whether it was acknowledged before.
     duplicate: bool = False
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The rejection stands."""
+    """A rejected message and its state."""
 
     signal_id: str
     state: str
-    #: When it is offered again, where it is.
-    ready_at: int | None = None
+    #: When it is offered again, if it is.
+    ready_at: datetime | None = None
 
 
 class RecallResult(msgspec.Struct, frozen=True):
-    """What became of a recall (SPEC-071 §4.4)."""
+    """The result of a recall."""
 
-    #: `recalled`, `already_delivered`, `already_expired` or `not_found`: the best of all copies.
+    #: `recalled`, `already_delivered`, `already_expired` or `not_found`: the best outcome of all copies.
     outcome: str
     #: By recipient.
     outcomes: dict[str, str]
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """What was queued again, and what was not, with the reason."""
+    """Dead letters that were queued again, and those that were refused with the reason."""
 
     redriven: tuple[str, ...]
     refused: dict[str, Problem]
 
 
 def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
-    """Say of a message what its sender was, or is, told; a redrive does not change that."""
+    """Return the receipt of an accepted message; a redrive does not change it."""
     return Receipt(
         signal_id=signal,
         message_id=message.message_id,
@@ -209,11 +219,11 @@ def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
         recipient=message.recipient,
         recipient_state=message.recipient_state,
         delivery_class=message.delivery_class,
-        expires_at=message.created_at + message.expires_at - message.enqueued_at,
+        expires_at=as_datetime(message.created_at + message.expires_at - message.enqueued_at),
         resolved_to_session=message.resolved_session,
         publish_path=message.publish_path,
-        priority=message.priority,
-        requested_priority=message.requested,
+        priority=PRIORITY_NAMES[message.priority],
+        requested_priority=PRIORITY_NAMES[message.requested],
         duplicate=duplicate,
         held=message.state is State.HELD,
     )

@@ -1,4 +1,4 @@
-"""Governing a project, and what comes back."""
+"""Commands that adopt a policy and advance the timers, and their replies."""
 
 from typing import Any
 
@@ -6,40 +6,34 @@ import msgspec
 
 from tocsin.core.commands.base import CommandBase
 
-__all__ = [
-    "AdoptPolicy",
-    "Adopted",
-    "Done",
-    "Tick",
-    "Ticked",
-]
+__all__ = ["AdoptPolicy", "Adopted", "Done", "Tick", "Ticked"]
 
 
 class AdoptPolicy(CommandBase, frozen=True):
-    """Run the project by this policy from now on."""
+    """Adopt a policy."""
 
-    #: A whole policy document.
+    #: A complete policy document.
     policy: Any
     reason: str
 
 
 class Tick(CommandBase, frozen=True):
-    """Let what is due happen."""
+    """Process all timers that are due."""
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """The policy is in force."""
+    """The version of an adopted policy."""
 
     version: int
 
 
 class Ticked(msgspec.Struct, frozen=True):
-    """What was due has happened."""
+    """Timers that were processed."""
 
     fired: int
-    #: When the next thing is due.
+    #: When the next timer is due, microseconds since the epoch.
     next_due: int | None
 
 
 class Done(msgspec.Struct, frozen=True):
-    """It is done, and there is nothing to add."""
+    """Success, without further information."""

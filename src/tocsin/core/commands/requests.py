@@ -1,8 +1,12 @@
-"""Asking and waiting for the answer, and what comes back."""
+"""Commands that send a request and cancel waiting for its answer, and their reply."""
+
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
+from tocsin.core.commands.base import CommandBase, Duration, MessageRef
 from tocsin.core.commands.messages import Receipt
 from tocsin.core.protocol.envelope import Envelope
 
@@ -10,27 +14,31 @@ __all__ = ["CancelRequest", "Requested", "SendRequest"]
 
 
 class SendRequest(CommandBase, frozen=True):
-    """Send an envelope to one agent and wait for the answer in its thread."""
+    """Send a message to one agent and wait for the answer in its thread."""
 
     envelope: Envelope
-    #: Seconds to wait; the policy's where it is not said.
-    timeout_s: float | None = None
-    #: Whether the message is raised, and given the same time again, when the time is over.
-    boost_on_timeout: bool = False
-    #: Whether the end of the time is escalated; otherwise only the requester is told.
-    escalate: bool = True
+    timeout_s: Annotated[
+        Duration | None, Meta(description="Seconds to wait for the answer; the policy's default if absent.")
+    ] = None
+    boost_on_timeout: Annotated[
+        bool, Meta(description="At the timeout, raise the message's priority and wait once more.")
+    ] = False
+    escalate: Annotated[
+        bool, Meta(description="Escalate when no answer came; otherwise only the requester is notified.")
+    ] = True
 
 
 class CancelRequest(CommandBase, frozen=True):
-    """Wait no longer; the message itself goes its way."""
+    """Stop waiting for the answer to a request; the message itself is still delivered."""
 
-    request: str
+    request: Annotated[MessageRef, Meta(description="messageId of the request.")]
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """The request is under way."""
+    """A request that waits for its answer."""
 
     receipt: Receipt
+    #: messageId of the request.
     request: str
-    #: When the time is over; null where the request has ended already.
-    due_at: int | None
+    #: When it times out; null if it has ended already.
+    due_at: datetime | None

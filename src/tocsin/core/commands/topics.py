@@ -1,46 +1,54 @@
-"""Subscribing to topics and publishing to them, and what comes back."""
+"""Commands that subscribe to topics and publish to them, and their replies."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase
-from tocsin.core.commands.messages import BroadcastReceipt
+from tocsin.core.commands.base import CommandBase, Name
+from tocsin.core.commands.messages import Receipt
+from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import Envelope
 
 __all__ = ["Publish", "Published", "Subscribe", "Subscriptions", "Unsubscribe"]
 
+_Topic = Annotated[Name, Meta(description="Name of the topic.")]
+
 
 class Subscribe(CommandBase, frozen=True):
-    """Want what is published to a topic from now on, whether attached or not."""
+    """Subscribe the calling agent to a topic."""
 
-    topic: str
+    topic: _Topic
 
 
 class Unsubscribe(CommandBase, frozen=True):
-    """Want it no longer."""
+    """Cancel the calling agent's subscription to a topic."""
 
-    topic: str
+    topic: _Topic
 
 
 class Publish(CommandBase, frozen=True):
-    """Publish an envelope, addressed to `*`, to all subscribers of a topic but oneself."""
+    """Publish a message, addressed to `*`, to all other subscribers of a topic."""
 
-    topic: str
+    topic: _Topic
     envelope: Envelope
-    #: `each` reaches every subscriber that can take it and names the others; `all` reaches all of them or none.
-    guarantee: Literal["each", "all"] = "each"
+    guarantee: Annotated[
+        Literal["each", "all"],
+        Meta(description="`each` delivers to every subscriber that can accept it; `all` delivers to all or none."),
+    ] = "each"
 
 
 class Subscriptions(msgspec.Struct, frozen=True):
-    """What an agent is subscribed to."""
+    """Topics that an agent is subscribed to."""
 
     topics: tuple[str, ...]
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What became of a publication."""
+    """Receipts of a publication."""
 
     topic: str
-    #: By subscriber; null where the topic has none.
-    receipt: BroadcastReceipt | None
+    #: One per subscriber.
+    receipts: tuple[Receipt, ...] = ()
+    #: Subscribers that could not accept it, and why.
+    failed: dict[str, Problem] = {}

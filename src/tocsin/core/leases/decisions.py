@@ -8,7 +8,7 @@ import math
 import re
 
 from tocsin.core import events as ev
-from tocsin.core.commands import AcquireLease, ForceRelease, Held, Queued, Released, ReleaseLease, RenewLease
+from tocsin.core.commands import AcquireLease, ForceRelease, LeaseRecord, Released, ReleaseLease, RenewLease
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.leases.book import claims_of
@@ -16,7 +16,8 @@ from tocsin.core.leases.globs import Pattern, parse_pattern
 from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Standing
 from tocsin.core.leases.transitions import end_request, grant, lapse, release, warn
 from tocsin.core.policy import Policy, microseconds
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.waiting.deadlock import circle_of
 from tocsin.core.waiting.resolution import settle
@@ -36,7 +37,7 @@ __all__ = [
 _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
-def decide_acquire(decision: Decision, command: AcquireLease) -> Held | Queued:
+def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
     """Grant a lease, put the request in line, or refuse it."""
     me = decision.me()
     claims = _checked_claims(decision, command)
@@ -109,12 +110,18 @@ def _seconds(value: float | None, default: float, most: float, field: str, *, le
     return float(value)
 
 
-def _level(decision: Decision, me: Agent, asked: int | None) -> int:
+def _level(decision: Decision, me: Agent, asked: str | None) -> int:
     """Return the priority that an agent may ask at: up to its role's cap, and Info where it inflates its priorities."""
     role = decision.policy.roles[me.role]
-    wanted = decision.policy.leases.level_default if asked is None else asked
-    if not Priority.INFO <= wanted <= Priority.DIRECTOR_OVERRIDE:
-        raise refusal("E_VALIDATION_003", f"{wanted} is no priority", field="$.priority", found=str(wanted))
+    wanted = decision.policy.leases.level_default if asked is None else VOCABULARY.get(asked)
+    if wanted is None:
+        raise refusal(
+            "E_VALIDATION_003",
+            f"$.priority is {asked!r}: it must be one of {', '.join(PRIORITY_NAMES)}",
+            field="$.priority",
+            found=asked,
+            expected="one of " + ", ".join(PRIORITY_NAMES),
+        )
     if me.gaming:
         return Priority.INFO
     if wanted <= role.cap or role.lowers or asked is None:
@@ -123,12 +130,12 @@ def _level(decision: Decision, me: Agent, asked: int | None) -> int:
         "E_ADMISSION_004",
         f"{me.agent} is {me.role} and may ask at up to {role.max_priority}",
         field="$.priority",
-        found=liminal_name(wanted),
+        found=PRIORITY_NAMES[wanted],
         expected=f"at most {role.max_priority}",
     )
 
 
-def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tuple[Claim, ...]) -> Held | Queued | None:
+def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tuple[Claim, ...]) -> LeaseRecord | None:
     if lease is None:
         return None
     if not _LEASE_ID.fullmatch(lease):
@@ -171,7 +178,7 @@ def _check_room(decision: Decision, me: Agent, request: LeaseRequest, standing: 
             raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
 
 
-def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
+def _outcome(decision: Decision, request: LeaseRequest) -> LeaseRecord:
     """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
     book = decision.state.leases
     if request.lease in book.line:
@@ -215,7 +222,7 @@ def _tell_contention(decision: Decision, request: LeaseRequest) -> None:
             decision.emit(ev.LeaseContended(decision.now, resource, now.depth, now.waiters, now.holders))
 
 
-def decide_renew(decision: Decision, command: RenewLease) -> Held:
+def decide_renew(decision: Decision, command: RenewLease) -> LeaseRecord:
     """Give a holder more time."""
     me = decision.me()
     lease = _my_lease(decision, me, command.lease)
@@ -307,21 +314,30 @@ def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
     return exclusive, tuple(claim.resource for claim in claims if claim.shared)
 
 
-def held_of(lease: Lease, *, duplicate: bool = False) -> Held:
+def held_of(lease: Lease, *, duplicate: bool = False) -> LeaseRecord:
     """Say of a lease what its holder is told."""
-    return Held(lease.lease, lease.holder, *_split(lease.claims), lease.level, lease.expires_at, duplicate)
+    return LeaseRecord(
+        lease.lease,
+        "held",
+        lease.holder,
+        *_split(lease.claims),
+        PRIORITY_NAMES[lease.level],
+        expires_at=as_datetime(lease.expires_at),
+        duplicate=duplicate,
+    )
 
 
-def queued_of(state: ProjectState, request: LeaseRequest, *, duplicate: bool = False) -> Queued:
+def queued_of(state: ProjectState, request: LeaseRequest, *, duplicate: bool = False) -> LeaseRecord:
     """Say of a request what its agent is told."""
     book = state.leases
-    return Queued(
+    return LeaseRecord(
         request.lease,
+        "waiting",
         request.agent,
         *_split(request.claims),
-        book.effective(request),
-        book.place(request),
-        request.wait_until,
-        tuple(sorted(book.wait_of(request).on)),
-        duplicate,
+        PRIORITY_NAMES[book.effective(request)],
+        place=book.place(request),
+        wait_until=as_datetime(request.wait_until),
+        holders=tuple(sorted(book.wait_of(request).on)),
+        duplicate=duplicate,
     )

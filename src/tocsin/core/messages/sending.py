@@ -34,6 +34,7 @@ from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, Envelope, Qos, body, instant, metadata_of, priority_of, traceparent_of
 from tocsin.core.protocol.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.scheduling import arm
 from tocsin.core.state import Agent, Broadcast, ProjectState
@@ -387,7 +388,8 @@ def _confirm(decision: Decision, subject: Message, payload: Ack | Nack) -> Ackno
         bool(payload.can_retry),
         payload.suggested_fix or "",
     )
-    return Rejected(signal_id(subject), subject.state, subject.ready_at if subject.state is State.QUEUED else None)
+    ready_at = as_datetime(subject.ready_at) if subject.state is State.QUEUED else None
+    return Rejected(signal_id(subject), subject.state, ready_at)
 
 
 def _record_refusal(decision: Decision, envelope: Envelope, requested: Priority, problem: Problem) -> None:

@@ -21,6 +21,7 @@ from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import land, pump, requeue
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import microseconds
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.queueing.queue_manager import observe
 from tocsin.core.scheduling import ack_due, ack_timeout_us, arm, move, receipt_due, receipt_timeout_us
 from tocsin.core.state import ProjectState
@@ -161,7 +162,7 @@ def decide_reject(decision: Decision, command: Reject) -> Rejected:
         decision.text(command.suggested_fix, "$.suggestedFix"),
     )
     pump(decision, me)
-    ready_at = message.ready_at if message.state is State.QUEUED else None
+    ready_at = as_datetime(message.ready_at) if message.state is State.QUEUED else None
     return Rejected(signal_id(message), message.state, ready_at)
 
 

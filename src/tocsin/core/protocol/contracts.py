@@ -4,7 +4,7 @@ A contract is data: APM's seven types, SPEC-071's ten signals and any `CUSTOM_*`
 Payload schemas of APM's types are code (`tocsin.core.protocol.payloads`); other types bring theirs with the contract.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -138,7 +138,7 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         waits = self.backoff_s
         return round(waits[min(attempt, len(waits)) - 1] * 1_000_000) if waits else 0
 
-    def contradictions(self, levels: list[str]) -> Iterator[tuple[str, str]]:
+    def contradictions(self, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield what no single field shows: the field, and what would be right."""
         if self.priority not in VOCABULARY:
             yield "priority", "must be one of " + ", ".join(VOCABULARY)

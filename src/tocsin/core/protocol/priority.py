@@ -4,8 +4,21 @@ Inside Tocsin there is only LIMINAL's scale. What it costs to use a level is pol
 """
 
 from enum import IntEnum
+from typing import Literal, TypeAlias
 
-__all__ = ["APM_VOCABULARY", "VOCABULARY", "Priority", "apm_name", "category", "liminal_name"]
+__all__ = [
+    "APM_VOCABULARY",
+    "PRIORITY_NAMES",
+    "VOCABULARY",
+    "Priority",
+    "PriorityName",
+    "apm_name",
+    "category",
+    "liminal_name",
+]
+
+#: A priority, by its name.
+PriorityName: TypeAlias = Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]
 
 
 class Priority(IntEnum):
@@ -31,7 +44,8 @@ class Priority(IntEnum):
         return self is Priority.DIRECTOR_OVERRIDE or self > other + 1
 
 
-_LIMINAL = ("Info", "Coordinate", "Blocking", "Critical", "DirectorOverride")
+#: Names by level.
+PRIORITY_NAMES: tuple[PriorityName, ...] = ("Info", "Coordinate", "Blocking", "Critical", "DirectorOverride")
 _CATEGORY = ("INFO", "TASK", "ASK", "BLOCKER")
 _APM = ("LOW", "NORMAL", "HIGH", "HIGH", "HIGH")
 
@@ -45,14 +59,14 @@ APM_VOCABULARY: dict[str, Priority] = {
 #: Every name that the 1.1.0 wire takes.
 VOCABULARY: dict[str, Priority] = {
     **APM_VOCABULARY,
-    **{name: Priority(level) for level, name in enumerate(_LIMINAL)},
+    **{name: Priority(level) for level, name in enumerate(PRIORITY_NAMES)},
     **{name: Priority(level) for level, name in enumerate(_CATEGORY)},
 }
 
 
-def liminal_name(priority: int) -> str:
+def liminal_name(priority: int) -> PriorityName:
     """Return the name that 1.1.0 agents see."""
-    return _LIMINAL[priority]
+    return PRIORITY_NAMES[priority]
 
 
 def apm_name(priority: int) -> str:

@@ -1,22 +1,24 @@
 """Approvals at LIMINAL's four handoff points: a director's word first.
 
 A message of a type that the policy names is *held*: accepted, durable, paid for, and offered to nobody until a director
-releases it, as it is or with another payload, or refuses it with a reason. An action is asked for by `AskApproval`; the
+releases it, as it is or with another payload, or refuses it with a reason. An action needs `RequestApproval`; the
 asker waits for any one of the directors and is told their word. Directors need nobody's approval. What nobody decides
 in time, or nobody is there to decide, is escalated, its asker is told, and it goes on waiting: a held message no longer
 than its TTL, an action no longer than the policy says.
 """
+
+from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.commands import (
     SYSTEM,
-    ApprovalAsked,
     ApprovalDecided,
-    AskApproval,
+    ApprovalRequested,
     DecideApproval,
     Done,
+    RequestApproval,
     WithdrawApproval,
 )
 from tocsin.core.decision import Decision
@@ -28,6 +30,7 @@ from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.notices import tell
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.protocol.validation import quote
 from tocsin.core.scheduling import arm, move
 from tocsin.core.state import Agent, ProjectState
@@ -85,7 +88,7 @@ def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None
     _request(decision, handoff, sender, message_id, details, holds=True)
 
 
-def decide_ask(decision: Decision, command: AskApproval) -> ApprovalAsked:
+def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequested:
     """Ask the directors about an action."""
     me = decision.me()
     handoff = decision.policy.approvals.handoffs.get(command.handoff)
@@ -113,12 +116,12 @@ def decide_ask(decision: Decision, command: AskApproval) -> ApprovalAsked:
 
 def ask_directors(
     decision: Decision, handoff: str, asker: str, subject: str, details: str, *, name: str = ""
-) -> ApprovalAsked:
+) -> ApprovalRequested:
     """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
     approval = _request(decision, handoff, asker, subject, details, holds=False, name=name)
     level = _level(decision, asker)
     begin_wait(decision, asker, _KIND, approval.approval, on=deciders(decision), level=level, any_of=True)
-    return ApprovalAsked(approval.approval, approval.due_at)
+    return ApprovalRequested(approval.approval, as_datetime(approval.due_at))
 
 
 def _request(
@@ -157,6 +160,7 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
     approval = _open(decision, command.approval)
     reason = decision.text(command.reason, "$.reason")
     held = _held(decision, approval)
+    payload = b""
     if command.verdict == "refuse":
         if not reason:
             raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal says why", field="$.reason")
@@ -164,7 +168,7 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
             raise refusal("E_VALIDATION_004", "$.payload goes with an approval only", field="$.payload")
         outcome = "refused"
     else:
-        _check_change(decision, approval, held, command.payload)
+        payload = _changed_payload(decision, approval, held, command.payload)
         outcome = "approved" if command.payload is None else "changed"
     _end(decision, approval, outcome, decision.caller.agent, reason)
     for message in held:
@@ -172,7 +176,7 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
             detail = f"{decision.caller.agent} refused {message.message_id}: {reason}"
             die(decision, message, "approval_refused", "E_AUTH_003", detail)
         else:
-            _release(decision, approval, message, command.payload or b"")
+            _release(decision, approval, message, payload)
     if outcome != "refused" and approval.handoff == _OVERRIDE:
         _override(decision, approval, reason)
     return ApprovalDecided(approval.approval, outcome)
@@ -186,19 +190,19 @@ def _override(decision: Decision, approval: Approval, reason: str) -> None:
         release(decision, lease, tuple(claim.resource for claim in lease.claims), "forced", note)
 
 
-def _check_change(decision: Decision, approval: Approval, held: list[Message], payload: bytes | None) -> None:
-    if payload is None:
-        return
+def _changed_payload(
+    decision: Decision, approval: Approval, held: list[Message], changed: dict[str, Any] | None
+) -> bytes:
+    """Encode and check the payload that replaces a held message's own; empty where it stays as it is."""
+    if changed is None:
+        return b""
     if not held or held[0].broadcast_id is not None:
         raise refusal("E_STATE_002", f"{approval.approval} is about no message to one agent: nothing can be changed")
+    payload = msgspec.json.encode(changed)
     if len(payload) > decision.policy.limits.message_bytes_max:
         raise refusal("E_VALIDATION_005", "the payload is larger than a message may be", field="$.payload")
-    try:
-        if not isinstance(msgspec.json.decode(payload), dict):
-            raise refusal("E_VALIDATION_002", "$.payload must be an object", field="$.payload")
-    except msgspec.DecodeError as error:
-        raise refusal("E_PROTOCOL_002", f"$.payload is not JSON: {error}", field="$.payload") from None
     check_payload(held[0].type, payload, decision.state.contract(held[0]))
+    return payload
 
 
 def _release(decision: Decision, approval: Approval, message: Message, payload: bytes) -> None:

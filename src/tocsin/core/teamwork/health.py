@@ -6,7 +6,7 @@ What it knows by itself (queue depths, the rate of escalations) it adds to each 
 """
 
 from tocsin.core import events as ev
-from tocsin.core.commands import HealthTaken, ReportHealth
+from tocsin.core.commands import HealthReported, ReportHealth
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.model import NEVER
@@ -20,7 +20,7 @@ __all__ = ["apply_change", "decide_report", "known_values"]
 _MINUTE_US = 60_000_000
 
 
-def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
+def decide_report(decision: Decision, command: ReportHealth) -> HealthReported:
     """Hold what was measured against its limits."""
     decision.must_direct("report health")
     limits = decision.policy.health.limits
@@ -38,7 +38,7 @@ def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
         if metric in limits:
             _judge(decision, metric, float(value), limits[metric])
     raised = sorted(name for name, alert in decision.state.alerts.items() if alert.raised_at != NEVER)
-    return HealthTaken(tuple(raised))
+    return HealthReported(tuple(raised))
 
 
 def known_values(state: ProjectState, now: int) -> dict[str, float]:

@@ -20,6 +20,7 @@ from tocsin.core.protocol.contracts import ResponseRule
 from tocsin.core.protocol.envelope import ANYONE, Envelope
 from tocsin.core.protocol.payloads import is_completion
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.approvals import deciders
 from tocsin.core.teamwork.escalation import open_escalation, raise_message
@@ -58,7 +59,7 @@ def decide_request(decision: Decision, command: SendRequest) -> Requested:
         raise InvariantViolation(f"a request to one agent was answered with {type(receipt).__name__}")
     if receipt.duplicate:
         due_at = None if known is None or known.requester != decision.caller.agent else known.due_at
-        return Requested(receipt, envelope.message_id, due_at)
+        return Requested(receipt, envelope.message_id, as_datetime_or_none(due_at))
     message = decision.state.messages[decision.state.ids[envelope.message_id]]
     due_at = decision.now + max(1, microseconds(timeout_s))
     decision.emit(
@@ -78,7 +79,7 @@ def decide_request(decision: Decision, command: SendRequest) -> Requested:
     held = message.state is State.HELD
     on = deciders(decision) if held else [message.recipient]
     begin_wait(decision, decision.caller.agent, _KIND, envelope.message_id, on=on, level=message.own_level, any_of=held)
-    return Requested(receipt, envelope.message_id, due_at)
+    return Requested(receipt, envelope.message_id, as_datetime_or_none(due_at))
 
 
 def _timeout_s(decision: Decision, wanted: float | None) -> float:

@@ -72,15 +72,18 @@ def decide_publish(decision: Decision, command: Publish) -> Published:
     names = [] if topic is None else [name for name in topic.subscribers if name != me.agent]
     subscribers = [decision.state.agents[name] for name in names]
     receipt = publish(decision, envelope, subscribers, whole=command.guarantee == "all")
+    published = (
+        Published(command.topic) if receipt is None else Published(command.topic, receipt.receipts, receipt.failed)
+    )
     if receipt is not None and receipt.duplicate:
-        return Published(command.topic, receipt)
-    reached, missed = (0, 0) if receipt is None else (len(receipt.receipts), len(receipt.failed))
+        return published
+    reached, missed = len(published.receipts), len(published.failed)
     decision.emit(
         ev.TopicPublished(
             decision.now, command.topic, envelope.message_id, me.agent, reached, missed, command.guarantee
         )
     )
-    return Published(command.topic, receipt)
+    return published
 
 
 def leave(decision: Decision, agent: str) -> None:
