@@ -142,7 +142,7 @@ OPERATIONS = (
         kind="command",
         http="PUT /v1/me",
         tag="agents",
-        tool="Call it once before anything else. Others can send to you from then on; messages wait until you fetch them.",
+        tool="Call it once before anything else. Others can send to you from then on; messages wait for you.",
         idempotent=True,
     ),
     Operation(
