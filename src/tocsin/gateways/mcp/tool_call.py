@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tocsin.core.protocol.priority import Priority, liminal_name
-from tocsin.gateways.http.problems import ProblemDocument
+from tocsin.gateways.problems import ProblemDocument
 from tocsin.hub.config import ServerConfig
 
 __all__ = ["CURRENT", "NOTHING_WAITS", "Carrying", "Mail", "Refused", "ToolCall", "carrying_of", "levelled"]
