@@ -15,15 +15,20 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core import frame_reports, project
-from tocsin.core.agents import attention, registry
+from tocsin.core import frame_reports, policy_adoption, tick
+from tocsin.core.agents import attention, attention_transitions, registry
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.decision import Apply, Decision
 from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.escalation import closing, opening, steps
+from tocsin.core.escalation import decisions as escalation
 from tocsin.core.events import Event
-from tocsin.core.leases import decisions, transitions
+from tocsin.core.leases import decisions as leases
+from tocsin.core.leases import transitions
 from tocsin.core.messages import (
+    acceptance,
     admission,
+    broadcast,
     dead_letters,
     delivery,
     drain,
@@ -35,7 +40,7 @@ from tocsin.core.messages import (
 )
 from tocsin.core.queueing import aging, queue_manager
 from tocsin.core.state import IdSource, ProjectState
-from tocsin.core.teamwork import approvals, discussions, escalation, health, reactions, requests, topics
+from tocsin.core.teamwork import approvals, discussions, health, reactions, requests, topics
 from tocsin.core.waiting import inheritance, waits
 
 __all__ = ["Exchange", "Outcome"]
@@ -53,7 +58,7 @@ def _nothing(state: ProjectState, event: Event) -> None:
 
 
 _APPLIERS: dict[type, Apply] = {
-    ev.PolicyAdopted: project.apply_policy,
+    ev.PolicyAdopted: policy_adoption.apply_policy,
     ev.AgentRegistered: registry.apply_registered,
     ev.AgentRetired: registry.apply_retired,
     ev.SessionOpened: registry.apply_opened,
@@ -61,8 +66,8 @@ _APPLIERS: dict[type, Apply] = {
     ev.SessionWentStale: registry.apply_stale,
     ev.SessionClosed: registry.apply_closed,
     ev.SendRefused: _nothing,
-    ev.BroadcastAccepted: sending.apply_broadcast,
-    ev.MessageAccepted: sending.apply_accepted,
+    ev.BroadcastAccepted: broadcast.apply_broadcast,
+    ev.MessageAccepted: acceptance.apply_accepted,
     ev.MessageOffered: delivery.apply_offered,
     ev.MessageDelivered: settlement.apply_delivered,
     ev.MessageAcknowledged: settlement.apply_acknowledged,
@@ -82,15 +87,15 @@ _APPLIERS: dict[type, Apply] = {
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.FramesShed: _nothing,
-    ev.WorkBegun: attention.apply_begun,
-    ev.PausePointReached: attention.apply_paused,
-    ev.WorkContinued: attention.apply_continued,
-    ev.InterruptRaised: attention.apply_interrupt,
-    ev.InterruptEnded: attention.apply_interrupt_ended,
-    ev.WorkPutAside: attention.apply_put_aside,
-    ev.WorkResumed: attention.apply_resumed,
-    ev.WorkFinished: attention.apply_finished,
-    ev.AttentionLapsed: attention.apply_lapsed,
+    ev.WorkBegun: attention_transitions.apply_begun,
+    ev.PausePointReached: attention_transitions.apply_paused,
+    ev.WorkContinued: attention_transitions.apply_continued,
+    ev.InterruptRaised: attention_transitions.apply_interrupt,
+    ev.InterruptEnded: attention_transitions.apply_interrupt_ended,
+    ev.WorkPutAside: attention_transitions.apply_put_aside,
+    ev.WorkResumed: attention_transitions.apply_resumed,
+    ev.WorkFinished: attention_transitions.apply_finished,
+    ev.AttentionLapsed: attention_transitions.apply_lapsed,
     ev.RequestOpened: requests.apply_opened,
     ev.RequestExtended: requests.apply_extended,
     ev.RequestEnded: requests.apply_ended,
@@ -114,10 +119,10 @@ _APPLIERS: dict[type, Apply] = {
         ),
         health.apply_change,
     ),
-    ev.EscalationOpened: escalation.apply_opened,
-    ev.EscalationDeferred: escalation.apply_deferred,
-    ev.EscalationMoved: escalation.apply_moved,
-    ev.EscalationsForgotten: escalation.apply_forgotten,
+    ev.EscalationOpened: opening.apply_opened,
+    ev.EscalationDeferred: opening.apply_deferred,
+    ev.EscalationMoved: steps.apply_moved,
+    ev.EscalationsForgotten: closing.apply_forgotten,
     ev.SessionWindowChanged: registry.apply_window,
     ev.WaitBegan: waits.apply_wait_began,
     ev.WaitShifted: waits.apply_wait_shifted,
@@ -141,7 +146,7 @@ _APPLIERS: dict[type, Apply] = {
 Decide = Callable[[Decision, Any], Reply]
 
 _DECIDERS: dict[type, Decide] = {
-    cmd.AdoptPolicy: project.decide_adopt,
+    cmd.AdoptPolicy: policy_adoption.decide_adopt,
     cmd.RegisterAgent: registry.decide_register,
     cmd.RetireAgent: registry.decide_retire,
     cmd.OpenSession: registry.decide_open,
@@ -157,10 +162,10 @@ _DECIDERS: dict[type, Decide] = {
     cmd.Recall: recall.decide_recall,
     cmd.Redrive: dead_letters.decide_redrive,
     cmd.ReportShedding: frame_reports.decide_shedding,
-    cmd.AcquireLease: decisions.decide_acquire,
-    cmd.RenewLease: decisions.decide_renew,
-    cmd.ReleaseLease: decisions.decide_release,
-    cmd.ForceRelease: decisions.decide_force,
+    cmd.AcquireLease: leases.decide_acquire,
+    cmd.RenewLease: leases.decide_renew,
+    cmd.ReleaseLease: leases.decide_release,
+    cmd.ForceRelease: leases.decide_force,
     cmd.BeginWork: attention.decide_begin,
     cmd.ReachPausePoint: attention.decide_pause_point,
     cmd.PutAside: attention.decide_put_aside,
@@ -181,7 +186,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.ReportHealth: health.decide_report,
     cmd.ResolveEscalation: escalation.decide_resolve,
     cmd.EscalateToHuman: escalation.decide_escalate,
-    cmd.Tick: project.decide_tick,
+    cmd.Tick: tick.decide_tick,
 }
 
 
@@ -221,7 +226,7 @@ class Exchange:
 
     def next_due(self) -> int | None:
         """Return when to come back with a `Tick`, if nothing else happens."""
-        return project.next_due(self.state)
+        return tick.next_due(self.state)
 
     def deliveries(self, events: Iterable[Event]) -> list[cmd.Delivery]:
         """Return what the offers among some events put on its way; call it before anything else is handled."""

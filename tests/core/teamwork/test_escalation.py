@@ -12,9 +12,9 @@ from tests.core.envelopes import letter
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
+from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.messages.model import NEVER, Message
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.teamwork.escalation_paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.teamwork.model import Escalation
 from tocsin.policies import default_policy, parse_policy
 

@@ -21,10 +21,11 @@ longer, and what else is on its way to the agent or waits for it gets its chance
 """
 
 from tocsin.core import events as ev
+from tocsin.core.agents.attention_transitions import DEADLINE_KIND
 from tocsin.core.agents.preemption import ENDED, Status, Verdict, interrupt, interrupter_of, judge, status_of
 from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, ReachPausePoint, Resumed, ResumeWork
 from tocsin.core.decision import Decision
-from tocsin.core.errors import InvariantViolation, TocsinError, refusal
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.settlement import acknowledge, arrive, process
@@ -32,15 +33,6 @@ from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Attention, Work
 
 __all__ = [
-    "apply_begun",
-    "apply_continued",
-    "apply_finished",
-    "apply_interrupt",
-    "apply_interrupt_ended",
-    "apply_lapsed",
-    "apply_paused",
-    "apply_put_aside",
-    "apply_resumed",
     "attending",
     "decide_begin",
     "decide_finish",
@@ -51,8 +43,6 @@ __all__ = [
     "end_interrupt",
     "fire_attention",
 ]
-
-_KIND = "attention"
 
 
 def decide_begin(decision: Decision, command: BeginWork) -> Attending:
@@ -250,7 +240,7 @@ def fire_attention(decision: Decision, name: str) -> None:
     if attention is None or attention.work is None:
         return
     if decision.now < attention.due_at:
-        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", attention.due_at)
+        decision.state.timers.deadlines.schedule(f"{DEADLINE_KIND} {name}", attention.due_at)
         return
     threshold_s = decision.policy.attention.work_max_s
     decision.emit(ev.AttentionLapsed(decision.now, name, attention.work.message, threshold_s))
@@ -293,105 +283,3 @@ def _too_many_aside(agent: str, most: int) -> TocsinError:
 
 def _not_found(message_id: str) -> TocsinError:
     return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
-
-
-def _of(state: ProjectState, agent: str, work: int) -> tuple[Attention, Work]:
-    attention = state.attention.get(agent)
-    if attention is None or attention.work is None or attention.work.message != work:
-        raise InvariantViolation(f"an event says that {agent} works on message {work}, which it does not")
-    return attention, attention.work
-
-
-def _rearm(state: ProjectState, attention: Attention, due_at: int) -> None:
-    state.timers.deadlines.cancel(f"{_KIND} {attention.agent}", attention.due_at)
-    attention.due_at = due_at
-    if due_at != NEVER:
-        state.timers.deadlines.schedule(f"{_KIND} {attention.agent}", due_at)
-
-
-def _release(state: ProjectState, attention: Attention) -> None:
-    """Let an agent be idle; one with nothing put aside is as if it had never spoken."""
-    attention.work = None
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, NEVER)
-    if not attention.aside:
-        del state.attention[attention.agent]
-
-
-def apply_begun(state: ProjectState, event: ev.WorkBegun) -> None:
-    """Mark the agent busy."""
-    attention = state.attention.get(event.agent)
-    if attention is None:
-        attention = state.attention[event.agent] = Attention(event.agent, aside=[])
-    if attention.work is not None:
-        attention.work.interruptible = event.interruptible
-    else:
-        attention.work = Work(event.work, event.message_id, event.level, event.interruptible, event.at)
-    attention.paused = False
-    _rearm(state, attention, event.due_at)
-
-
-def apply_paused(state: ProjectState, event: ev.PausePointReached) -> None:
-    """Mark the pause."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.paused = True
-    _rearm(state, attention, event.due_at)
-
-
-def apply_continued(state: ProjectState, event: ev.WorkContinued) -> None:
-    """Mark that the work goes on; what interrupted it waits with the agent."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, event.due_at)
-
-
-def apply_interrupt(state: ProjectState, event: ev.InterruptRaised) -> None:
-    """Remember what interrupts."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.interrupted_by = event.by
-
-
-def apply_interrupt_ended(state: ProjectState, event: ev.InterruptEnded) -> None:
-    """Let the work go on; an agent that stays at a pause point stays there."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.interrupted_by = NEVER
-
-
-def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
-    """Keep what was saved, and turn to what came in between."""
-    attention, work = _of(state, event.agent, event.work)
-    work.saved = event.saved
-    work.resumed = work.resumed and event.reason == "detached"
-    attention.aside.append(work)
-    if event.instead == NEVER:
-        _release(state, attention)
-        return
-    attention.work = Work(event.instead, event.instead_id, event.instead_level, interruptible=True, began_at=event.at)
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, event.due_at)
-
-
-def apply_resumed(state: ProjectState, event: ev.WorkResumed) -> None:
-    """Take it up again."""
-    attention = state.attention[event.agent]
-    work = next(aside for aside in attention.aside if aside.message == event.work)
-    attention.aside.remove(work)
-    work.resumed = True
-    attention.work = work
-    _rearm(state, attention, event.due_at)
-
-
-def apply_finished(state: ProjectState, event: ev.WorkFinished) -> None:
-    """Let the agent be idle."""
-    attention, _ = _of(state, event.agent, event.work)
-    _release(state, attention)
-
-
-def apply_lapsed(state: ProjectState, event: ev.AttentionLapsed) -> None:
-    """Put the work aside, and let the agent be idle."""
-    attention, work = _of(state, event.agent, event.work)
-    attention.aside.append(work)
-    _release(state, attention)

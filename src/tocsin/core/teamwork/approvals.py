@@ -21,6 +21,7 @@ from tocsin.core.commands import (
 )
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
@@ -31,7 +32,6 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.validation import quote
 from tocsin.core.scheduling import arm, move
 from tocsin.core.state import Agent, ProjectState
-from tocsin.core.teamwork.escalation import open_escalation
 from tocsin.core.teamwork.model import Approval
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait

@@ -11,12 +11,12 @@ from tocsin.core import events as ev
 from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Speak, Vote
 from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.messages.notices import tell
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.approvals import ask_directors, end_moot
-from tocsin.core.teamwork.escalation import open_escalation
 from tocsin.core.teamwork.model import Discussion
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait

@@ -9,10 +9,11 @@ from tocsin.core import events as ev
 from tocsin.core.commands import HealthTaken, ReportHealth
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
+from tocsin.core.escalation.closing import close_if_over
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.escalation import close_if_over, open_escalation
 from tocsin.core.teamwork.model import Alert
 
 __all__ = ["apply_change", "decide_report", "known_values"]

@@ -12,12 +12,13 @@ from tocsin.core import events as ev
 from tocsin.core.agents import attention
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
+from tocsin.core.escalation.closing import close_if_over
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
-from tocsin.core.teamwork.escalation import close_if_over, open_escalation
 from tocsin.core.teamwork.model import Escalation
 from tocsin.core.waiting.graph import wait_key
 from tocsin.core.waiting.resolution import settle

@@ -12,6 +12,7 @@ from tocsin.core import events as ev
 from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.escalation.opening import open_escalation, raise_message
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.notices import tell
 from tocsin.core.messages.sending import decide_send
@@ -22,7 +23,6 @@ from tocsin.core.protocol.payloads import is_completion
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.approvals import deciders
-from tocsin.core.teamwork.escalation import open_escalation, raise_message
 from tocsin.core.teamwork.model import Request
 from tocsin.core.waiting.graph import Wait, wait_key
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, raise_wait, shift_wait

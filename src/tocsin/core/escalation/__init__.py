@@ -1,0 +1,1 @@
+"""Escalations: raising unresolved messages, waits and alerts, then notifying directors, then humans."""

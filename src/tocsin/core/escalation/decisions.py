@@ -1,0 +1,89 @@
+"""Commands on open escalations, and their deadlines.
+
+Theory of operation. The rules are policy: a trigger and the actions to take when it is met. A trigger that is met
+opens an escalation with a *cause*; the same cause never opens another one (`opening`). From then on the escalation
+moves along the table in `paths`, by its deadline or by a command, until it is closed: because the trouble is over
+(`conditions`), or because a director or a human resolved it (`closing`). Closed escalations are kept for a while; the
+journal has them all.
+
+The triggers are found by the timers of queued messages and waits (`opening`), and by
+`tocsin.core.teamwork.reactions`, which looks at the events of each decision.
+"""
+
+from tocsin.core.commands import SYSTEM, Escalated, EscalateToHuman, ResolveEscalation
+from tocsin.core.decision import Decision
+from tocsin.core.errors import refusal
+from tocsin.core.escalation.closing import close, close_if_over
+from tocsin.core.escalation.paths import Place
+from tocsin.core.escalation.steps import DEADLINE_KIND, escalate_to_directors, escalate_to_humans, move
+from tocsin.core.messages.model import NEVER
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.teamwork.model import Escalation
+
+__all__ = ["decide_escalate", "decide_resolve", "fire_escalation"]
+
+#: Triggers whose trouble has no end that the bus could see.
+_UNSEEN = frozenset({"critical_error", "consensus_timeout"})
+#: The steps by which a director comes to what nobody has been told of yet.
+_UNTOLD: dict[str, tuple[str, ...]] = {
+    Place.BOOSTED: ("not_resolved", "notified"),
+    Place.INHERITANCE: ("notified",),
+}
+
+
+def fire_escalation(decision: Decision, name: str) -> None:
+    """Look at an escalation whose time has come: it is over, or it goes one step up."""
+    opened = decision.state.escalations.get(name)
+    if opened is None or opened.due_at == NEVER:
+        return
+    if decision.now < opened.due_at:
+        decision.state.timers.deadlines.schedule(f"{DEADLINE_KIND} {name}", opened.due_at)
+    elif close_if_over(decision, opened):
+        return
+    elif opened.state == Place.BOOSTED:
+        move(decision, opened, "not_resolved", detail="")
+        escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
+    elif opened.state == Place.INHERITANCE:
+        escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
+    elif opened.state in (Place.DIRECTOR, Place.ALERT):
+        escalate_to_humans(decision, opened, SYSTEM.agent, "no director acted in time")
+    elif opened.trigger in _UNSEEN and decision.now - opened.steps[-1].at >= decision.policy.escalation.human_us:
+        move(decision, opened, "over", detail="nobody said how it ended")
+        close(decision, opened)
+    else:
+        due = decision.now + decision.policy.escalation.director_us
+        decision.state.timers.deadlines.schedule(f"{DEADLINE_KIND} {name}", due)
+
+
+def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
+    """Take the word of a director or a human that it has been taken care of."""
+    decision.must_direct("resolve an escalation")
+    opened = _open(decision, command.escalation)
+    resolution = decision.text(command.resolution, "$.resolution")
+    human = decision.caller.role == "human" and opened.state == Place.HUMAN
+    for step in _UNTOLD.get(opened.state, ()):
+        move(decision, opened, step, by=decision.caller.agent, detail="")
+    move(decision, opened, "human_acts" if human else "director_acts", by=decision.caller.agent, detail=resolution)
+    if not human:
+        move(decision, opened, "resolved", by=decision.caller.agent, detail="")
+    close(decision, opened)
+    return Escalated(opened.escalation, opened.state)
+
+
+def decide_escalate(decision: Decision, command: EscalateToHuman) -> Escalated:
+    """Bring an escalation before a human at a director's word."""
+    decision.must_direct("escalate to a human")
+    opened = _open(decision, command.escalation)
+    if opened.state not in (Place.DIRECTOR, Place.ALERT):
+        raise refusal("E_STATE_002", f"{opened.escalation} is {opened.state}: it cannot be escalated to a human")
+    escalate_to_humans(decision, opened, decision.caller.agent, decision.text(command.reason, "$.reason"))
+    return Escalated(opened.escalation, opened.state)
+
+
+def _open(decision: Decision, name: str) -> Escalation:
+    opened = decision.state.escalations.get(name)
+    if opened is None:
+        raise refusal("E_STATE_001", f"{name[:64]} is no escalation that is remembered", found=name[:64])
+    if opened.closed_at != NEVER:
+        raise refusal("E_STATE_002", f"{name} is closed: {opened.resolution or 'it was over'}")
+    return opened

@@ -1,0 +1,36 @@
+"""Policy adoption: the command, and the state that the adopted policy replaces."""
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.commands import Adopted, AdoptPolicy
+from tocsin.core.decision import Decision, bounded_text
+from tocsin.core.policy import document_of, policy_from
+from tocsin.core.queueing import queue_manager
+from tocsin.core.queueing.mailbox import Mailbox
+from tocsin.core.scheduling import rearm_all
+from tocsin.core.state import ProjectState
+
+__all__ = ["apply_policy", "decide_adopt"]
+
+
+def decide_adopt(decision: Decision, command: AdoptPolicy) -> Adopted:
+    """Run the project by another policy from now on."""
+    decision.must_direct("change the policy")
+    policy = policy_from(command.policy)
+    reason = bounded_text(command.reason, "$.reason", policy.limits.text_max)
+    version = decision.state.policy_version + 1
+    encoded = msgspec.json.encode(document_of(policy), order="sorted")
+    decision.emit(ev.PolicyAdopted(decision.now, decision.caller.agent, version, reason, encoded))
+    decision.policy = decision.state.policy  # what follows from it follows by it
+    return Adopted(version)
+
+
+def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
+    """Put it in force; whatever is open waits by the new times."""
+    state.adopt(policy_from(msgspec.json.decode(event.policy)))
+    state.policy_version = event.version
+    queue_manager.keep_in_bounds(state)
+    for agent in state.agents.values():
+        agent.mailbox = Mailbox(state.messages)
+    rearm_all(state)
