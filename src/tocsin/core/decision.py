@@ -12,7 +12,7 @@ from tocsin.core.state import Agent, IdSource, ProjectState
 __all__ = ["Apply", "Decision", "bounded_text"]
 
 #: What a project has before its first policy: only the bus itself may decide anything then.
-_UNGOVERNED = cast("Policy", None)
+_NO_POLICY = cast("Policy", None)
 
 Apply = Callable[[ProjectState, Any], None]
 
@@ -27,7 +27,7 @@ class Decision:
     ) -> None:
         self.state = state
         #: The policy in force: a decision that adopts another one goes on by that.
-        self.policy: Policy = state.policy if state.has_policy else _UNGOVERNED
+        self.policy: Policy = state.policy if state.has_policy else _NO_POLICY
         self.caller = caller
         self.now = now
         self.ids = ids

@@ -200,15 +200,15 @@ class Exchange:
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
         """Decide a command at a time, microseconds since the epoch."""
-        governed = self.state.has_policy
-        if not governed and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
+        has_policy = self.state.has_policy
+        if not has_policy and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
         decision = Decision(self.state, self.apply, caller, now, self._ids)
         try:
             reply = _DECIDERS[type(command)](decision, command)
         except TocsinError as error:
             reply = error.problem
-        if governed:
+        if has_policy:
             reactions.react(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)

@@ -8,7 +8,7 @@ from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.policy import document_of, policy_from
 from tocsin.core.queueing import queue_manager
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import rearm_all
+from tocsin.core.scheduling import schedule_all
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_policy", "decide_adopt"]
@@ -33,4 +33,4 @@ def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
     queue_manager.keep_in_bounds(state)
     for agent in state.agents.values():
         agent.mailbox = Mailbox(state.messages)
-    rearm_all(state)
+    schedule_all(state)

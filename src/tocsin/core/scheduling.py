@@ -18,26 +18,26 @@ from tocsin.core.waiting.graph import Wait
 
 __all__ = [
     "ack_due",
-    "arm",
-    "arm_lease",
-    "arm_request",
-    "arm_session",
-    "arm_wait",
     "boost_due",
-    "disarm",
     "escalation_due",
     "lease_due",
     "move",
-    "rearm_all",
     "receipt_due",
+    "schedule",
+    "schedule_all",
+    "schedule_lease",
+    "schedule_lease_request",
+    "schedule_session",
+    "schedule_wait",
     "session_due",
+    "unschedule",
     "wait_due",
 ]
 
 _BUS = SYSTEM.agent
 
 
-def arm(state: ProjectState, message: Message) -> None:
+def schedule(state: ProjectState, message: Message) -> None:
     """Give a message its place and timers."""
     timers = state.timers
     # The message's own number, and not another one that the compiled form would make.
@@ -72,7 +72,7 @@ def arm(state: ProjectState, message: Message) -> None:
         timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
 
 
-def disarm(state: ProjectState, message: Message) -> None:
+def unschedule(state: ProjectState, message: Message) -> None:
     """Take a message's place and timers away."""
     timers, seq = state.timers, message.seq
     if message.state is State.QUEUED:
@@ -105,7 +105,7 @@ def disarm(state: ProjectState, message: Message) -> None:
 def move(state: ProjectState, seq: int, event: type) -> Message:
     """Disarm a message and move it along the table; the applier stamps it, then arms it."""
     message = state.message(seq)
-    disarm(state, message)
+    unschedule(state, message)
     advance(message, event)
     return message
 
@@ -135,7 +135,7 @@ def wait_due(state: ProjectState, wait: Wait) -> int | None:
     return wait.since + after_us
 
 
-def arm_wait(state: ProjectState, wait: Wait) -> None:
+def schedule_wait(state: ProjectState, wait: Wait) -> None:
     """Look at a wait when it has lasted too long."""
     due = wait_due(state, wait)
     if due is not None:
@@ -183,7 +183,7 @@ def session_due(state: ProjectState, session: Session) -> int:
     return session.heartbeat_at + (limits.lapse_after_us if session.stale else limits.stale_after_us)
 
 
-def arm_session(state: ProjectState, session: Session) -> None:
+def schedule_session(state: ProjectState, session: Session) -> None:
     """Look at a session again when its silence would matter."""
     state.timers.sessions.schedule(session.session, session_due(state, session))
 
@@ -193,31 +193,31 @@ def lease_due(state: ProjectState, lease: Lease) -> int:
     return lease.expires_at - (0 if lease.warned else state.policy.leases.warning_us(lease.ttl_s))
 
 
-def arm_lease(state: ProjectState, lease: Lease) -> None:
+def schedule_lease(state: ProjectState, lease: Lease) -> None:
     """Look at a lease again when its time is nearly over, or over."""
     state.timers.leases.schedule(lease.lease, lease_due(state, lease))
 
 
-def arm_request(state: ProjectState, request: LeaseRequest) -> None:
+def schedule_lease_request(state: ProjectState, request: LeaseRequest) -> None:
     """Look at a request again when it would wait no longer."""
     state.timers.lease_waits.schedule(request.lease, request.wait_until)
 
 
-def rearm_all(state: ProjectState) -> None:
+def schedule_all(state: ProjectState) -> None:
     """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
     for message in state.messages.values():
-        arm(state, message)
+        schedule(state, message)
     for session in state.sessions.values():
-        arm_session(state, session)
+        schedule_session(state, session)
     for wait in state.waits.waits.values():
-        arm_wait(state, wait)
-    for kind, affairs in state.affairs().items():
-        for name, affair in affairs.items():
-            if affair.due_at:
-                state.timers.deadlines.schedule(f"{kind} {name}", affair.due_at)
+        schedule_wait(state, wait)
+    for kind, entries in state.with_deadlines().items():
+        for name, entry in entries.items():
+            if entry.due_at:
+                state.timers.deadlines.schedule(f"{kind} {name}", entry.due_at)
     for lease in state.leases.leases.values():
-        arm_lease(state, lease)
-    for request in state.leases.line.values():
-        arm_request(state, request)
+        schedule_lease(state, lease)
+    for request in state.leases.queue.values():
+        schedule_lease_request(state, request)
     state.leases.unsettle_all()

@@ -13,7 +13,7 @@ from tocsin.core.documents import documents, restore_documents
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
 from tocsin.core.policy import document_of, policy_from
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import rearm_all
+from tocsin.core.scheduling import schedule_all
 from tocsin.core.state import Agent, Broadcast, LatencyWindow, ProjectState, Session, Thread
 
 __all__ = ["AgentRow", "BroadcastRow", "SessionRow", "Snapshot", "restore", "take"]
@@ -192,7 +192,7 @@ def restore(snapshot: Snapshot) -> ProjectState:
         sum(latency for _, latency in snapshot.latencies),
     )
     restore_documents(state, snapshot.documents)
-    rearm_all(state)
+    schedule_all(state)
     return state
 
 

@@ -237,7 +237,7 @@ class ProjectState:
         copies = [self.messages[seq] for seq in seqs]
         return [copy for copy in copies if recipient in ("", copy.recipient)]
 
-    def affairs(self) -> dict[str, Mapping[str, TimedRecord]]:
+    def with_deadlines(self) -> dict[str, Mapping[str, TimedRecord]]:
         """Return what waits for a moment of its own, by kind and name."""
         return {
             "attention": self.attention,
@@ -310,8 +310,8 @@ class ProjectState:
             message.digest = content_digest(message.payload)
             message.payload = message.metadata = b""
         self.failures.pop(message.seq, None)
-        line = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
-        line.append((at, message.seq))
+        kept = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
+        kept.append((at, message.seq))
 
     def drop(self, message: Message) -> None:
         """Forget a message at once."""

@@ -588,7 +588,7 @@ def test_a_lease_that_blocks_somebody_for_60_s_is_a_blocked_dependency(team: Tea
     assert escalation.state == "inheritance_applied"
     (raised,) = team.happened(ev.WaitRaised)
     assert (raised.waiter, raised.wait_kind, raised.level) == ("impl_002", "lease", Priority.BLOCKING)
-    (request,) = team.exchange.state.leases.line.values()
+    (request,) = team.exchange.state.leases.queue.values()
     assert request.level == Priority.BLOCKING
     assert team.exchange.state.inherited == {"impl_001": Priority.BLOCKING}, "what is lent follows"
     team.advance(60)

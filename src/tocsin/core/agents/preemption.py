@@ -12,7 +12,7 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Attention
 
-__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "lets_in", "status_of"]
+__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "may_deliver", "status_of"]
 
 #: States of a message that nobody can turn to any more.
 ENDED = frozenset({State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD})
@@ -68,7 +68,7 @@ def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
     return None if message is None or message.state in ENDED else message
 
 
-def lets_in(decision: Decision, attention: Attention, message: Message) -> bool:
+def may_deliver(decision: Decision, attention: Attention, message: Message) -> bool:
     """Tell whether a message may be pushed to a busy agent now, and record that it interrupts where it does."""
     work = attention.work
     if work is None:

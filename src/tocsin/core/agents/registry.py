@@ -27,7 +27,7 @@ from tocsin.core.messages.model import State
 from tocsin.core.messages.notices import announce
 from tocsin.core.protocol.negotiation import highest_common_version
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import arm_session, session_due
+from tocsin.core.scheduling import schedule_session, session_due
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.waits import end_waits_of
 
@@ -275,7 +275,7 @@ def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
     session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
     state.sessions[event.session] = session
     state.agents[event.agent].sessions[event.session] = session
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
@@ -284,14 +284,14 @@ def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
     state.timers.sessions.cancel(session.session, session_due(state, session))
     session.heartbeat_at = event.at
     session.stale = False
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
     """Mark it, and look again when it lapses."""
     session = state.session(event.session)
     session.stale = True
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:

@@ -8,7 +8,7 @@ __all__ = ["is_open", "is_over", "may_be_forgotten"]
 
 _ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 #: Triggers whose trouble may outlast its escalation: somebody's word closes it, and the cause is still there.
-_LASTING = frozenset(
+_OUTLASTING = frozenset(
     {"approval_timeout", "dependency_blocked", "health_degraded", "priority_inflation", "resource_contended"}
 )
 
@@ -40,13 +40,13 @@ def is_over(state: ProjectState, opened: Escalation | Deferred) -> bool:
         case "resource_contended":
             return state.leases.contention(opened.subject).depth < (state.policy.escalation.contention_depth or 1)
         case "critical_error":
-            return _was_seen_to(state, opened.about)
+            return _was_handled(state, opened.about)
         case "deadlock":
             return True
     return False
 
 
-def _was_seen_to(state: ProjectState, seq: int) -> bool:
+def _was_handled(state: ProjectState, seq: int) -> bool:
     """Tell whether a report went to somebody who directs, and was dealt with."""
     report = state.messages.get(seq)
     if report is None or report.state is not State.PROCESSED:
@@ -59,7 +59,7 @@ def may_be_forgotten(state: ProjectState, known: Escalation) -> bool:
     """Tell whether an escalation is closed and its cause cannot come again."""
     if is_open(known):
         return False
-    if known.trigger in _LASTING:
+    if known.trigger in _OUTLASTING:
         return is_over(state, known)
     message = state.messages.get(known.about)
     if message is None or known.trigger != "time_in_queue":

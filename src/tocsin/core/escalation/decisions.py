@@ -23,9 +23,9 @@ from tocsin.core.teamwork.model import Escalation
 __all__ = ["decide_escalate", "decide_resolve", "fire_escalation"]
 
 #: Triggers whose trouble has no end that the bus could see.
-_UNSEEN = frozenset({"critical_error", "consensus_timeout"})
+_NO_VISIBLE_END = frozenset({"critical_error", "consensus_timeout"})
 #: The steps by which a director comes to what nobody has been told of yet.
-_UNTOLD: dict[str, tuple[str, ...]] = {
+_STEPS_TO_DIRECTOR: dict[str, tuple[str, ...]] = {
     Place.BOOSTED: ("not_resolved", "notified"),
     Place.INHERITANCE: ("notified",),
 }
@@ -47,12 +47,16 @@ def fire_escalation(decision: Decision, name: str) -> None:
         escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
     elif opened.state in (Place.DIRECTOR, Place.ALERT):
         escalate_to_humans(decision, opened, SYSTEM.agent, "no director acted in time")
-    elif opened.trigger in _UNSEEN and decision.now - opened.steps[-1].at >= decision.policy.escalation.human_us:
+    elif opened.trigger in _NO_VISIBLE_END and _human_time_is_over(decision, opened):
         move(decision, opened, "over", detail="nobody said how it ended")
         close(decision, opened)
     else:
         due = decision.now + decision.policy.escalation.director_us
         decision.state.timers.deadlines.schedule(f"{DEADLINE_KIND} {name}", due)
+
+
+def _human_time_is_over(decision: Decision, opened: Escalation) -> bool:
+    return decision.now - opened.steps[-1].at >= decision.policy.escalation.human_us
 
 
 def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
@@ -61,7 +65,7 @@ def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
     opened = _open(decision, command.escalation)
     resolution = decision.text(command.resolution, "$.resolution")
     human = decision.caller.role == "human" and opened.state == Place.HUMAN
-    for step in _UNTOLD.get(opened.state, ()):
+    for step in _STEPS_TO_DIRECTOR.get(opened.state, ()):
         move(decision, opened, step, by=decision.caller.agent, detail="")
     move(decision, opened, "human_acts" if human else "director_acts", by=decision.caller.agent, detail=resolution)
     if not human:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: The steps that are taken on the way, before anybody is told.
-_STATIONS: dict[str, tuple[str, ...]] = {"deadlock": ("circular_wait", "victim_chosen", "released")}
+_FIRST_STEPS: dict[str, tuple[str, ...]] = {"deadlock": ("circular_wait", "victim_chosen", "released")}
 
 
 def fire_queued(decision: Decision, seq: int) -> None:
@@ -140,7 +140,7 @@ def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold
             move(decision, opened, "not_resolved", detail="")
     elif opened.state == Place.DEPENDENCY:
         move(decision, opened, "inherited", detail="", due_at=again)
-        for step in _STATIONS.get(opened.trigger, ()):
+        for step in _FIRST_STEPS.get(opened.trigger, ()):
             move(decision, opened, step, detail="")
     if opened.state == Place.HEALTH:
         escalate_to_directors(decision, opened, "alerted", Priority.CRITICAL)

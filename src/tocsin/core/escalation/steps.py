@@ -43,7 +43,7 @@ def escalate_to_directors(decision: Decision, opened: Escalation, step: str, pri
     if opened.trigger == "deadlock":
         return  # whoever broke it has told them the whole circle
     about = decision.state.messages.get(opened.about)
-    told = notify_directors(
+    notified = notify_directors(
         decision,
         opened.detail,
         code=NOTICE_CODES[opened.trigger],
@@ -52,7 +52,7 @@ def escalate_to_directors(decision: Decision, opened: Escalation, step: str, pri
         escalation=opened.escalation,
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
     )
-    if not told:
+    if not notified:
         escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director")
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from tocsin.core.leases.glob_index import GlobIndex
 from tocsin.core.leases.globs import Pattern, Segment, intersects, parse_pattern
-from tocsin.core.leases.model import Claim, Contention, LapsedLease, Lease, LeaseRequest, Standing
+from tocsin.core.leases.model import Claim, Contention, LapsedLease, Lease, LeaseRequest, Obstacles
 from tocsin.core.waiting.graph import Wait, WaitGraph, wait_key
 
 __all__ = ["LeaseBook", "claims_of", "conflict"]
@@ -40,7 +40,7 @@ class LeaseBook:
         self._waits = waits
         self._inherited = inherited
         self.leases: dict[str, Lease] = {}
-        self.line: dict[str, LeaseRequest] = {}
+        self.queue: dict[str, LeaseRequest] = {}
         #: Leases and requests of each agent.
         self.by_agent: dict[str, dict[str, None]] = {}
         #: Leases that lapsed not long ago, oldest first.
@@ -50,7 +50,7 @@ class LeaseBook:
         #: Requests that nothing stands in the way of.
         self.ready: dict[str, None] = {}
         self._held_index = GlobIndex()
-        self._line_index = GlobIndex()
+        self._queue_index = GlobIndex()
         #: For each thing that a request wants, how many others hold it.
         self._held: dict[str, list[int]] = {}
 
@@ -62,19 +62,19 @@ class LeaseBook:
             self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
         self._count(lease.holder, lease.claims, 1)
 
-    def let_go(self, lease: Lease, resources: Iterable[str]) -> None:
+    def release(self, lease: Lease, resources: Iterable[str]) -> None:
         """Strike out some of what a lease holds; the lease itself once nothing is left."""
         gone = {*resources}
         for number, claim in enumerate(lease.claims):
             self._held_index.discard(parse_pattern(claim.resource), (lease.lease, number))
-        let_go = tuple(claim for claim in lease.claims if claim.resource in gone)
+        released = tuple(claim for claim in lease.claims if claim.resource in gone)
         lease.claims = tuple(claim for claim in lease.claims if claim.resource not in gone)
         for number, claim in enumerate(lease.claims):
             self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
         if not lease.claims:
             del self.leases[lease.lease]
             self._forget(lease.holder, lease.lease)
-        self._count(lease.holder, let_go, -1)
+        self._count(lease.holder, released, -1)
 
     def _forget(self, agent: str, lease: str) -> None:
         mine = self.by_agent[agent]
@@ -86,8 +86,8 @@ class LeaseBook:
         """Let the requests in line know what is held more, or less."""
         turned: dict[str, None] = {}
         for claim in claims:
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource)):
-                request = self.line[name]
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+                request = self.queue[name]
                 wanted = request.claims[number]
                 if request.agent == holder or (wanted.shared and claim.shared):
                     continue
@@ -105,17 +105,17 @@ class LeaseBook:
             self._unsettle(resource)
 
     def _unsettle(self, resource: str) -> None:
-        for name, _ in self._line_index.conflicting(parse_pattern(resource)):
+        for name, _ in self._queue_index.conflicting(parse_pattern(resource)):
             self.unsettled[name] = None
 
     def enter(self, request: LeaseRequest) -> None:
         """Put a request in line."""
-        standing = self.standing(request, None)
-        self.line[request.lease] = request
+        obstacles = self.obstacles(request, None)
+        self.queue[request.lease] = request
         self.by_agent.setdefault(request.agent, {})[request.lease] = None
-        self._held[request.lease] = standing.held
+        self._held[request.lease] = obstacles.held
         for number, claim in enumerate(request.claims):
-            self._line_index.add(parse_pattern(claim.resource), (request.lease, number))
+            self._queue_index.add(parse_pattern(claim.resource), (request.lease, number))
         self._waits.add(
             Wait(
                 request.agent,
@@ -125,7 +125,7 @@ class LeaseBook:
                 request.level,
                 request.seq,
                 False,
-                standing.holders,
+                obstacles.holders,
             )
         )
         for claim in request.claims:
@@ -136,24 +136,24 @@ class LeaseBook:
         for claim in request.claims:
             self._unsettle(claim.resource)
         for number, claim in enumerate(request.claims):
-            self._line_index.discard(parse_pattern(claim.resource), (request.lease, number))
+            self._queue_index.discard(parse_pattern(claim.resource), (request.lease, number))
         self._waits.drop(self.wait_of(request))
         del self._held[request.lease]
-        del self.line[request.lease]
+        del self.queue[request.lease]
         self._forget(request.agent, request.lease)
         self.unsettled.pop(request.lease, None)
         self.ready.pop(request.lease, None)
 
     def overtake(self, lease: str) -> None:
         """Count that a request was passed by."""
-        request = self.line[lease]
+        request = self.queue[lease]
         request.overtaken += 1
         for claim in request.claims:
             self._unsettle(claim.resource)
 
     def raise_to(self, lease: str, level: int) -> None:
         """Let a request count at another priority."""
-        request = self.line[lease]
+        request = self.queue[lease]
         request.level = level
         for claim in request.claims:
             self._unsettle(claim.resource)
@@ -161,13 +161,13 @@ class LeaseBook:
     def reorder(self, agent: str) -> None:
         """Work the places anew after an agent has inherited more or less."""
         for name in self.by_agent.get(agent, ()):
-            if name in self.line:
-                for claim in self.line[name].claims:
+            if name in self.queue:
+                for claim in self.queue[name].claims:
                     self._unsettle(claim.resource)
 
     def unsettle_all(self) -> None:
         """Work out all places anew."""
-        self.unsettled.update(dict.fromkeys(self.line))
+        self.unsettled.update(dict.fromkeys(self.queue))
 
     def wait_of(self, request: LeaseRequest) -> Wait:
         """Return the wait of a request in the graph."""
@@ -181,7 +181,7 @@ class LeaseBook:
         """Return the priority that a request counts at."""
         return max(request.level, self._inherited.get(request.agent, 0))
 
-    def standing(self, request: LeaseRequest, overtakes_max: int | None) -> Standing:
+    def obstacles(self, request: LeaseRequest, overtakes_max: int | None) -> Obstacles:
         """Say what stands in the way of a request; without `overtakes_max`, only who holds it."""
         holders: dict[str, int] = {}
         held: list[int] = []
@@ -194,9 +194,9 @@ class LeaseBook:
                     count += 1
             held.append(count)
         if overtakes_max is None:
-            return Standing(holders, held, frozenset(), ())
+            return Obstacles(holders, held, frozenset(), ())
         ahead, passed = self._ahead(request, overtakes_max)
-        return Standing(holders, held, ahead, passed)
+        return Obstacles(holders, held, ahead, passed)
 
     def _ahead(self, request: LeaseRequest, overtakes_max: int) -> tuple[frozenset[str], tuple[str, ...]]:
         """Find who is before a request in line: those who reserve something of it, and those who only could have it."""
@@ -204,8 +204,8 @@ class LeaseBook:
         reserving: dict[str, None] = {}
         passed: dict[str, int] = {}
         for claim in request.claims:
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource)):
-                other = self.line[name]
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+                other = self.queue[name]
                 if other.agent == request.agent or (claim.shared and other.claims[number].shared):
                     continue
                 if self.order(other) < mine:
@@ -221,24 +221,24 @@ class LeaseBook:
         before = {
             name
             for claim in request.claims
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource))
-            if not (claim.shared and self.line[name].claims[number].shared)
-            and self.line[name].agent != request.agent
-            and self.order(self.line[name]) < mine
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource))
+            if not (claim.shared and self.queue[name].claims[number].shared)
+            and self.queue[name].agent != request.agent
+            and self.order(self.queue[name]) < mine
         }
         return len(before) + 1
 
     def waiting_for(self, resource: str) -> list[LeaseRequest]:
         """Return the requests that want something in common with a resource, first in line first."""
-        found = {name for name, _ in self._line_index.conflicting(parse_pattern(resource))}
-        return sorted((self.line[name] for name in found), key=self.order)
+        found = {name for name, _ in self._queue_index.conflicting(parse_pattern(resource))}
+        return sorted((self.queue[name] for name in found), key=self.order)
 
     def holding(self, resource: str) -> list[Lease]:
         """Return the leases that have something in common with a resource, oldest first."""
         found = {name for name, _ in self._held_index.conflicting(parse_pattern(resource))}
         return sorted((self.leases[name] for name in found), key=lambda lease: lease.seq)
 
-    def in_the_way(self, request: LeaseRequest, depth: int) -> list[str]:
+    def contended_resources(self, request: LeaseRequest, depth: int) -> list[str]:
         """Return the held resources that a request waits for, of holders for whom so many wait at least."""
         found: dict[str, None] = {}
         for claim in request.claims:
@@ -261,8 +261,8 @@ class LeaseBook:
                 held.append((self.leases[name].holder, claim.shared))
         waiting: list[LeaseRequest] = []
         alone: set[str] = set()
-        for name, number in self._line_index.conflicting(pattern) if held else ():
-            request = self.line[name]
+        for name, number in self._queue_index.conflicting(pattern) if held else ():
+            request = self.queue[name]
             shared = request.claims[number].shared
             if name != but and any(agent != request.agent and not (shared and also) for agent, also in held):
                 waiting.append(request)
@@ -285,8 +285,8 @@ class LeaseBook:
         behind = self._places(overtakes_max)
         for name in self.unsettled:
             ahead = frozenset(behind[name])
-            wait = self.wait_of(self.line[name])
-            self._waits.stand_behind(wait, ahead)
+            wait = self.wait_of(self.queue[name])
+            self._waits.set_behind(wait, ahead)
             if wait.on or ahead:
                 self.ready.pop(name, None)
             else:
@@ -296,18 +296,18 @@ class LeaseBook:
     def _places(self, overtakes_max: int) -> dict[str, set[str]]:
         """Find who stands before each of the unsettled, going through each line once."""
         behind: dict[str, set[str]] = {name: set() for name in self.unsettled}
-        lines = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.line[name].claims])
+        resources = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.queue[name].claims])
         orders: dict[str, tuple[int, int]] = {}
-        for resource in lines:
-            entries = list(self._line_index.conflicting(parse_pattern(resource)))
+        for resource in resources:
+            entries = list(self._queue_index.conflicting(parse_pattern(resource)))
             for name, _ in entries:
                 if name not in orders:
-                    orders[name] = self.order(self.line[name])
+                    orders[name] = self.order(self.queue[name])
             entries.sort(key=lambda entry: orders[entry[0]])
             everyone: set[str] = set()
             alone: set[str] = set()
             for name, number in entries:
-                request = self.line[name]
+                request = self.queue[name]
                 claim = request.claims[number]
                 if claim.resource == resource and name in behind:
                     mine = alone if claim.shared else everyone

@@ -13,12 +13,12 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.leases.book import claims_of
 from tocsin.core.leases.globs import Pattern, parse_pattern
-from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Standing
+from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Obstacles
 from tocsin.core.leases.transitions import end_request, grant, lapse, release, warn
 from tocsin.core.policy import Policy, microseconds
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import Agent, ProjectState
-from tocsin.core.waiting.deadlock import circle_of
+from tocsin.core.waiting.deadlock import cycle_text
 from tocsin.core.waiting.resolution import settle
 
 __all__ = [
@@ -53,17 +53,17 @@ def decide_acquire(decision: Decision, command: AcquireLease) -> Held | Queued:
     lease = command.lease or decision.ids.fresh("lse", decision.now)
     until = decision.now + microseconds(wait_s)
     request = LeaseRequest(lease, me.agent, claims, level, ttl_s, decision.now, until, decision.state.seq + 1)
-    standing = decision.state.leases.standing(request, decision.policy.leases.overtakes_max)
+    obstacles = decision.state.leases.obstacles(request, decision.policy.leases.overtakes_max)
     try:
-        _check_room(decision, me, request, standing, wait_s)
+        _check_room(decision, me, request, obstacles, wait_s)
     except TocsinError as error:
         names = _split(claims)
         decision.emit(ev.LeaseRefused(decision.now, me.agent, *names, error.problem.code, error.problem.detail))
         raise
-    if standing.is_free:
-        grant(decision, request, standing.passed)
+    if obstacles.is_free:
+        grant(decision, request, obstacles.passed)
     else:
-        _wait(decision, request, standing)
+        _wait(decision, request, obstacles)
     settle(decision)
     return _outcome(decision, request)
 
@@ -140,7 +140,7 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
             expected="up to 128 letters, digits, dots, dashes, underscores",
         )
     book = decision.state.leases
-    held, queued = book.leases.get(lease), book.line.get(lease)
+    held, queued = book.leases.get(lease), book.queue.get(lease)
     if held is not None and held.holder == me.agent and held.claims == claims:
         return held_of(held, duplicate=True)
     if queued is not None and queued.agent == me.agent and queued.claims == claims:
@@ -150,21 +150,21 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
     raise refusal("E_ADMISSION_007", f"{lease} is the id of another lease", field="$.lease", found=lease)
 
 
-def _check_room(decision: Decision, me: Agent, request: LeaseRequest, standing: Standing, wait_s: float) -> None:
+def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
     """Refuse what is too much, and what is not free where there is no time to wait."""
     book, limits = decision.state.leases, decision.policy.leases
     if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
-    if len(book.leases) + len(book.line) >= limits.leases_max:
+    if len(book.leases) + len(book.queue) >= limits.leases_max:
         raise refusal("E_ADMISSION_008", f"the project has its {limits.leases_max} leases and requests")
-    if standing.is_free:
+    if obstacles.is_free:
         return
     if not wait_s:
-        by = sorted({*standing.holders, *standing.ahead})
+        by = sorted({*obstacles.holders, *obstacles.ahead})
         wanted = ", ".join(claim.resource for claim in request.claims[:3])
-        who = f"held by {', '.join(sorted(standing.holders))}" if standing.holders else f"first for {', '.join(by)}"
+        who = f"held by {', '.join(sorted(obstacles.holders))}" if obstacles.holders else f"first for {', '.join(by)}"
         raise refusal(
-            "E_LEASE_002", f"{wanted} is {who}", holders=sorted(standing.holders), ahead=sorted(standing.ahead)
+            "E_LEASE_002", f"{wanted} is {who}", holders=sorted(obstacles.holders), ahead=sorted(obstacles.ahead)
         )
     for claim in request.claims:
         if len(book.waiting_for(claim.resource)) >= limits.waiters_max:
@@ -174,19 +174,19 @@ def _check_room(decision: Decision, me: Agent, request: LeaseRequest, standing: 
 def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
     """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
     book = decision.state.leases
-    if request.lease in book.line:
-        return queued_of(decision.state, book.line[request.lease])
+    if request.lease in book.queue:
+        return queued_of(decision.state, book.queue[request.lease])
     lease = book.leases.get(request.lease)
     if lease is not None and lease.claims == request.claims:
         return held_of(lease)
     cycle = next(event.cycle for event in reversed(decision.events) if isinstance(event, ev.DeadlockFound))
-    detail = f"it would have closed a deadlock: {circle_of(cycle)}"
+    detail = f"it would have closed a deadlock: {cycle_text(cycle)}"
     if lease is not None:
         release(decision, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
     raise refusal("E_LEASE_004", detail, cycle=list(cycle[: decision.policy.limits.batch_max]))
 
 
-def _wait(decision: Decision, request: LeaseRequest, standing: Standing) -> None:
+def _wait(decision: Decision, request: LeaseRequest, obstacles: Obstacles) -> None:
     book = decision.state.leases
     decision.emit(
         ev.LeaseQueued(
@@ -197,19 +197,19 @@ def _wait(decision: Decision, request: LeaseRequest, standing: Standing) -> None
             request.level,
             request.ttl_s,
             request.wait_until,
-            tuple(sorted(standing.holders)),
+            tuple(sorted(obstacles.holders)),
             book.place(request),
         )
     )
-    _tell_contention(decision, request)
+    _report_contention(decision, request)
 
 
-def _tell_contention(decision: Decision, request: LeaseRequest) -> None:
+def _report_contention(decision: Decision, request: LeaseRequest) -> None:
     """Say of each thing in a request's way that so many wait for it now as are worth telling."""
     book, depth = decision.state.leases, decision.policy.escalation.contention_depth
     if depth is None:
         return
-    for resource in book.in_the_way(request, depth):
+    for resource in book.contended_resources(request, depth):
         now = book.contention(resource)
         if now.depth >= depth > book.contention(resource, request.lease).depth:
             decision.emit(ev.LeaseContended(decision.now, resource, now.depth, now.waiters, now.holders))
@@ -230,7 +230,7 @@ def decide_release(decision: Decision, command: ReleaseLease) -> Released:
     if (command.lease is None) == (not command.resources):
         raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
     if command.lease is not None:
-        queued = book.line.get(command.lease)
+        queued = book.queue.get(command.lease)
         if queued is not None and queued.agent == me.agent:
             end_request(decision, queued, "cancelled")
             return Released((), (queued.lease,))
@@ -256,7 +256,7 @@ def decide_force(decision: Decision, command: ForceRelease) -> Released:
     book, reason = decision.state.leases, decision.text(command.reason, "$.reason")
     if not reason.strip():
         raise refusal("E_VALIDATION_001", "taking a lease away needs a reason", field="$.reason")
-    lease, queued = book.leases.get(command.lease), book.line.get(command.lease)
+    lease, queued = book.leases.get(command.lease), book.queue.get(command.lease)
     if queued is not None:
         end_request(decision, queued, "forced", reason)
         return Released((), (queued.lease,))
@@ -293,7 +293,7 @@ def fire_lease(decision: Decision, name: str) -> None:
 
 def fire_lease_wait(decision: Decision, name: str) -> None:
     """Take a request out of the line that has waited as long as it would."""
-    request = decision.state.leases.line.get(name)
+    request = decision.state.leases.queue.get(name)
     if request is None:
         return
     if decision.now < request.wait_until:

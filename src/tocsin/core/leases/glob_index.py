@@ -119,32 +119,32 @@ class GlobIndex:
         segments = pattern.segments
         last = len(segments)
         found: dict[Key, None] = {}
-        line: list[tuple[_Node, int]] = [(self._root, 0)]
+        pending: list[tuple[_Node, int]] = [(self._root, 0)]
         seen: set[tuple[int, int]] = set()
-        for node, place in line:
+        for node, place in pending:
             if (id(node), place) in seen:
                 continue
             seen.add((id(node), place))
             if node.deep is not None:
-                line.append((node.deep, place))
+                pending.append((node.deep, place))
             absorbs = node.segment is not None and node.segment.text == DEEP
             if place == last:
                 found.update(node.entries)
                 continue
             segment = segments[place]
             if absorbs:
-                line.append((node, place + 1))
+                pending.append((node, place + 1))
             if segment.text == DEEP:
-                line.append((node, place + 1))
-                line.extend([(child, place) for child in node.exact.values()])
+                pending.append((node, place + 1))
+                pending.extend([(child, place) for child in node.exact.values()])
                 for bucket in node.globs.values():
-                    line.extend([(child, place) for child in bucket.values()])
+                    pending.extend([(child, place) for child in bucket.values()])
             elif not (node.exact or node.globs):
                 continue
             elif segment.is_glob:
-                line.extend((child, place + 1) for child in _meeting_glob(node, segment))
+                pending.extend((child, place + 1) for child in _meeting_glob(node, segment))
             else:
-                line.extend((child, place + 1) for child in _meeting_name(node, segment))
+                pending.extend((child, place + 1) for child in _meeting_name(node, segment))
         return found
 
 

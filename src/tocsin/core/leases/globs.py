@@ -225,8 +225,8 @@ def _globs_meet(one: str, other: str) -> bool:
     if left is None or right is None:
         return one == other
     reached = {(0, 0)}
-    line = [(0, 0)]
-    for i, j in line:
+    pending = [(0, 0)]
+    for i, j in pending:
         if i == len(left) and j == len(right):
             return True
         steps: list[tuple[int, int]] = []
@@ -245,7 +245,7 @@ def _globs_meet(one: str, other: str) -> bool:
         for step in steps:
             if step not in reached:
                 reached.add(step)
-                line.append(step)
+                pending.append(step)
     return False
 
 

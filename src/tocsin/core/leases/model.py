@@ -5,7 +5,7 @@ Only declared here; who may hold what is `leasebook`'s affair.
 
 import msgspec
 
-__all__ = ["Claim", "Contention", "LapsedLease", "Lease", "LeaseRequest", "Standing"]
+__all__ = ["Claim", "Contention", "LapsedLease", "Lease", "LeaseRequest", "Obstacles"]
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class LapsedLease(msgspec.Struct, frozen=True):
     seq: int
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Obstacles(msgspec.Struct, frozen=True):
     """What stands in the way of a request."""
 
     #: Who holds something of it, and through how many things each.

@@ -16,11 +16,11 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.book import claims_of, conflict
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.messages.model import RecipientState
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.envelope import iso
 from tocsin.core.protocol.priority import Priority, liminal_name
-from tocsin.core.scheduling import arm_lease, arm_request, arm_wait, lease_due
+from tocsin.core.scheduling import lease_due, schedule_lease, schedule_lease_request, schedule_wait
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS
@@ -67,11 +67,11 @@ def grant_ready(decision: Decision) -> None:
     book = decision.state.leases
     if not book.ready:
         return
-    request = min((book.line[name] for name in book.ready), key=book.order)
+    request = min((book.queue[name] for name in book.ready), key=book.order)
     level = book.effective(request)
-    grant(decision, request, book.standing(request, decision.policy.leases.overtakes_max).passed)
+    grant(decision, request, book.obstacles(request, decision.policy.leases.overtakes_max).passed)
     lease = book.leases[request.lease]
-    _tell(
+    _notify(
         decision,
         lease.holder,
         "LEASE_GRANTED",
@@ -88,13 +88,13 @@ def release(decision: Decision, lease: Lease, resources: tuple[str, ...], reason
     decision.emit(ev.LeaseReleased(decision.now, lease.lease, lease.holder, resources, reason, by, note))
     if reason in ("forced", "deadlock"):
         more = {"reason": reason, "by": by, "note": note, "lost": list(resources)}
-        _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+        _notify(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
 def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
     """Take from a holder whatever stands in the way of a wait for a lease, to break a deadlock."""
     book = decision.state.leases
-    request = book.line.get(wait.ref) if wait.kind == "lease" else None
+    request = book.queue.get(wait.ref) if wait.kind == "lease" else None
     if request is None:
         return
     for name in list(book.by_agent.get(holder, ())):
@@ -113,14 +113,14 @@ def release_leases_of(decision: Decision, agent: str) -> None:
             lease = book.leases[name]
             release(decision, lease, tuple(claim.resource for claim in lease.claims), "retired", "")
         else:
-            end_request(decision, book.line[name], "retired")
+            end_request(decision, book.queue[name], "retired")
 
 
 def warn(decision: Decision, lease: Lease) -> None:
     """Warn a holder that its lease is about to lapse; even if this comes late, it has half the warning time left."""
     left = decision.policy.leases.warning_us(lease.ttl_s) // 2
     decision.emit(ev.LeaseExpiring(decision.now, lease.lease, lease.holder, max(lease.expires_at, decision.now + left)))
-    _tell(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
+    _notify(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
 
 
 def lapse(decision: Decision, lease: Lease) -> None:
@@ -138,7 +138,7 @@ def lapse(decision: Decision, lease: Lease) -> None:
             ev.LeaseReclaimed(decision.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there)
         )
     more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its time was over", "lost": list(resources)}
-    _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+    _notify(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
 def end_request(decision: Decision, request: LeaseRequest, reason: str, note: str = "") -> None:
@@ -149,11 +149,11 @@ def end_request(decision: Decision, request: LeaseRequest, reason: str, note: st
     if reason in ("timeout", "deadlock", "forced"):
         code = "E_LEASE_004" if reason == "deadlock" else "E_LEASE_002"
         more: dict[str, object] = {"reason": reason, "note": note, "errorCode": code}
-        _tell(decision, request.agent, "LEASE_REFUSED", request, request.level, more)
+        _notify(decision, request.agent, "LEASE_REFUSED", request, request.level, more)
 
 
 def _break(decision: Decision, wait: Wait, detail: str) -> None:
-    end_request(decision, decision.state.leases.line[wait.ref], "deadlock", detail)
+    end_request(decision, decision.state.leases.queue[wait.ref], "deadlock", detail)
 
 
 BREAKERS["lease"] = _break
@@ -163,7 +163,7 @@ def _names(request: LeaseRequest | Lease, *, shared: bool) -> tuple[str, ...]:
     return tuple(claim.resource for claim in request.claims if claim.shared is shared)
 
 
-def _tell(
+def _notify(
     decision: Decision,
     agent: str,
     message_type: str,
@@ -182,7 +182,7 @@ def _tell(
     }
     if isinstance(about, Lease):
         payload["expiresAt"] = iso(about.expires_at)
-    tell(decision, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
+    notify(decision, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
 
 
 def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
@@ -198,14 +198,14 @@ def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
         state.seq,
     )
     state.leases.enter(request)
-    arm_request(state, request)
-    arm_wait(state, state.leases.wait_of(request))
+    schedule_lease_request(state, request)
+    schedule_wait(state, state.leases.wait_of(request))
 
 
 def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
     """Enter the lease, and take its request out of the line."""
     book = state.leases
-    request = book.line.get(event.lease)
+    request = book.queue.get(event.lease)
     if request is not None:
         _leave(state, request)
     lease = Lease(
@@ -221,7 +221,7 @@ def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
     book.hold(lease)
     for passed in event.passed:
         book.overtake(passed)
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
@@ -231,7 +231,7 @@ def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
     lease.ttl_s, lease.expires_at = event.ttl_s, event.expires_at
     lease.warned = False
     lease.renewals += 1
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
@@ -240,13 +240,13 @@ def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     lease.warned = True
     lease.expires_at = event.expires_at
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_released(state: ProjectState, event: ev.LeaseReleased) -> None:
     """Strike out what is free."""
     lease = _lease(state, event.lease)
-    state.leases.let_go(lease, event.resources)
+    state.leases.release(lease, event.resources)
     if not lease.claims:
         state.timers.leases.cancel(lease.lease, lease_due(state, lease))
 
@@ -255,7 +255,7 @@ def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseRecla
     """Strike it out, and remember for a while that it lapsed."""
     lease, lapsed = _lease(state, event.lease), state.leases.lapsed
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
-    state.leases.let_go(lease, event.resources)
+    state.leases.release(lease, event.resources)
     for name in event.forgotten:
         del lapsed[name]
     lapsed[event.lease] = LapsedLease(event.lease, event.holder, state.seq)
@@ -263,7 +263,7 @@ def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseRecla
 
 def apply_lease_wait_ended(state: ProjectState, event: ev.LeaseWaitEnded) -> None:
     """Take the request out of the line."""
-    request = state.leases.line.get(event.lease)
+    request = state.leases.queue.get(event.lease)
     if request is None:
         raise InvariantViolation(f"an event names the request {event.lease}, which is not there")
     _leave(state, request)

@@ -19,7 +19,7 @@ from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
 from tocsin.core.protocol.envelope import Envelope, Qos, body, instant, metadata_of
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.decay import rounded_rate
-from tocsin.core.scheduling import arm
+from tocsin.core.scheduling import schedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.inheritance import lend_on_acceptance
 
@@ -161,5 +161,5 @@ def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
     follow(state, event)
     if state.inherited:
         lend_on_acceptance(state, message)
-    arm(state, message)
+    schedule(state, message)
     spend(state, event)

@@ -45,9 +45,9 @@ def send_confirmation(
         if isinstance(way, Route):
             priority = min(requested, decision.policy.roles[sender.role].cap)
             receipt = accept(decision, draft, way, Admission(priority, "confirmation", None, None, None), None)
-    told = _confirm(decision, subject, payload)
+    confirmed = _confirm(decision, subject, payload)
     pump(decision, sender)
-    return receipt or told
+    return receipt or confirmed
 
 
 def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
@@ -70,8 +70,8 @@ def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
 
 def _confirm(decision: Decision, subject: Message, payload: Ack | Nack) -> Acknowledged | Rejected:
     if isinstance(payload, Ack):
-        news = acknowledge(decision, subject, payload.status, payload.notes or "")
-        return Acknowledged(signal_id(subject), subject.state, duplicate=not news)
+        changed = acknowledge(decision, subject, payload.status, payload.notes or "")
+        return Acknowledged(signal_id(subject), subject.state, duplicate=not changed)
     reject(
         decision,
         subject,

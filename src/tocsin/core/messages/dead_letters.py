@@ -5,10 +5,10 @@ from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
-from tocsin.core.messages.delivery import land, note_failure, pump
+from tocsin.core.messages.delivery import clear_in_flight, note_failure, pump
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.notices import report_death
-from tocsin.core.scheduling import arm, disarm, move
+from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.inheritance import relevel
 
@@ -82,13 +82,13 @@ def fire_dead(decision: Decision, seq: int) -> None:
 def apply_died(state: ProjectState, event: ev.MessageDied) -> None:
     """Lay it down."""
     message = move(state, event.message, ev.MessageDied)
-    land(state, message)
+    clear_in_flight(state, message)
     message.dead_at = event.at
     message.offered_at = message.delivered_at = NEVER
     message.backing_off = False
     note_failure(state, message.seq, event.at, event.reason, event.code)
     state.dead[message.seq] = None
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
@@ -102,12 +102,12 @@ def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
     relevel(state, message)
     message.attempts = message.boosts = 0
     message.overdue = False
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_purged(state: ProjectState, event: ev.DeadLetterPurged) -> None:
     """Drop it for good."""
     message = state.message(event.message)
-    disarm(state, message)
+    unschedule(state, message)
     del state.dead[message.seq]
     state.drop(message)

@@ -5,23 +5,23 @@ that wants no ACK is delivered at least once.
 """
 
 from tocsin.core import events as ev
-from tocsin.core.agents.preemption import lets_in
+from tocsin.core.agents.preemption import may_deliver
 from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.core.protocol.negotiation import render
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState, Session
 
 __all__ = [
     "apply_offered",
     "apply_ready",
     "apply_requeued",
+    "clear_in_flight",
     "delivery_of",
     "fire_backoff",
-    "land",
     "note_failure",
     "offer",
     "pump",
@@ -37,7 +37,7 @@ def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
     attention = decision.state.attention.get(agent.agent)
     while (session := push_session(agent, decision.policy, decision.now)) is not None:
         message = _next(decision, agent)
-        if message is None or (attention is not None and not lets_in(decision, attention, message)):
+        if message is None or (attention is not None and not may_deliver(decision, attention, message)):
             return
         offer(decision, message, session, pushed=message.seq == sent)
 
@@ -131,10 +131,10 @@ def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
     message.offers = event.offer
     message.pushed = message.pushed or event.pushed
     state.session(event.session).in_flight[message.seq] = None
-    arm(state, message)
+    schedule(state, message)
 
 
-def land(state: ProjectState, message: Message) -> None:
+def clear_in_flight(state: ProjectState, message: Message) -> None:
     """Take a message out of flight."""
     if message.session is not None:
         state.session(message.session).in_flight.pop(message.seq, None)
@@ -144,12 +144,12 @@ def land(state: ProjectState, message: Message) -> None:
 def apply_requeued(state: ProjectState, event: ev.MessageRequeued) -> None:
     """Put it back; it is as if it had not been delivered."""
     message = move(state, event.message, ev.MessageRequeued)
-    land(state, message)
+    clear_in_flight(state, message)
     message.offered_at = message.delivered_at = NEVER
     message.attempts = event.attempts
     message.ready_at = event.ready_at
     message.backing_off = event.ready_at > event.at
-    arm(state, message)
+    schedule(state, message)
     if event.cause != "session_ended":
         note_failure(state, message.seq, event.at, event.cause, "E_PROTOCOL_004")
 

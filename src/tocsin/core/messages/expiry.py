@@ -4,7 +4,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import Message, State
 from tocsin.core.queueing.decay import current_importance, stale_at
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_expired", "expire_if_due", "fire_decay", "fire_expiry"]
@@ -47,5 +47,5 @@ def apply_expired(state: ProjectState, event: ev.MessageExpired) -> None:
     """End it."""
     message = move(state, event.message, ev.MessageExpired)
     message.expired_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)

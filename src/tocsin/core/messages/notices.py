@@ -20,7 +20,7 @@ from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent
 
-__all__ = ["announce", "directors", "notify_directors", "notify_humans", "report_death", "tell"]
+__all__ = ["announce", "directors", "notify", "notify_directors", "notify_humans", "report_death"]
 
 _REPORT = "ERROR_REPORT"
 
@@ -39,14 +39,14 @@ def notify_directors(
     found = [agent for agent in decision.state.agents.values() if agent.role == "director"]
     for agent in found:
         if agent.agent not in but:
-            tell(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+            notify(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
     return bool(found)
 
 
 def notify_humans(decision: Decision, text: str, *, code: str, about: str, escalation: str) -> None:
     """Tell every human, at the highest priority that the bus itself uses."""
     for agent in [agent for agent in decision.state.agents.values() if agent.role == "human"]:
-        tell(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+        notify(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
 
 
 def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
@@ -86,7 +86,7 @@ def report_death(decision: Decision, message: Message, code: str, detail: str) -
         "recoverable": True,
         "suggestedAction": "look at the dead letter, then redrive it or send anew",
     }
-    tell(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+    notify(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
 
 
 def announce(decision: Decision, peer: Agent, message_type: str) -> None:
@@ -96,10 +96,10 @@ def announce(decision: Decision, peer: Agent, message_type: str) -> None:
     payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
     attached = [agent for agent in decision.state.agents.values() if agent.sessions and agent is not peer]
     for agent in attached[: decision.policy.limits.broadcast_recipients_max]:
-        tell(decision, agent, message_type, payload, Priority.INFO)
+        notify(decision, agent, message_type, payload, Priority.INFO)
 
 
-def tell(
+def notify(
     decision: Decision,
     agent: Agent,
     message_type: str,

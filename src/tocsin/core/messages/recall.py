@@ -5,7 +5,7 @@ from tocsin.core.commands import Recall, RecallResult
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import Message, State
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_recalled", "decide_recall"]
@@ -38,5 +38,5 @@ def apply_recalled(state: ProjectState, event: ev.MessageRecalled) -> None:
     """End it."""
     message = move(state, event.message, ev.MessageRecalled)
     message.recalled_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)

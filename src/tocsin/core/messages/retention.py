@@ -57,10 +57,10 @@ def fire_retention(decision: Decision) -> int:
     return settled + acknowledged + threads
 
 
-def _older(line: Iterable[tuple[int, int]], until: int, most: int) -> int:
+def _older(entries: Iterable[tuple[int, int]], until: int, most: int) -> int:
     """Count what stands at the head of a line since then or longer. Not by a generator: compiled, it reads the line."""
     count = 0
-    for at, _ in line:
+    for at, _ in entries:
         if count >= most or at > until:
             break
         count += 1

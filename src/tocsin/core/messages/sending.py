@@ -29,7 +29,7 @@ from tocsin.core.messages.correlation import answered, check_correlation
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import Message, State, content_digest, signal_id
 from tocsin.core.messages.routing import check_sender, recipients_of, route
-from tocsin.core.messages.settlement import process, take_in
+from tocsin.core.messages.settlement import mark_received, process
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.protocol.envelope import ANYONE, Envelope, body, priority_of, traceparent_of
 from tocsin.core.protocol.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion
@@ -205,7 +205,7 @@ def _settle(decision: Decision, request: Message, *, held: bool) -> None:
     """Take a response as the word that its request is done; one that is held says only that the request arrived."""
     if request.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         return
-    (take_in if held else process)(decision, request, "response")
+    (mark_received if held else process)(decision, request, "response")
     responder = decision.state.agents.get(request.recipient)
     if responder is not None:
         pump(decision, responder)

@@ -18,11 +18,11 @@ from tocsin.core.commands import (
 from tocsin.core.decision import Decision
 from tocsin.core.errors import CATALOGUE, TocsinError, refusal
 from tocsin.core.messages.dead_letters import die
-from tocsin.core.messages.delivery import land, pump, requeue
+from tocsin.core.messages.delivery import clear_in_flight, pump, requeue
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import microseconds
 from tocsin.core.queueing.queue_manager import observe
-from tocsin.core.scheduling import ack_due, ack_timeout_us, arm, move, receipt_due, receipt_timeout_us
+from tocsin.core.scheduling import ack_due, ack_timeout_us, move, receipt_due, receipt_timeout_us, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = [
@@ -38,11 +38,11 @@ __all__ = [
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "mark_received",
     "must_be_open",
     "must_be_rejectable",
     "process",
     "reject",
-    "take_in",
 ]
 
 _SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
@@ -97,17 +97,17 @@ def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged
             expected="one of " + ", ".join(_STATUSES),
         )
     message = _mine(decision, me.agent, command.message_id)
-    news = acknowledge(decision, message, command.status, decision.text(command.notes, "$.notes"))
+    changed = acknowledge(decision, message, command.status, decision.text(command.notes, "$.notes"))
     pump(decision, me)
-    return Acknowledged(signal_id(message), message.state, duplicate=not news)
+    return Acknowledged(signal_id(message), message.state, duplicate=not changed)
 
 
 def acknowledge(decision: Decision, message: Message, status: str, notes: str = "") -> bool:
     """Acknowledge a message; say whether that is news."""
     must_be_open(message, "acknowledged")
     arrive(decision, message, "ack")
-    news = message.state is State.DELIVERED
-    if news:
+    changed = message.state is State.DELIVERED
+    if changed:
         offered_at = message.offered_at or message.delivered_at
         decision.emit(
             ev.MessageAcknowledged(decision.now, message.seq, status, max(0, decision.now - offered_at), notes)
@@ -116,8 +116,8 @@ def acknowledge(decision: Decision, message: Message, status: str, notes: str = 
             observe(decision)
     if status == "processed" and message.state is State.ACKNOWLEDGED:
         _processed(decision, message, "ack")
-        news = True
-    return news
+        changed = True
+    return changed
 
 
 def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
@@ -132,12 +132,12 @@ def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
 
 def process(decision: Decision, message: Message, how: str) -> None:
     """Bring a message to processed, through what that implies."""
-    take_in(decision, message, how)
+    mark_received(decision, message, how)
     if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
         _processed(decision, message, how)
 
 
-def take_in(decision: Decision, message: Message, how: str) -> None:
+def mark_received(decision: Decision, message: Message, how: str) -> None:
     """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
     arrive(decision, message, "response" if how == "response" else "ack")
     if message.ack_required and message.state is State.DELIVERED:
@@ -250,14 +250,14 @@ def must_be_open(message: Message, what: str) -> None:
 def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     """Stamp it delivered."""
     message = move(state, event.message, ev.MessageDelivered)
-    land(state, message)
+    clear_in_flight(state, message)
     message.delivered_at = event.at
     message.backing_off = False
     if not message.ack_required:
         if message.offered_at:
             state.note_latency(event.at, event.at - message.offered_at)
         state.settle(message, event.at)
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:
@@ -266,7 +266,7 @@ def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> No
     message.acked_at = event.at
     if message.ack_required:
         state.note_latency(event.at, event.latency_us)
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)
 
 
@@ -274,7 +274,7 @@ def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
     """Stamp it processed."""
     message = move(state, event.message, ev.MessageProcessed)
     message.processed_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)
 
 

@@ -11,7 +11,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm, boost_due, disarm
+from tocsin.core.scheduling import boost_due, schedule, unschedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_boosted", "fire_aging"]
@@ -51,9 +51,9 @@ def fire_aging(decision: Decision, seq: int) -> None:
 def apply_boosted(state: ProjectState, event: ev.MessageBoosted) -> None:
     """Put it in its new place."""
     message = state.message(event.message)
-    disarm(state, message)
+    unschedule(state, message)
     message.own_level = event.new_level if event.own_level is None else event.own_level
     message.level = event.new_level
     message.overdue = event.overdue
     message.boosts = event.boosts
-    arm(state, message)
+    schedule(state, message)

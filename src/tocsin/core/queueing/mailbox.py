@@ -57,7 +57,7 @@ def _key_of(message: Message) -> int:
     return key
 
 
-def _stands(message: Message, level: int, key: int) -> bool:
+def _is_current(message: Message, level: int, key: int) -> bool:
     """Tell whether a heap entry is a message's present place."""
     return (
         message.state is State.QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
@@ -97,7 +97,7 @@ class Mailbox:
             for heap in level.classes.values():
                 for key in heap:
                     message = self._messages.get(key & _SEQ_MASK)
-                    if message is not None and _stands(message, level.number, key):
+                    if message is not None and _is_current(message, level.number, key):
                         yield message
 
     def add(self, message: Message) -> None:
@@ -144,7 +144,7 @@ class Mailbox:
     def _head(self, level: _Level, heap: list[int]) -> Message | None:
         while heap:
             message = self._messages.get(heap[0] & _SEQ_MASK)
-            if message is not None and _stands(message, level.number, heap[0]):
+            if message is not None and _is_current(message, level.number, heap[0]):
                 return message
             heapq.heappop(heap)
             level.entries -= 1
@@ -157,7 +157,7 @@ class Mailbox:
             alive = {
                 key
                 for key in classes[name]
-                if (message := messages.get(key & _SEQ_MASK)) is not None and _stands(message, level.number, key)
+                if (message := messages.get(key & _SEQ_MASK)) is not None and _is_current(message, level.number, key)
             }
             if alive:
                 classes[name] = sorted(alive)

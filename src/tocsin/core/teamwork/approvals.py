@@ -26,11 +26,11 @@ from tocsin.core.leases.transitions import release
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.validation import quote
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Approval
 from tocsin.core.waiting.graph import Wait
@@ -133,7 +133,7 @@ def _request(
     asked = deciders(decision)
     for director in asked:
         if director != asker:
-            tell(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
+            notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
     approval = decision.state.approvals[name]
     if not asked:
         _escalate(decision, approval, 0.0, "nobody in the project could decide")
@@ -243,7 +243,7 @@ def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) 
     asker = decision.state.agents.get(approval.asker)
     if asker is not None:
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
-        tell(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
+        notify(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
     open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
 
@@ -303,7 +303,7 @@ def _end(decision: Decision, approval: Approval, outcome: str, by: str, reason: 
             "by": by,
             "reason": reason,
         }
-        tell(decision, asker, "ApprovalDecided", payload, Priority.BLOCKING)
+        notify(decision, asker, "ApprovalDecided", payload, Priority.BLOCKING)
 
 
 def _held(decision: Decision, approval: Approval) -> list[Message]:
@@ -376,4 +376,4 @@ def apply_released(state: ProjectState, event: ev.MessageReleased) -> None:
     message.expires_at = event.expires_at
     if event.payload:
         message.payload = event.payload
-    arm(state, message)
+    schedule(state, message)

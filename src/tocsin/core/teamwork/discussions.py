@@ -12,7 +12,7 @@ from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Sp
 from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
@@ -66,7 +66,7 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
         )
     )
     discussion = decision.state.discussions[name]
-    _tell(
+    _notify(
         decision,
         discussion,
         "DiscussionOpened",
@@ -119,7 +119,7 @@ def decide_speak(decision: Decision, command: Speak) -> Discussed:
         raise refusal("E_ADMISSION_008", f"{discussion.discussion} has its {most} contributions", retryable=False)
     text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
     decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
-    _tell(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
+    _notify(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
     return _standing(discussion)
 
 
@@ -245,7 +245,7 @@ def _close(decision: Decision, discussion: Discussion, outcome: str, option: str
     end_wait(decision, _KIND, discussion.discussion, discussion.opener, reason)
     end_moot(decision, discussion.approval, f"{discussion.discussion} is over: {outcome}")
     payload: dict[str, object] = {"outcome": outcome, "option": option or None, "votes": votes, "detail": detail}
-    _tell(decision, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
+    _notify(decision, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
     return Discussed(discussion.discussion, outcome, votes, option or None)
 
 
@@ -258,7 +258,7 @@ def _standing(discussion: Discussion) -> Discussed:
     return Discussed(discussion.discussion, discussion.state, _votes(discussion), discussion.agreed or None)
 
 
-def _tell(
+def _notify(
     decision: Decision,
     discussion: Discussion,
     message_type: str,
@@ -270,7 +270,7 @@ def _tell(
     for name in sorted({*discussion.participants, discussion.opener} - {but}):
         agent = decision.state.agents.get(name)
         if agent is not None:
-            tell(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+            notify(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
 
 
 def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:

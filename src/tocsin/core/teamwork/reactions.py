@@ -150,7 +150,7 @@ def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | 
             close_if_over(decision, opened)
 
 
-def _left_line(decision: Decision, event: ev.LeaseWaitEnded) -> None:
+def _left_lease_queue(decision: Decision, event: ev.LeaseWaitEnded) -> None:
     _unblocked(decision, wait_key("lease", event.lease, event.agent))
     for opened in _open_about(decision, "resource_contended"):
         close_if_over(decision, opened)
@@ -225,7 +225,7 @@ _REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.LeaseReleased: _lease_ended,
     ev.LeaseLapsed: _lease_ended,
     ev.LeaseReclaimed: _lease_ended,
-    ev.LeaseWaitEnded: _left_line,
+    ev.LeaseWaitEnded: _left_lease_queue,
     ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,

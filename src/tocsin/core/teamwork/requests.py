@@ -14,7 +14,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation.opening import open_escalation, raise_message
 from tocsin.core.messages.model import NEVER, Message, State
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.messages.sending import decide_send
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import ResponseRule
@@ -182,7 +182,7 @@ def fail(decision: Decision, seq: int, detail: str) -> None:
         request = next((known for known in decision.state.requests.values() if known.about == seq), None)
     if request is not None and request.about == seq:
         _end(decision, request, "failed", detail)
-        _tell(decision, request, "E_ROUTING_003", detail)
+        _notify(decision, request, "E_ROUTING_003", detail)
 
 
 def end_requests_of(decision: Decision, agent: str) -> None:
@@ -192,7 +192,7 @@ def end_requests_of(decision: Decision, agent: str) -> None:
             _end(decision, request, "retired", f"{agent} left the project")
         elif request.responder == agent:
             _end(decision, request, "failed", f"{agent} left the project")
-            _tell(decision, request, "E_ROUTING_001", f"{agent} left the project without answering")
+            _notify(decision, request, "E_ROUTING_001", f"{agent} left the project without answering")
 
 
 def fire_request(decision: Decision, name: str) -> None:
@@ -217,7 +217,7 @@ def fire_request(decision: Decision, name: str) -> None:
         whom = "nobody released"
     detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
     _end(decision, request, "timeout", detail)
-    _tell(decision, request, "E_PROTOCOL_004", detail)
+    _notify(decision, request, "E_PROTOCOL_004", detail)
     if request.escalate:
         cause = f"request_timeout {name}"
         open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
@@ -229,7 +229,7 @@ def _end(decision: Decision, request: Request, outcome: str, detail: str) -> Non
     end_wait(decision, _KIND, request.request, request.requester, reason)
 
 
-def _tell(decision: Decision, request: Request, code: str, detail: str) -> None:
+def _notify(decision: Decision, request: Request, code: str, detail: str) -> None:
     requester: Agent | None = decision.state.agents.get(request.requester)
     if requester is not None:
         payload = {
@@ -241,7 +241,7 @@ def _tell(decision: Decision, request: Request, code: str, detail: str) -> None:
             "recoverable": True,
             "suggestedAction": "ask again, ask somebody else, or go on without",
         }
-        tell(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
+        notify(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:

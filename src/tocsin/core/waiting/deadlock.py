@@ -11,12 +11,12 @@ from itertools import islice
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
-from tocsin.core.messages.notices import directors, tell
+from tocsin.core.messages.notices import directors, notify
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.waiting.graph import Wait, WaitGraph
 from tocsin.core.waiting.waits import BREAKERS
 
-__all__ = ["break_deadlock", "circle_of"]
+__all__ = ["break_deadlock", "cycle_text"]
 
 #: Agents of a circle that a sentence names; the event and the notice have them all.
 _SHOWN = 8
@@ -31,7 +31,7 @@ def break_deadlock(decision: Decision, release: Release, *, places: bool) -> boo
     With `places`, one that goes through a place in line; what is lent moves places, so that has to be settled before.
     """
     graph = decision.state.waits
-    cycle = graph.find_line_deadlock() if places else graph.find_deadlock()
+    cycle = graph.find_queue_deadlock() if places else graph.find_deadlock()
     if cycle:
         _break(decision, cycle, release)
     return bool(cycle)
@@ -44,7 +44,7 @@ def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
     place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
     victim = cycle[place]
     names = [wait.waiter for wait in cycle]
-    detail = f"deadlock: {circle_of(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
+    detail = f"deadlock: {cycle_text(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
     decision.emit(
         ev.DeadlockFound(
             decision.now,
@@ -55,14 +55,14 @@ def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
             victim.label,
         )
     )
-    _tell(decision, cycle, levels, victim, detail)
+    _notify(decision, cycle, levels, victim, detail)
     BREAKERS[victim.kind](decision, victim, detail)
     for wait in cycle:
         if victim.waiter in wait.on and wait.key in graph.waits:
             release(decision, victim.waiter, wait, detail)
 
 
-def circle_of(names: Sequence[str]) -> str:
+def cycle_text(names: Sequence[str]) -> str:
     """Write a circle down; of a large one, how it begins and ends."""
     shown = [*names] if len(names) <= _SHOWN else [*names[: _SHOWN - 2], f"… {len(names) - _SHOWN + 1} more", names[-1]]
     return " → ".join([*shown, names[0]])
@@ -74,19 +74,19 @@ def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
     level = wait.level if len(mine) == 1 else max([each.level for each in mine.values()])
     if len(upon) == 1 and next(iter(upon.values())).waiter in members:
         return level  # as in the middle of a long circle: nobody else waits for it
-    line = [wait.waiter]
+    pending = [wait.waiter]
     seen: set[str] = set()
-    for agent in line:
+    for agent in pending:
         for lender in graph.upon.get(agent, {}).values():
             if lender.waiter not in members:
                 level = max(level, lender.level)
                 if lender.waiter not in seen:
                     seen.add(lender.waiter)
-                    line.append(lender.waiter)
+                    pending.append(lender.waiter)
     return level
 
 
-def _tell(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
+def _notify(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wait, detail: str) -> None:
     payload = {
         "errorType": "DependencyError",
         "errorCode": "E_LEASE_004",
@@ -104,7 +104,7 @@ def _tell(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wait
         "recoverable": True,
         "suggestedAction": "release what you hold, then ask again",
     }
-    told = [agent for agent in directors(decision) if agent.agent != victim.waiter]
+    notified = [agent for agent in directors(decision) if agent.agent != victim.waiter]
     mine = decision.state.agents.get(victim.waiter)
-    for agent in [mine, *told] if mine is not None else told:
-        tell(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)
+    for agent in [mine, *notified] if mine is not None else notified:
+        notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)

@@ -76,7 +76,7 @@ class WaitGraph:
         #: Agents that wait for someone new: a circle may have closed through them.
         self.suspects: dict[str, None] = {}
         #: The same, for circles that go through a place in line.
-        self.line_suspects: dict[str, None] = {}
+        self.queue_suspects: dict[str, None] = {}
         #: How many waits stand behind someone in line.
         self.places = 0
         #: How many agents have more than one wait.
@@ -141,10 +141,10 @@ class WaitGraph:
         wait.level = level
         self.lent.update(dict.fromkeys(wait.on))
 
-    def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
+    def set_behind(self, wait: Wait, agents: frozenset[str]) -> None:
         """Say who stands before a wait in line."""
         if agents - wait.behind:
-            self.line_suspects[wait.waiter] = None
+            self.queue_suspects[wait.waiter] = None
         self.places += bool(agents) - bool(wait.behind)
         wait.behind = agents
 
@@ -171,15 +171,15 @@ class WaitGraph:
         found = self._search(list(self.suspects), places=False)
         if not found:
             if self.places:
-                self.line_suspects.update(self.suspects)
+                self.queue_suspects.update(self.suspects)
             self.suspects.clear()
         return found
 
-    def find_line_deadlock(self) -> list[Wait]:
+    def find_queue_deadlock(self) -> list[Wait]:
         """Find a deadlock that goes through a place in line; the places must be up to date."""
-        found = self._search(list(self.line_suspects), places=True) if self.places else []
+        found = self._search(list(self.queue_suspects), places=True) if self.places else []
         if not found:
-            self.line_suspects.clear()
+            self.queue_suspects.clear()
         return found
 
     def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
@@ -204,7 +204,7 @@ class WaitGraph:
         ways = {name: _others(waits, places) & stuck.keys() for name, waits in stuck.items()}
         for agent in suspects:
             ahead = _reach(agent, ways) if agent in stuck else {}
-            if agent in ahead and len(back := _reach(agent, _turned(ahead, ways))) == len(ahead):
+            if agent in ahead and len(back := _reach(agent, _reversed(ahead, ways))) == len(ahead):
                 return [next(wait for wait in stuck[name] if _others([wait], places) & back.keys()) for name in ahead]
         return []
 
@@ -239,11 +239,11 @@ class WaitGraph:
     def _stuck(self, starts: list[str], *, places: bool) -> dict[str, list[Wait]]:
         """Return, among those that some agents can reach, who will never move on, with the waits that cannot end."""
         reached = dict.fromkeys(starts)
-        line = list(reached)
-        dependents: dict[str, list[Wait]] = {agent: [] for agent in line}
+        pending = list(reached)
+        dependents: dict[str, list[Wait]] = {agent: [] for agent in pending}
         #: How many agents each waiter, and each wait with alternatives, still needs.
         missing: dict[str, int] = {}
-        for agent in line:
+        for agent in pending:
             count = 0
             for wait in self.by_waiter.get(agent, {}).values():
                 others = {*wait.on, *wait.behind} if places and wait.behind else wait.on
@@ -251,10 +251,10 @@ class WaitGraph:
                 for other in others:
                     if other not in dependents:
                         dependents[other] = []
-                        line.append(other)
+                        pending.append(other)
                     dependents[other].append(wait)
             missing[agent] = count
-        moving = [agent for agent in line if not missing[agent]]
+        moving = [agent for agent in pending if not missing[agent]]
         ended: set[str] = set()
         for agent in moving:
             for wait in dependents[agent]:
@@ -268,7 +268,7 @@ class WaitGraph:
         moved = set(moving)
         return {
             agent: [wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places)]
-            for agent in line
+            for agent in pending
             if agent not in moved
         }
 
@@ -288,16 +288,16 @@ def _others(waits: list[Wait], places: bool) -> set[str]:
 def _reach(start: str, ways: dict[str, set[str]]) -> dict[str, None]:
     """Return whom an agent reaches in one step or more."""
     found = dict.fromkeys(sorted(ways[start]))
-    line = list(found)
-    for agent in line:
+    pending = list(found)
+    for agent in pending:
         for other in sorted(ways[agent]):
             if other not in found:
                 found[other] = None
-                line.append(other)
+                pending.append(other)
     return found
 
 
-def _turned(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
+def _reversed(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
     """Turn the ways among some agents round."""
     turned: dict[str, set[str]] = {agent: set() for agent in agents}
     for agent in agents:

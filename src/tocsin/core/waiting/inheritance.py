@@ -15,7 +15,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm, disarm
+from tocsin.core.scheduling import schedule, unschedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import WaitGraph
 
@@ -56,34 +56,34 @@ def follow_waits(decision: Decision) -> bool:
 
 def inherited_levels(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str]) -> dict[str, int]:
     """Return what changes for whom, when the waits for some agents have changed; -1 is nothing."""
-    news: dict[str, int] = {}
+    changed: dict[str, int] = {}
     if graph.alternatives:
-        _spread_anew(graph, inherited, dirty, news)
+        _spread_anew(graph, inherited, dirty, changed)
     else:
-        _spread(graph, inherited, dirty, news)
-    return {agent: level for agent, level in news.items() if level != inherited.get(agent, _NOTHING)}
+        _spread(graph, inherited, dirty, changed)
+    return {agent: level for agent, level in changed.items() if level != inherited.get(agent, _NOTHING)}
 
 
-def _spread(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
+def _spread(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], changed: dict[str, int]) -> None:
     """Follow changes from agent to agent: exact as long as nobody waits in a circle."""
-    line = list(dirty)
-    for agent in line:
+    pending = list(dirty)
+    for agent in pending:
         level = _NOTHING
         for wait in graph.upon.get(agent, {}).values():
-            lender = news.get(wait.waiter)
+            lender = changed.get(wait.waiter)
             if lender is None:
                 lender = inherited.get(wait.waiter, _NOTHING)
             level = max(level, wait.level, lender)
-        known = news.get(agent)
+        known = changed.get(agent)
         if known is None:
             known = inherited.get(agent, _NOTHING)
         if level != known:
-            news[agent] = level
+            changed[agent] = level
             for wait in graph.by_waiter.get(agent, {}).values():
-                line.extend(wait.on)
+                pending.extend(wait.on)
 
 
-def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
+def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], changed: dict[str, int]) -> None:
     """Work out anew all that can follow: circles of waits with alternatives may stand, and must not feed themselves."""
     region = list(dict.fromkeys(dirty))
     inside = set(region)
@@ -95,18 +95,18 @@ def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[st
                     region.append(other)
     buckets: list[list[str]] = [[] for _ in Priority]
     for agent in region:
-        news[agent] = _NOTHING
+        changed[agent] = _NOTHING
         for wait in graph.upon.get(agent, {}).values():
             lender = _NOTHING if wait.waiter in inside else inherited.get(wait.waiter, _NOTHING)
-            news[agent] = max(news[agent], wait.level, lender)
-        if news[agent] != _NOTHING:
-            buckets[news[agent]].append(agent)
+            changed[agent] = max(changed[agent], wait.level, lender)
+        if changed[agent] != _NOTHING:
+            buckets[changed[agent]].append(agent)
     for level in reversed(range(len(buckets))):
         for agent in buckets[level]:
             for wait in graph.by_waiter.get(agent, {}).values():
                 for other in wait.on:
-                    if news[other] < level <= news[agent]:
-                        news[other] = level
+                    if changed[other] < level <= changed[agent]:
+                        changed[other] = level
                         buckets[level].append(other)
 
 
@@ -189,8 +189,8 @@ def _lenders(message: Message, agent: str) -> int:
 
 def _move(state: ProjectState, message: Message) -> None:
     if message.state is State.QUEUED:
-        disarm(state, message)
+        unschedule(state, message)
         relevel(state, message)
-        arm(state, message)
+        schedule(state, message)
     else:
         relevel(state, message)

@@ -17,7 +17,7 @@ def settle(decision: Decision) -> None:
     """Let everything follow that the waits of this decision lead to."""
     state = decision.state
     book, graph = state.leases, state.waits
-    while book.unsettled or book.ready or graph.suspects or graph.line_suspects or graph.lent:
+    while book.unsettled or book.ready or graph.suspects or graph.queue_suspects or graph.lent:
         if break_deadlock(decision, release_for, places=False) or follow_waits(decision):
             continue
         book.settle_places(decision.policy.leases.overtakes_max)

@@ -11,7 +11,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm_wait, wait_due
+from tocsin.core.scheduling import schedule_wait, wait_due
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait, wait_key
 
@@ -89,7 +89,7 @@ def apply_wait_began(state: ProjectState, event: ev.WaitBegan) -> None:
     on = dict.fromkeys(event.on, 1)
     wait = Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on)
     state.waits.add(wait)
-    arm_wait(state, wait)
+    schedule_wait(state, wait)
 
 
 def apply_wait_shifted(state: ProjectState, event: ev.WaitShifted) -> None:
@@ -106,7 +106,7 @@ def apply_wait_raised(state: ProjectState, event: ev.WaitRaised) -> None:
     state.waits.raise_to(wait, event.level)
     if wait.kind == "lease":
         state.leases.raise_to(wait.ref, event.level)
-    arm_wait(state, wait)
+    schedule_wait(state, wait)
 
 
 def apply_wait_ended(state: ProjectState, event: ev.WaitEnded) -> None:

@@ -113,7 +113,7 @@ def _wait(state: ProjectState, wait: Wait) -> WaitView:
 
 def _what(state: ProjectState, wait: Wait) -> str:
     """Say in words what a wait is for."""
-    if wait.kind == "lease" and (request := state.leases.line.get(wait.ref)) is not None:
+    if wait.kind == "lease" and (request := state.leases.queue.get(wait.ref)) is not None:
         return ", ".join(claim.resource for claim in request.claims)
     if wait.kind == "approval" and (approval := state.approvals.get(wait.ref)) is not None:
         return approval.subject

@@ -190,7 +190,7 @@ async def leases(call: Call) -> LeasesView:
         held, waiting = book.holding(query.resource), book.waiting_for(query.resource)
     else:
         held = sorted(book.leases.values(), key=lambda lease: lease.seq)
-        waiting = sorted(book.line.values(), key=book.order)
+        waiting = sorted(book.queue.values(), key=book.order)
     mine = [lease for lease in held if query.agent in (None, lease.holder)]
     asked = [request for request in waiting if query.agent in (None, request.agent)]
     view = LeasesView(
@@ -204,7 +204,7 @@ async def leases(call: Call) -> LeasesView:
 async def lease(call: Call) -> LeaseView:
     """Show one lease, or one request."""
     state, name = call.hub.host.exchange.state, call.path["lease"]
-    held, queued = state.leases.leases.get(name), state.leases.line.get(name)
+    held, queued = state.leases.leases.get(name), state.leases.queue.get(name)
     if held is None and queued is None:
         raise refusal("E_LEASE_001", f"nobody holds or waits for {name[:128]}", found=name[:128])
     view = _view(held_of(held) if held is not None else queued_of(state, queued))  # type: ignore[arg-type]
