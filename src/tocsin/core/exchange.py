@@ -1,11 +1,11 @@
-"""The one entry: a command, its caller and the time in; a reply and events out.
+"""The exchange, the single entry to the core: a command, its caller and the time in; a reply and events out.
 
-Theory of operation. `handle` decides and, event by event, applies, so that a decision sees what it has already
-decided. Whoever calls it makes the events durable before the reply is spoken; where that fails, the exchange is thrown
-away and rebuilt by `apply`ing the journal. Nothing here waits: `next_due` says when to come back with a `Tick`.
+Theory of operation. `handle` decides a command and applies each event at once, so that a decision sees the effect of
+its earlier events. The caller makes the events durable before it sends the reply; if that fails, it discards the
+exchange and rebuilds it by applying the journal. Nothing here waits: `next_due` returns the time of the next `Tick`.
 
 Expected refusals are replies (`Problem`), not exceptions. An `InvariantViolation` or any other exception means that the
-state cannot be trusted any more: rebuild it.
+state is no longer reliable: rebuild it.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,14 +47,14 @@ __all__ = ["Exchange", "Outcome"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a command led to."""
+    """Reply and events of one command."""
 
     reply: Reply
     events: list[Event]
 
 
 def _nothing(state: ProjectState, event: Event) -> None:
-    """Change nothing: the event is history only."""
+    """Change nothing: the event is only recorded."""
 
 
 _APPLIERS: dict[type, Apply] = {
@@ -191,15 +191,15 @@ _DECIDERS: dict[type, Decide] = {
 
 
 class Exchange:
-    """One project, deciding."""
+    """Decides the commands of one project."""
 
     def __init__(self, ids: IdSource, state: ProjectState | None = None) -> None:
-        #: What the events add up to; read it, never write it.
+        #: State of the project: read-only for callers.
         self.state = ProjectState() if state is None else state
         self._ids = ids
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
-        """Decide a command at a time, microseconds since the epoch."""
+        """Decide a command at a time given in microseconds since the epoch."""
         has_policy = self.state.has_policy
         if not has_policy and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
@@ -214,22 +214,22 @@ class Exchange:
         return Outcome(reply, decision.events)
 
     def apply(self, event: Event) -> None:
-        """Let the state follow an event, of a decision or out of the journal."""
+        """Apply an event of a decision or of the journal to the state."""
         state = self.state
         state.seq += 1
         _APPLIERS[type(event)](state, event)
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Rebuild by applying a journal, or the rest of one."""
+        """Rebuild the state by applying a journal, or the rest of one."""
         for event in events:
             self.apply(event)
 
     def next_due(self) -> int | None:
-        """Return when to come back with a `Tick`, if nothing else happens."""
+        """Return when the next `Tick` is due, if nothing else happens."""
         return tick.next_due(self.state)
 
     def deliveries(self, events: Iterable[Event]) -> list[cmd.Delivery]:
-        """Return what the offers among some events put on its way; call it before anything else is handled."""
+        """Return the deliveries offered by some events; call it before the next command is handled."""
         state = self.state
         offers = [event for event in events if type(event) is ev.MessageOffered]
         return [delivery.delivery_of(state, state.message(event.message)) for event in offers]

@@ -1,4 +1,4 @@
-"""Policy adoption: the command, and the state that the adopted policy replaces."""
+"""Adoption of a policy: the command, and the rescheduling of everything that is open."""
 
 import msgspec
 
@@ -15,19 +15,19 @@ __all__ = ["apply_policy", "decide_adopt"]
 
 
 def decide_adopt(decision: Decision, command: AdoptPolicy) -> Adopted:
-    """Run the project by another policy from now on."""
+    """Put another policy in force."""
     decision.must_direct("change the policy")
     policy = policy_from(command.policy)
     reason = bounded_text(command.reason, "$.reason", policy.limits.text_max)
     version = decision.state.policy_version + 1
     encoded = msgspec.json.encode(document_of(policy), order="sorted")
     decision.emit(ev.PolicyAdopted(decision.now, decision.caller.agent, version, reason, encoded))
-    decision.policy = decision.state.policy  # what follows from it follows by it
+    decision.policy = decision.state.policy  # the rest of this decision uses the new policy
     return Adopted(version)
 
 
 def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
-    """Put it in force; whatever is open waits by the new times."""
+    """Replace the policy; timers of everything open are computed by the new one."""
     state.adopt(policy_from(msgspec.json.decode(event.policy)))
     state.policy_version = event.version
     queue_manager.keep_in_bounds(state)

@@ -1,7 +1,7 @@
-"""What a message in its present state waits for: a place in its mailbox, and timers.
+"""Mailbox places and timers, derived from the state of messages, sessions, leases and waits.
 
-Every applier that moves a message disarms it, changes it and arms it again, so that mailboxes and timers always follow
-from the messages, and a restored state arms itself the same way.
+Every applier that changes a message's state unschedules it, changes it and schedules it again. So mailboxes and timers
+always follow from the messages, and a restored state rebuilds them in the same way.
 """
 
 from typing import Any
@@ -38,9 +38,9 @@ _BUS = SYSTEM.agent
 
 
 def schedule(state: ProjectState, message: Message) -> None:
-    """Give a message its place and timers."""
+    """Add a message to its mailbox and timers."""
     timers = state.timers
-    # The message's own number, and not another one that the compiled form would make.
+    # Typed as Any so that the compiled form keeps this int object and does not create another.
     seq: Any = message.seq
     if message.state is State.QUEUED:
         if message.backing_off:
@@ -73,7 +73,7 @@ def schedule(state: ProjectState, message: Message) -> None:
 
 
 def unschedule(state: ProjectState, message: Message) -> None:
-    """Take a message's place and timers away."""
+    """Remove a message from its mailbox and timers."""
     timers, seq = state.timers, message.seq
     if message.state is State.QUEUED:
         if message.backing_off:
@@ -103,7 +103,7 @@ def unschedule(state: ProjectState, message: Message) -> None:
 
 
 def move(state: ProjectState, seq: int, event: type) -> Message:
-    """Disarm a message and move it along the table; the applier stamps it, then arms it."""
+    """Unschedule a message and advance its state; the applier sets the timestamps and schedules it again."""
     message = state.message(seq)
     unschedule(state, message)
     advance(message, event)
@@ -111,7 +111,7 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
 
 
 def boost_due(state: ProjectState, message: Message) -> int | None:
-    """Return when waiting raises a message next, if it ever does again."""
+    """Return when aging next raises a message, or null where it does not rise again."""
     aging = state.policy.aging
     if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
         return None
@@ -120,7 +120,7 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
 
 
 def escalation_due(state: ProjectState, message: Message) -> int | None:
-    """Return when a queued message has waited too long for its priority: once, and never for the bus's own."""
+    """Return when a queued message is escalated: once for each time in the queue, never for the bus's own messages."""
     after_us = state.queue_after_us[message.priority]
     if after_us is None or message.sender == _BUS or state.was_escalated(message):
         return None
@@ -128,7 +128,7 @@ def escalation_due(state: ProjectState, message: Message) -> int | None:
 
 
 def wait_due(state: ProjectState, wait: Wait) -> int | None:
-    """Return when a wait has blocked somebody for too long: once, and at some priorities never."""
+    """Return when a wait is escalated: once, and at some priorities never."""
     after_us = state.policy.escalation.wait_after_us[wait.level]
     if after_us is None or state.is_known(wait.cause):
         return None
@@ -136,19 +136,19 @@ def wait_due(state: ProjectState, wait: Wait) -> int | None:
 
 
 def schedule_wait(state: ProjectState, wait: Wait) -> None:
-    """Look at a wait when it has lasted too long."""
+    """Schedule the escalation of a wait."""
     due = wait_due(state, wait)
     if due is not None:
         state.timers.deadlines.schedule(f"wait {wait.key}", due)
 
 
 def receipt_due(state: ProjectState, message: Message) -> int:
-    """Return by when an offer must be confirmed."""
+    """Return the time by which an offer must be confirmed."""
     return message.offered_at + receipt_timeout_us(state, message)
 
 
 def receipt_timeout_us(state: ProjectState, message: Message) -> int:
-    """Return how long an offer may stay unconfirmed: for a push, the contract's time where no ACK is awaited."""
+    """Return how long an offer may stay unconfirmed: for a push without ACK, the contract's timeout if it has one."""
     if message.session is None:
         raise InvariantViolation(f"message {message.seq} is offered to no session")
     session = state.session(message.session)
@@ -160,7 +160,7 @@ def receipt_timeout_us(state: ProjectState, message: Message) -> int:
 
 
 def ack_due(state: ProjectState, message: Message) -> int:
-    """Return by when a delivery must be acknowledged."""
+    """Return the time by which a delivery must be acknowledged."""
     return message.delivered_at + ack_timeout_us(state, message)
 
 
@@ -178,33 +178,33 @@ def _stale_due(state: ProjectState, message: Message) -> int:
 
 
 def session_due(state: ProjectState, session: Session) -> int:
-    """Return when a silent session goes stale, or lapses once it is."""
+    """Return when a silent session becomes stale or, once it is stale, when it lapses."""
     limits = state.policy.sessions
     return session.heartbeat_at + (limits.lapse_after_us if session.stale else limits.stale_after_us)
 
 
 def schedule_session(state: ProjectState, session: Session) -> None:
-    """Look at a session again when its silence would matter."""
+    """Schedule the next staleness check of a session."""
     state.timers.sessions.schedule(session.session, session_due(state, session))
 
 
 def lease_due(state: ProjectState, lease: Lease) -> int:
-    """Return when the holder of a lease is warned, or when it lapses once that was done."""
+    """Return when the holder of a lease is warned or, once warned, when the lease lapses."""
     return lease.expires_at - (0 if lease.warned else state.policy.leases.warning_us(lease.ttl_s))
 
 
 def schedule_lease(state: ProjectState, lease: Lease) -> None:
-    """Look at a lease again when its time is nearly over, or over."""
+    """Schedule the warning or the end of a lease."""
     state.timers.leases.schedule(lease.lease, lease_due(state, lease))
 
 
 def schedule_lease_request(state: ProjectState, request: LeaseRequest) -> None:
-    """Look at a request again when it would wait no longer."""
+    """Schedule the end of a lease request's waiting time."""
     state.timers.lease_waits.schedule(request.lease, request.wait_until)
 
 
 def schedule_all(state: ProjectState) -> None:
-    """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
+    """Schedule everything again, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
     for message in state.messages.values():
         schedule(state, message)

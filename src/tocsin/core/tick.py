@@ -1,4 +1,4 @@
-"""The tick: the project's next due time, and the firing of timers that are due."""
+"""The tick: the project's next due time, and the timers that fire when it is reached."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from tocsin.core.timers import earliest
 
 __all__ = ["decide_tick", "next_due"]
 
-#: What to do when an affair's moment has come, by kind.
+#: Handler of a deadline, by kind of object.
 _DEADLINES: dict[str, Callable[[Decision, str], None]] = {
     "attention": attention.fire_attention,
     "escalation": escalation.fire_escalation,
@@ -28,7 +28,7 @@ _DEADLINES: dict[str, Callable[[Decision, str], None]] = {
 
 
 def next_due(state: ProjectState) -> int | None:
-    """Return when anything is due."""
+    """Return when the next timer is due, or null where there is none."""
     if not state.has_policy:
         return None
     soonest = earliest(state.timers.next_due(), queue_manager.idle_due(state))
@@ -36,7 +36,7 @@ def next_due(state: ProjectState) -> int | None:
 
 
 def decide_tick(decision: Decision, command: Tick) -> Ticked:
-    """Let what is due happen, up to a limit; the next tick goes on where this one stops."""
+    """Fire the timers that are due, up to a limit; the next tick continues."""
     opening.open_deferred(decision)
     fired = int(queue_manager.fire_idle(decision)) + retention.fire_retention(decision)
     timers, limit = decision.state.timers, decision.policy.limits.timers_per_tick

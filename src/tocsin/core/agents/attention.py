@@ -1,23 +1,23 @@
-"""Attention: what an agent is busy with, and what may interrupt it (LIMINAL's interrupt-or-queue decision).
+"""Commands about an agent's work, and the interrupts of that work.
 
-Theory of operation. An agent that never speaks of its attention is pushed whatever its window holds. One that says
-`BeginWork` is busy until it finishes: from then on only what the decision below lets through is pushed to it, and the
-rest waits for its next idle moment, in delivery order. A drain is not held back: who asks is given.
+Theory of operation. An agent that never reports its work is pushed messages up to its window. An agent that sends
+`BeginWork` is busy until it finishes: from then on a message is pushed to it only if the decision below allows it, and
+the rest waits until the agent is idle, in delivery order. A drain is not restricted.
 
-The decision combines LIMINAL's flow chart with its `can_preempt`. The chart says *when* a message is delivered:
-DirectorOverride at once; Critical at once to who is idle or at a pause point and to who is interruptible, else at the
-next pause point; all else at its turn. `can_preempt` says *whether* the delivery interrupts: it must stand two levels
-above the work, or be an override (design §5.4). So Critical does not interrupt Critical work: it waits for the pause
-point and is delivered there without interrupting; and Blocking, whose turn the chart leaves open, comes at a pause
-point of Info work. A message counts with its level, boosts included: the head of a mailbox always has the highest, so
-where the head must wait all must.
+The decision combines two rules of the requirements (LIMINAL's flow chart and its `can_preempt`). The chart gives the
+time of delivery: DirectorOverride at once; Critical at once to an agent that is idle, at a pause point or
+interruptible, else at the next pause point; everything else when the agent is idle. `can_preempt` decides whether the
+delivery interrupts: the message must be two levels above the work, or be an override. So Critical does not interrupt
+Critical work: it waits for the pause point and is delivered there without interrupting. Blocking, whose time the chart
+leaves open, is delivered at a pause point of Info work. A message counts at its present level, boosts included. The
+head of a mailbox always has the highest level, so if the head must wait, all must.
 
-An interrupt throws nothing away. The agent puts its work aside with what it wants to remember, works on what
-interrupted it, and resumes: what it saved comes back exactly once, and once more only to an agent that missed the
-reply. An agent whose last session ends, or that says nothing for too long, has its work put aside for it.
+An interrupt loses nothing. The agent puts its work aside with some saved data, works on the interrupting message, and
+resumes: the saved data is returned exactly once, and once more only to an agent that missed the reply. If an agent's
+last session ends, or it does not report for too long, the bus puts its work aside.
 
-What interrupts may itself end before the agent turns to it: processed at once, rejected, dead. Then it interrupts no
-longer, and what else is on its way to the agent or waits for it gets its chance.
+The interrupting message may end before the agent turns to it: processed at once, rejected, dead. Then the interrupt
+ends, and another message that was offered or is queued may interrupt.
 """
 
 from tocsin.core import events as ev
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def decide_begin(decision: Decision, command: BeginWork) -> Attending:
-    """Take the word of an agent that it works on a message of its own."""
+    """Record that the caller works on a message that was offered to it."""
     me = decision.me()
     message = decision.state.copy_for(me.agent, command.message_id)
     if message is None or not message.offers:
@@ -92,7 +92,7 @@ def _begin(decision: Decision, me: Agent, message: Message, *, interruptible: bo
 
 
 def decide_pause_point(decision: Decision, command: ReachPausePoint) -> Attending:
-    """Let in what may interrupt now; where nothing may and the agent does not stay, nothing has happened."""
+    """Deliver what may interrupt at a pause point; record nothing if nothing may and the agent does not stay."""
     me = decision.me()
     attention, work = _at_work(decision)
     if interrupter_of(decision.state, attention) is not None and not command.stay:
@@ -115,7 +115,7 @@ def _comes_at_pause_point(decision: Decision, me: Agent, work: Work) -> bool:
 
 
 def _interrupt_unpushed(decision: Decision, me: Agent, attention: Attention) -> None:
-    """Let what could not be pushed interrupt: the agent takes it with its next drain."""
+    """Let the head of the mailbox interrupt although it could not be pushed; the agent gets it with its next drain."""
     head = me.mailbox.head(decision.now, decision.policy.decay)
     work = attention.work
     if work is None or interrupter_of(decision.state, attention) is not None or head is None:
@@ -125,7 +125,7 @@ def _interrupt_unpushed(decision: Decision, me: Agent, attention: Attention) -> 
 
 
 def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
-    """Keep what an agent saved of its work, and let it work on what interrupted it."""
+    """Put the caller's work aside with its saved data, and begin the message that interrupted it."""
     me = decision.me()
     attention, work = _at_work(decision)
     limits = decision.policy.attention
@@ -169,7 +169,7 @@ def _put_aside(decision: Decision, me: Agent, work: Work, saved: bytes, reason: 
 
 
 def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
-    """Let an agent go on, and give back what it saved."""
+    """Resume the caller's work and return the saved data."""
     me = decision.me()
     attention = decision.state.attention.get(me.agent)
     if attention is None:
@@ -192,7 +192,7 @@ def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
 
 
 def decide_finish(decision: Decision, command: FinishWork) -> Attending:
-    """Take the word of an agent that its work is done."""
+    """Record that the caller's work is done."""
     me = decision.me()
     _, work = _at_work(decision)
     message = decision.state.messages.get(work.message)
@@ -204,7 +204,7 @@ def decide_finish(decision: Decision, command: FinishWork) -> Attending:
 
 
 def end_interrupt(decision: Decision, seq: int) -> None:
-    """Let the work of an agent go on where what interrupted it has ended or comes again later; or interrupt it anew."""
+    """End an interrupt whose message has ended or waits for a retry; another message may interrupt then."""
     message = decision.state.messages.get(seq)
     attention = None if message is None else decision.state.attention.get(message.recipient)
     if message is None or attention is None or attention.work is None or attention.interrupted_by != seq:
@@ -217,7 +217,7 @@ def end_interrupt(decision: Decision, seq: int) -> None:
 
 
 def _interrupt_on_its_way(decision: Decision, me: Agent, attention: Attention, work: Work) -> None:
-    """Let the most urgent of what was offered and not confirmed interrupt, if it may; the rest it has in hand."""
+    """Let the most urgent message that was offered and not confirmed interrupt, if it may."""
     offered = [decision.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
     others = [message for message in offered if message.seq != work.message]
     first = max(others, key=lambda message: (message.level, -message.seq), default=None)
@@ -228,14 +228,14 @@ def _interrupt_on_its_way(decision: Decision, me: Agent, attention: Attention, w
 
 
 def detach(decision: Decision, agent: Agent) -> None:
-    """Put the work of an agent aside that has no session any more: it may come back for it."""
+    """Put aside the work of an agent that has no session left, so that it can resume later."""
     attention = decision.state.attention.get(agent.agent)
     if attention is not None and attention.work is not None and not agent.sessions:
         _put_aside(decision, agent, attention.work, attention.work.saved, "detached", None)
 
 
 def fire_attention(decision: Decision, name: str) -> None:
-    """Look at an agent that has long said nothing of its work."""
+    """Put aside the work of an agent that has not reported for too long."""
     attention = decision.state.attention.get(name)
     if attention is None or attention.work is None:
         return
@@ -263,7 +263,7 @@ def _attending(decision: Decision, me: Agent) -> Attending:
 
 
 def attending(state: ProjectState, agent: str) -> Attending:
-    """Return what an agent is busy with, as far as it said."""
+    """Return what an agent is busy with, as far as it reported."""
     attention = state.attention.get(agent)
     if attention is None:
         return Attending(Status.IDLE)

@@ -1,4 +1,4 @@
-"""Changes of an agent's attention, one function for each event."""
+"""State changes of an agent's attention, one function for each event."""
 
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
@@ -37,7 +37,7 @@ def _set_deadline(state: ProjectState, attention: Attention, due_at: int) -> Non
 
 
 def _become_idle(state: ProjectState, attention: Attention) -> None:
-    """Let an agent be idle; one with nothing put aside is as if it had never spoken."""
+    """Make an agent idle; remove its entry if it has put nothing aside."""
     attention.work = None
     attention.paused = False
     attention.interrupted_by = NEVER
@@ -47,7 +47,7 @@ def _become_idle(state: ProjectState, attention: Attention) -> None:
 
 
 def apply_begun(state: ProjectState, event: ev.WorkBegun) -> None:
-    """Mark the agent busy."""
+    """Make the agent busy."""
     attention = state.attention.get(event.agent)
     if attention is None:
         attention = state.attention[event.agent] = Attention(event.agent, aside=[])
@@ -60,14 +60,14 @@ def apply_begun(state: ProjectState, event: ev.WorkBegun) -> None:
 
 
 def apply_paused(state: ProjectState, event: ev.PausePointReached) -> None:
-    """Mark the pause."""
+    """Record that the agent is at a pause point."""
     attention, _ = _of(state, event.agent, event.work)
     attention.paused = True
     _set_deadline(state, attention, event.due_at)
 
 
 def apply_continued(state: ProjectState, event: ev.WorkContinued) -> None:
-    """Mark that the work goes on; what interrupted it waits with the agent."""
+    """Record that the agent continues its work; the interrupt is over."""
     attention, _ = _of(state, event.agent, event.work)
     attention.paused = False
     attention.interrupted_by = NEVER
@@ -75,19 +75,19 @@ def apply_continued(state: ProjectState, event: ev.WorkContinued) -> None:
 
 
 def apply_interrupt(state: ProjectState, event: ev.InterruptRaised) -> None:
-    """Remember what interrupts."""
+    """Record the message that interrupts."""
     attention, _ = _of(state, event.agent, event.work)
     attention.interrupted_by = event.by
 
 
 def apply_interrupt_ended(state: ProjectState, event: ev.InterruptEnded) -> None:
-    """Let the work go on; an agent that stays at a pause point stays there."""
+    """Clear the interrupt; an agent at a pause point stays there."""
     attention, _ = _of(state, event.agent, event.work)
     attention.interrupted_by = NEVER
 
 
 def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
-    """Keep what was saved, and turn to what came in between."""
+    """Store the saved data and begin the message that interrupted."""
     attention, work = _of(state, event.agent, event.work)
     work.saved = event.saved
     work.resumed = work.resumed and event.reason == "detached"
@@ -102,7 +102,7 @@ def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
 
 
 def apply_resumed(state: ProjectState, event: ev.WorkResumed) -> None:
-    """Take it up again."""
+    """Move the work back from the works put aside."""
     attention = state.attention[event.agent]
     work = next(aside for aside in attention.aside if aside.message == event.work)
     attention.aside.remove(work)
@@ -112,13 +112,13 @@ def apply_resumed(state: ProjectState, event: ev.WorkResumed) -> None:
 
 
 def apply_finished(state: ProjectState, event: ev.WorkFinished) -> None:
-    """Let the agent be idle."""
+    """Make the agent idle."""
     attention, _ = _of(state, event.agent, event.work)
     _become_idle(state, attention)
 
 
 def apply_lapsed(state: ProjectState, event: ev.AttentionLapsed) -> None:
-    """Put the work aside, and let the agent be idle."""
+    """Put the work aside and make the agent idle."""
     attention, work = _of(state, event.agent, event.work)
     attention.aside.append(work)
     _become_idle(state, attention)

@@ -1,4 +1,4 @@
-"""Agents and their sessions: joining, attaching, showing life, leaving."""
+"""Registration and retirement of agents, and their sessions: open, heartbeat, window, close."""
 
 import re
 from collections import deque
@@ -55,7 +55,7 @@ _AGENT_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 
 
 def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
-    """Let the caller join under the role of its token, or come back."""
+    """Register the caller with the role of its token, or update its registration."""
     name, role = decision.caller.agent, decision.caller.role
     limits = decision.policy.limits
     if name == SYSTEM.agent or not _AGENT_ID.fullmatch(name):
@@ -100,7 +100,7 @@ def _same(agent: Agent, event: ev.AgentRegistered) -> bool:
 
 
 def decide_retire(decision: Decision, command: RetireAgent) -> Done:
-    """Remove an agent; what waits for it or is on its way to it dies."""
+    """Remove an agent; messages queued for it or on their way to it become dead letters."""
     if command.agent != decision.caller.agent:
         decision.must_direct("retire another agent")
     agent = decision.state.agents.get(command.agent)
@@ -126,7 +126,7 @@ def decide_retire(decision: Decision, command: RetireAgent) -> Done:
 
 
 def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
-    """Attach the caller, and push to it what waits; a session may begin paused."""
+    """Open a session for the caller and push queued messages to it; a window of 0 begins paused."""
     me, limits, delivery = decision.me(), decision.policy.limits, decision.policy.delivery
     if command.kind not in delivery.receipt_timeout_s:
         raise refusal(
@@ -161,7 +161,7 @@ def decide_heartbeat(decision: Decision, command: Heartbeat) -> Done:
 
 
 def decide_credit(decision: Decision, command: GrantCredit) -> SessionReady:
-    """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
+    """Change the number of offers that a session takes at a time; offers in flight stay."""
     me, session = decision.me(), my_session(decision, command.session)
     _check_window(decision, command.window)
     touch(decision, session)
@@ -184,7 +184,7 @@ def _check_window(decision: Decision, window: int) -> None:
 
 
 def decide_close(decision: Decision, command: CloseSession) -> Done:
-    """Detach."""
+    """Close a session of the caller."""
     me = decision.me()
     _end_session(decision, my_session(decision, command.session), "closed")
     pump(decision, me)
@@ -192,7 +192,7 @@ def decide_close(decision: Decision, command: CloseSession) -> Done:
 
 
 def my_session(decision: Decision, name: str) -> Session:
-    """Return a session of the caller's own; any other is not there."""
+    """Return a session of the caller; refuse any other."""
     session = decision.state.sessions.get(name)
     if session is None or session.agent != decision.caller.agent:
         raise refusal("E_STATE_003", f"{name[:64]} is not a session of {decision.caller.agent}", found=name[:64])
@@ -200,7 +200,7 @@ def my_session(decision: Decision, name: str) -> Session:
 
 
 def touch(decision: Decision, session: Session) -> None:
-    """Record a sign of life, unless one was recorded just before."""
+    """Record a heartbeat, unless one was recorded just before."""
     if session.stale or decision.now - session.heartbeat_at >= max(1, decision.policy.sessions.heartbeat_record_us):
         decision.emit(ev.SessionHeartbeat(decision.now, session.session))
 
@@ -218,7 +218,7 @@ def _end_session(decision: Decision, session: Session, reason: str) -> None:
 
 
 def fire_session(decision: Decision, name: str) -> None:
-    """Look at a session that has been silent."""
+    """Mark a silent session as stale, or end one that has lapsed."""
     session = decision.state.sessions.get(name)
     if session is None:
         return
@@ -234,7 +234,7 @@ def fire_session(decision: Decision, name: str) -> None:
 
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
-    """Write the agent down, or its new abilities."""
+    """Add the agent, or update its type, role and capabilities."""
     known = state.agents.get(event.agent)
     tokens, critical, blocking = full_levels(event.role, state.policy)
     if known is None:
@@ -265,13 +265,13 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 
 
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
-    """Strike the agent out."""
+    """Remove the agent."""
     del state.agents[event.agent]
     state.attention.pop(event.agent, None)
 
 
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
-    """Attach."""
+    """Add the session."""
     session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
     state.sessions[event.session] = session
     state.agents[event.agent].sessions[event.session] = session
@@ -279,7 +279,7 @@ def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
 
 
 def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
-    """Keep it fresh."""
+    """Update the session's heartbeat."""
     session = state.session(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     session.heartbeat_at = event.at
@@ -288,19 +288,19 @@ def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
 
 
 def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
-    """Mark it, and look again when it lapses."""
+    """Mark the session as stale and schedule its lapse."""
     session = state.session(event.session)
     session.stale = True
     schedule_session(state, session)
 
 
 def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:
-    """Change its window."""
+    """Change the session's window."""
     state.session(event.session).window = event.window
 
 
 def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:
-    """Detach."""
+    """Remove the session."""
     session = state.sessions.pop(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     del state.agents[event.agent].sessions[event.session]

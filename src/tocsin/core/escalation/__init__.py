@@ -1,1 +1,1 @@
-"""Escalations: raising unresolved messages, waits and alerts, then notifying directors, then humans."""
+"""Escalations: raise an unresolved message or wait, then notify the directors, then the humans."""

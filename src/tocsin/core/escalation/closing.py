@@ -16,7 +16,7 @@ __all__ = ["apply_forgotten", "close", "close_if_over"]
 
 
 def close_if_over(decision: Decision, opened: Escalation) -> bool:
-    """Close an escalation whose trouble is over; say whether it is closed."""
+    """Close an escalation whose condition has ended; return whether it is closed."""
     if opened.closed_at != NEVER:
         return True
     if not is_over(decision.state, opened):
@@ -39,7 +39,7 @@ def close(decision: Decision, opened: Escalation) -> None:
 
 
 def _oldest_closed(state: ProjectState, count: int) -> list[Escalation]:
-    """Return those that were closed first and may be forgotten; of those of one moment, by name."""
+    """Return the oldest closed escalations that may be forgotten, by time of closing and name."""
     found: list[Escalation] = []
     for name in state.closed_escalations:
         known = state.escalations[name]
@@ -51,7 +51,7 @@ def _oldest_closed(state: ProjectState, count: int) -> list[Escalation]:
 
 
 def apply_forgotten(state: ProjectState, event: ev.EscalationsForgotten) -> None:
-    """Strike them out."""
+    """Remove closed escalations and deferred causes from the state."""
     for name in event.escalations:
         state.forget_escalation(name)
     for cause in event.causes:

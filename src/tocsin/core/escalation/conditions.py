@@ -7,19 +7,19 @@ from tocsin.core.teamwork.model import Deferred, Escalation
 __all__ = ["is_open", "is_over", "may_be_forgotten"]
 
 _ENDED = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
-#: Triggers whose trouble may outlast its escalation: somebody's word closes it, and the cause is still there.
+#: Triggers whose condition may outlast the escalation: a command closes it while the cause persists.
 _OUTLASTING = frozenset(
     {"approval_timeout", "dependency_blocked", "health_degraded", "priority_inflation", "resource_contended"}
 )
 
 
 def is_open(opened: Escalation) -> bool:
-    """Tell whether an escalation has not returned to normal."""
+    """Return whether an escalation is not closed."""
     return opened.closed_at == NEVER
 
 
 def is_over(state: ProjectState, opened: Escalation | Deferred) -> bool:
-    """Tell whether what an escalation is about is no longer so."""
+    """Return whether the condition that an escalation is about has ended."""
     match opened.trigger:
         case "time_in_queue":
             message = state.messages.get(opened.about)
@@ -47,7 +47,7 @@ def is_over(state: ProjectState, opened: Escalation | Deferred) -> bool:
 
 
 def _was_handled(state: ProjectState, seq: int) -> bool:
-    """Tell whether a report went to somebody who directs, and was dealt with."""
+    """Return whether a report was processed by an agent whose role directs."""
     report = state.messages.get(seq)
     if report is None or report.state is not State.PROCESSED:
         return False
@@ -56,7 +56,7 @@ def _was_handled(state: ProjectState, seq: int) -> bool:
 
 
 def may_be_forgotten(state: ProjectState, known: Escalation) -> bool:
-    """Tell whether an escalation is closed and its cause cannot come again."""
+    """Return whether an escalation is closed and its cause cannot occur again."""
     if is_open(known):
         return False
     if known.trigger in _OUTLASTING:

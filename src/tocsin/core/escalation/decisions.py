@@ -22,9 +22,9 @@ from tocsin.core.teamwork.model import Escalation
 
 __all__ = ["decide_escalate", "decide_resolve", "fire_escalation"]
 
-#: Triggers whose trouble has no end that the bus could see.
+#: Triggers whose condition has no end that the bus can observe.
 _NO_VISIBLE_END = frozenset({"critical_error", "consensus_timeout"})
-#: The steps by which a director comes to what nobody has been told of yet.
+#: Steps that bring an escalation to a director before the directors were notified.
 _STEPS_TO_DIRECTOR: dict[str, tuple[str, ...]] = {
     Place.BOOSTED: ("not_resolved", "notified"),
     Place.INHERITANCE: ("notified",),
@@ -32,7 +32,7 @@ _STEPS_TO_DIRECTOR: dict[str, tuple[str, ...]] = {
 
 
 def fire_escalation(decision: Decision, name: str) -> None:
-    """Look at an escalation whose time has come: it is over, or it goes one step up."""
+    """Handle the deadline of an escalation: close it if its condition has ended, else take the next step."""
     opened = decision.state.escalations.get(name)
     if opened is None or opened.due_at == NEVER:
         return
@@ -60,7 +60,7 @@ def _human_time_is_over(decision: Decision, opened: Escalation) -> bool:
 
 
 def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
-    """Take the word of a director or a human that it has been taken care of."""
+    """Resolve an escalation for a director or a human."""
     decision.must_direct("resolve an escalation")
     opened = _open(decision, command.escalation)
     resolution = decision.text(command.resolution, "$.resolution")
@@ -75,7 +75,7 @@ def decide_resolve(decision: Decision, command: ResolveEscalation) -> Escalated:
 
 
 def decide_escalate(decision: Decision, command: EscalateToHuman) -> Escalated:
-    """Bring an escalation before a human at a director's word."""
+    """Escalate to the humans for a director."""
     decision.must_direct("escalate to a human")
     opened = _open(decision, command.escalation)
     if opened.state not in (Place.DIRECTOR, Place.ALERT):

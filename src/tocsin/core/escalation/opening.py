@@ -1,4 +1,4 @@
-"""Opening of escalations: the timers that trigger them, the policy's rule, and deferral while too many are open."""
+"""Opening of escalations: their timers, the policy's rules, and deferral while too many are open."""
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
@@ -27,12 +27,12 @@ __all__ = [
     "raise_message",
 ]
 
-#: The steps that are taken on the way, before anybody is told.
+#: Steps taken at opening, before anybody is notified.
 _FIRST_STEPS: dict[str, tuple[str, ...]] = {"deadlock": ("circular_wait", "victim_chosen", "released")}
 
 
 def fire_queued(decision: Decision, seq: int) -> None:
-    """Escalate a message that has waited in its queue for longer than its priority allows."""
+    """Escalate a message that has been queued for longer than its priority allows."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.QUEUED:
         return
@@ -53,7 +53,7 @@ def fire_queued(decision: Decision, seq: int) -> None:
 
 
 def fire_wait(decision: Decision, key: str) -> None:
-    """Escalate a wait that has blocked somebody's progress for longer than its priority allows."""
+    """Escalate a wait that has lasted longer than its priority allows."""
     wait = decision.state.waits.waits.get(key)
     due = None if wait is None else wait_due(decision.state, wait)
     if wait is None or due is None:
@@ -81,9 +81,9 @@ def open_escalation(
     level: int | None = None,
     threshold: float = 0.0,
 ) -> None:
-    """Do what the policy's rule for a trigger says, once for each cause; where there is no room, do it later.
+    """Apply the policy's rule for a trigger, once for each cause; defer it if too many escalations are open.
 
-    `threshold` is what was crossed, where the rule has no number of its own.
+    `threshold` is the limit that was crossed, for rules that have none of their own.
     """
     state, policy = decision.state, decision.policy.escalation
     level = level if level is not None or about is None else about.priority
@@ -118,7 +118,7 @@ def _open_now(decision: Decision, case: Deferred) -> None:
 
 
 def open_deferred(decision: Decision) -> None:
-    """Open what had to wait, oldest first, as far as there is room; what is over by now is let go."""
+    """Open deferred escalations, oldest first, while there is room; drop those whose condition has ended."""
     state, policy = decision.state, decision.policy.escalation
     while state.deferred and len(state.open_escalations) < policy.open_max:
         case = next(iter(state.deferred.values()))
@@ -130,7 +130,7 @@ def open_deferred(decision: Decision) -> None:
 
 
 def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> None:
-    """Take the first steps of a path, as far as the rule goes at once."""
+    """Take the first steps of a path: those that the rule takes at once."""
     raised = _raise_subject(decision, opened, rule, threshold)
     tells = not raised or "notify_director" in rule.actions or "escalate_to_human" in rule.actions
     again = NEVER if tells else decision.now + max(1, microseconds(threshold))
@@ -151,7 +151,7 @@ def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold
 
 
 def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:
-    """Raise the message or the wait that an escalation is about; say whether the rule raises and there is one."""
+    """Raise the message or wait that an escalation is about; return whether there was one to raise."""
     levels = decision.policy.escalation.boost_levels if "boost" in rule.actions else 0
     if "interrupt_recipient" in rule.actions:
         levels = Priority.CRITICAL
@@ -167,7 +167,7 @@ def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule,
 
 
 def raise_message(decision: Decision, message: Message, levels: int, threshold_s: float) -> None:
-    """Raise a queued message above the priority that it was admitted with; one that stands higher stays."""
+    """Raise a queued message above the priority that it was admitted with; one that is higher already stays."""
     own = max(message.own_level, Priority(message.priority).boost(levels))
     if own == message.own_level:
         return
@@ -189,7 +189,7 @@ def raise_message(decision: Decision, message: Message, levels: int, threshold_s
 
 
 def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:
-    """Write it down, and never again for the same cause."""
+    """Add the escalation; the same cause never opens another one."""
     message = state.messages.get(event.about)
     state.deferred.pop(event.cause, None)
     state.remember_escalation(
@@ -210,7 +210,7 @@ def apply_opened(state: ProjectState, event: ev.EscalationOpened) -> None:
 
 
 def apply_deferred(state: ProjectState, event: ev.EscalationDeferred) -> None:
-    """Write down what is to be opened later."""
+    """Record a cause to be opened later."""
     if not event.kept:
         return
     message = state.messages.get(event.about)

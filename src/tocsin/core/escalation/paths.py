@@ -1,8 +1,8 @@
-"""The path of an escalation: one table, and nothing moves but by it (LIMINAL's "Escalation Paths State Machine").
+"""The path of an escalation: one table of steps; every change of place is in it.
 
-LIMINAL's own arrows are all here. Those that it leaves open are marked as Tocsin's: what happens when the trouble goes
-away by itself, when a rule tells the director without raising anything first, and when a director acts late or never.
-The diagram in `docs/concepts/escalation.md` is drawn from this table.
+The table has all arrows of the requirements (LIMINAL, "Escalation Paths State Machine"). Arrows that Tocsin adds have
+`liminal=False`: the condition ends by itself, a rule notifies the directors without raising anything first, a director
+acts late or never. The diagram in `docs/concepts/escalation.md` is generated from this table.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ __all__ = ["CLOSED", "PATHS", "ROUTES", "Place", "Route", "place_after"]
 
 
 class Place(StrEnum):
-    """Where an escalation is."""
+    """Place of an escalation on its path."""
 
     NORMAL = "normal"
     TIME_BASED = "time_based_escalation"
@@ -41,9 +41,9 @@ class Route(msgspec.Struct, frozen=True):
     before: Place
     step: str
     after: Place
-    #: When it is taken.
+    #: Condition for the step.
     when: str
-    #: Whether LIMINAL draws it.
+    #: Whether the arrow is in the requirements.
     liminal: bool = True
 
 
@@ -78,7 +78,7 @@ PATHS: tuple[Route, ...] = (
     Route(Place.RESOLVED, "returned", Place.NORMAL, "Return to normal"),
 )
 
-#: How each trigger leaves the normal.
+#: First step of each trigger.
 ROUTES: dict[str, str] = {
     "time_in_queue": "age_over",
     "request_timeout": "age_over",
@@ -91,14 +91,14 @@ ROUTES: dict[str, str] = {
     "priority_inflation": "degraded",
     "critical_error": "degraded",
 }
-#: Where an escalation has ended.
+#: Place of a closed escalation.
 CLOSED = Place.NORMAL
 
 _NEXT = {(route.before, route.step): route.after for route in PATHS}
 
 
 def place_after(place: str, step: str) -> Place:
-    """Return where a step leads."""
+    """Return the place that a step leads to."""
     after = _NEXT.get((Place(place), step))
     if after is None:
         raise InvariantViolation(f"an escalation at {place} cannot be {step}")

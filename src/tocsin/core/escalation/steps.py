@@ -1,4 +1,4 @@
-"""Steps of an escalation along its path, and the notices to directors and humans that go with them."""
+"""Steps of an escalation along its path, and the notices to directors and humans that belong to them."""
 
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
@@ -14,7 +14,7 @@ from tocsin.core.teamwork.model import Escalation, Step
 __all__ = ["DEADLINE_KIND", "NOTICE_CODES", "apply_moved", "escalate_to_directors", "escalate_to_humans", "move"]
 
 DEADLINE_KIND = "escalation"
-#: The code that a notice of each trigger carries.
+#: Error code in the notices of each trigger.
 NOTICE_CODES: dict[str, str] = {
     "time_in_queue": "E_PROTOCOL_004",
     "request_timeout": "E_PROTOCOL_004",
@@ -38,10 +38,10 @@ def move(
 
 
 def escalate_to_directors(decision: Decision, opened: Escalation, step: str, priority: Priority) -> None:
-    """Bring it before the directors; where there is none, it goes on to a human at once."""
+    """Notify the directors of an escalation; if there is none, escalate to the humans at once."""
     move(decision, opened, step, detail=opened.detail, due_at=decision.now + decision.policy.escalation.director_us)
     if opened.trigger == "deadlock":
-        return  # whoever broke it has told them the whole circle
+        return  # breaking the deadlock has already notified them of the whole cycle
     about = decision.state.messages.get(opened.about)
     notified = notify_directors(
         decision,
@@ -57,7 +57,7 @@ def escalate_to_directors(decision: Decision, opened: Escalation, step: str, pri
 
 
 def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: str) -> None:
-    """Take an escalation to the humans and notify them."""
+    """Move an escalation to the humans and notify them."""
     due_at = decision.now + decision.policy.escalation.director_us
     move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
     notify_humans(
@@ -66,7 +66,7 @@ def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: 
 
 
 def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:
-    """Move it, and look at it again when it says so."""
+    """Move the escalation and schedule its next deadline."""
     opened = state.escalations.get(event.escalation)
     if opened is None or opened.state != event.old_state:
         raise InvariantViolation(f"an event moves {event.escalation} from {event.old_state}, where it is not")

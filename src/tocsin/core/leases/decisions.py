@@ -1,7 +1,8 @@
-"""What can be asked of leases: acquire, renew, release, take away; and what time does to them.
+"""Lease commands (acquire, renew, release, force release) and the timers of leases.
 
-The order of checks: who asks, what for, is it asked again, may it be so much, is it free. A request that is refused for
-what it asks leaves nothing behind; one that finds the resource taken, or full, leaves an event.
+The order of checks: caller, resources, duplicate, limits, availability. A request that is refused for its content
+leaves nothing behind; one that is refused because the resource is taken, or a limit is reached, is recorded as an
+event.
 """
 
 import math
@@ -37,7 +38,7 @@ _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
 def decide_acquire(decision: Decision, command: AcquireLease) -> Held | Queued:
-    """Grant a lease, put the request in line, or refuse it."""
+    """Grant a lease, queue the request, or refuse it."""
     me = decision.me()
     claims = _checked_claims(decision, command)
     ttl_s = _seconds(
@@ -84,7 +85,7 @@ def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, .
 
 
 def checked_resource(name: str, policy: Policy) -> Pattern:
-    """Read a resource, or refuse one that is too long or none at all."""
+    """Parse a resource; refuse one that is too long or invalid."""
     limits = policy.leases
     if len(name) > limits.resource_length_max:
         detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
@@ -110,7 +111,7 @@ def _seconds(value: float | None, default: float, most: float, field: str, *, le
 
 
 def _level(decision: Decision, me: Agent, asked: int | None) -> int:
-    """Return the priority that an agent may ask at: up to its role's cap, and Info where it inflates its priorities."""
+    """Return the priority of an agent's request: up to its role's cap, and Info while it inflates its priorities."""
     role = decision.policy.roles[me.role]
     wanted = decision.policy.leases.level_default if asked is None else asked
     if not Priority.INFO <= wanted <= Priority.DIRECTOR_OVERRIDE:
@@ -151,7 +152,7 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
 
 
 def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
-    """Refuse what is too much, and what is not free where there is no time to wait."""
+    """Refuse a request over a limit, and one that is not free and may not wait."""
     book, limits = decision.state.leases, decision.policy.leases
     if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
         raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
@@ -172,7 +173,7 @@ def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles:
 
 
 def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
-    """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
+    """Return the reply to a request; its grant can close a deadlock, and its lease be taken away to break it."""
     book = decision.state.leases
     if request.lease in book.queue:
         return queued_of(decision.state, book.queue[request.lease])
@@ -205,7 +206,7 @@ def _wait(decision: Decision, request: LeaseRequest, obstacles: Obstacles) -> No
 
 
 def _report_contention(decision: Decision, request: LeaseRequest) -> None:
-    """Say of each thing in a request's way that so many wait for it now as are worth telling."""
+    """Record each resource for which this request brings the number of waiters to the policy's limit."""
     book, depth = decision.state.leases, decision.policy.escalation.contention_depth
     if depth is None:
         return
@@ -216,7 +217,7 @@ def _report_contention(decision: Decision, request: LeaseRequest) -> None:
 
 
 def decide_renew(decision: Decision, command: RenewLease) -> Held:
-    """Give a holder more time."""
+    """Extend a lease of the caller."""
     me = decision.me()
     lease = _my_lease(decision, me, command.lease)
     ttl_s = _seconds(command.ttl_s, lease.ttl_s, decision.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
@@ -225,7 +226,7 @@ def decide_renew(decision: Decision, command: RenewLease) -> Held:
 
 
 def decide_release(decision: Decision, command: ReleaseLease) -> Released:
-    """Set free what the caller holds, or take it out of the line."""
+    """Release what the caller holds, or remove its request from the queue."""
     me, book = decision.me(), decision.state.leases
     if (command.lease is None) == (not command.resources):
         raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
@@ -251,7 +252,7 @@ def decide_release(decision: Decision, command: ReleaseLease) -> Released:
 
 
 def decide_force(decision: Decision, command: ForceRelease) -> Released:
-    """Take a lease or a place in line away, as a director may."""
+    """Take away a lease or a queued request, for a director."""
     decision.must_direct("take a lease away")
     book, reason = decision.state.leases, decision.text(command.reason, "$.reason")
     if not reason.strip():
@@ -278,7 +279,7 @@ def _my_lease(decision: Decision, me: Agent, name: str) -> Lease:
 
 
 def fire_lease(decision: Decision, name: str) -> None:
-    """Warn a holder whose time is nearly over, or end its lease once it is."""
+    """Warn a holder whose lease is about to lapse, or end the lease."""
     lease = decision.state.leases.leases.get(name)
     if lease is None:
         return
@@ -292,7 +293,7 @@ def fire_lease(decision: Decision, name: str) -> None:
 
 
 def fire_lease_wait(decision: Decision, name: str) -> None:
-    """Take a request out of the line that has waited as long as it would."""
+    """End a lease request whose waiting time is over."""
     request = decision.state.leases.queue.get(name)
     if request is None:
         return
@@ -308,12 +309,12 @@ def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def held_of(lease: Lease, *, duplicate: bool = False) -> Held:
-    """Say of a lease what its holder is told."""
+    """Return a lease as a reply."""
     return Held(lease.lease, lease.holder, *_split(lease.claims), lease.level, lease.expires_at, duplicate)
 
 
 def queued_of(state: ProjectState, request: LeaseRequest, *, duplicate: bool = False) -> Queued:
-    """Say of a request what its agent is told."""
+    """Return a queued request as a reply."""
     book = state.leases
     return Queued(
         request.lease,

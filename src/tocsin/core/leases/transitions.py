@@ -1,6 +1,6 @@
-"""Leases as they come and go: granted, released, lapsed, refused, and told to those concerned.
+"""Lease events and their state changes: grant, release, warning, lapse, end of a request; and notices to agents.
 
-What can be asked is `tocsin.core.leases.decisions`; what stands in whose way is `tocsin.core.leases.book`.
+The commands are in `tocsin.core.leases.decisions`; the rules for conflicts are in `tocsin.core.leases.book`.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def grant(decision: Decision, request: LeaseRequest, passed: tuple[str, ...]) -> None:
-    """Let a request have what it asked for."""
+    """Grant a request."""
     decision.emit(
         ev.LeaseGranted(
             at=decision.now,
@@ -63,7 +63,7 @@ def grant(decision: Decision, request: LeaseRequest, passed: tuple[str, ...]) ->
 
 
 def grant_ready(decision: Decision) -> None:
-    """Grant the first in line that nothing stands in the way of, and tell it; the places must be up to date."""
+    """Grant the first request in the queue that has no obstacles, and notify its agent; places must be up to date."""
     book = decision.state.leases
     if not book.ready:
         return
@@ -82,7 +82,7 @@ def grant_ready(decision: Decision) -> None:
 
 
 def release(decision: Decision, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:
-    """Set free some of what a lease holds; a holder that did not do it itself is told."""
+    """Release some resources of a lease; notify a holder that did not do it itself."""
     by = decision.caller.agent if reason in ("released", "forced") else SYSTEM.agent
     before = msgspec.structs.replace(lease)
     decision.emit(ev.LeaseReleased(decision.now, lease.lease, lease.holder, resources, reason, by, note))
@@ -92,7 +92,7 @@ def release(decision: Decision, lease: Lease, resources: tuple[str, ...], reason
 
 
 def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
-    """Take from a holder whatever stands in the way of a wait for a lease, to break a deadlock."""
+    """Release what a holder has that blocks a wait for a lease, to break a deadlock."""
     book = decision.state.leases
     request = book.queue.get(wait.ref) if wait.kind == "lease" else None
     if request is None:
@@ -106,7 +106,7 @@ def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
 
 
 def release_leases_of(decision: Decision, agent: str) -> None:
-    """Set free what an agent holds that leaves the project, and take it out of every line."""
+    """Release all leases of an agent that leaves the project, and end its lease requests."""
     book = decision.state.leases
     for name in list(book.by_agent.get(agent, ())):
         if name in book.leases:
@@ -117,14 +117,14 @@ def release_leases_of(decision: Decision, agent: str) -> None:
 
 
 def warn(decision: Decision, lease: Lease) -> None:
-    """Warn a holder that its lease is about to lapse; even if this comes late, it has half the warning time left."""
+    """Warn a holder that its lease is about to lapse; even if late, half the warning time is left."""
     left = decision.policy.leases.warning_us(lease.ttl_s) // 2
     decision.emit(ev.LeaseExpiring(decision.now, lease.lease, lease.holder, max(lease.expires_at, decision.now + left)))
     _notify(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
 
 
 def lapse(decision: Decision, lease: Lease) -> None:
-    """End a lease whose time is over: lapsed where the holder is there, reclaimed where it is gone."""
+    """End a lease whose time is over: lapsed if the holder is available, reclaimed if not."""
     before = msgspec.structs.replace(lease)
     holder = decision.state.agents.get(lease.holder)
     there = RecipientState.OFFLINE if holder is None else presence(holder, decision.policy, decision.now)
@@ -142,7 +142,7 @@ def lapse(decision: Decision, lease: Lease) -> None:
 
 
 def end_request(decision: Decision, request: LeaseRequest, reason: str, note: str = "") -> None:
-    """Take a request out of the line without its lease; an agent that did not do it itself is told."""
+    """End a lease request without a lease; notify an agent that did not do it itself."""
     decision.emit(
         ev.LeaseWaitEnded(decision.now, request.lease, request.agent, reason, max(0, decision.now - request.asked_at))
     )
@@ -186,7 +186,7 @@ def _notify(
 
 
 def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
-    """Enter the request."""
+    """Queue the request."""
     request = LeaseRequest(
         event.lease,
         event.agent,
@@ -203,7 +203,7 @@ def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
 
 
 def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
-    """Enter the lease, and take its request out of the line."""
+    """Add the lease, and remove its request from the queue."""
     book = state.leases
     request = book.queue.get(event.lease)
     if request is not None:
@@ -225,7 +225,7 @@ def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
 
 
 def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
-    """Give it more time."""
+    """Extend the lease."""
     lease = _lease(state, event.lease)
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     lease.ttl_s, lease.expires_at = event.ttl_s, event.expires_at
@@ -235,7 +235,7 @@ def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
 
 
 def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
-    """Note that its holder has been warned."""
+    """Record that the holder has been warned."""
     lease = _lease(state, event.lease)
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     lease.warned = True
@@ -244,7 +244,7 @@ def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
 
 
 def apply_lease_released(state: ProjectState, event: ev.LeaseReleased) -> None:
-    """Strike out what is free."""
+    """Remove the released resources."""
     lease = _lease(state, event.lease)
     state.leases.release(lease, event.resources)
     if not lease.claims:
@@ -252,7 +252,7 @@ def apply_lease_released(state: ProjectState, event: ev.LeaseReleased) -> None:
 
 
 def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
-    """Strike it out, and remember for a while that it lapsed."""
+    """Remove the lease, and record for a while that it lapsed."""
     lease, lapsed = _lease(state, event.lease), state.leases.lapsed
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     state.leases.release(lease, event.resources)
@@ -262,7 +262,7 @@ def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseRecla
 
 
 def apply_lease_wait_ended(state: ProjectState, event: ev.LeaseWaitEnded) -> None:
-    """Take the request out of the line."""
+    """Remove the request from the queue."""
     request = state.leases.queue.get(event.lease)
     if request is None:
         raise InvariantViolation(f"an event names the request {event.lease}, which is not there")

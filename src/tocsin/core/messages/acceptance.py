@@ -29,7 +29,7 @@ _NO_QOS = Qos()
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A message that may be accepted: everything but its recipient and what it costs."""
+    """A checked message before acceptance: everything but its recipient and its cost."""
 
     envelope: Envelope
     contract: Contract
@@ -39,7 +39,7 @@ class Draft(msgspec.Struct, frozen=True):
     decay_rate: float
     ttl_us: int
     opens_thread: bool
-    #: Handoff point at which it is held; empty where it is queued at once.
+    #: Handoff point at which it is held; empty if it is queued at once.
     held: str = ""
 
 
@@ -112,7 +112,7 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
 def message_of(
     seq: Any, event: ev.MessageAccepted, sender: str, recipient: str, content: tuple[bytes, bytes]
 ) -> Message:
-    """Return the message that an acceptance begins; its content is payload and metadata, a broadcast's for a copy."""
+    """Return the message that an acceptance creates; `content` is payload and metadata, for a copy of its broadcast."""
     at: Any = event.at
     return Message(
         seq=seq,
@@ -144,8 +144,8 @@ def message_of(
 
 
 def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
-    """Queue it."""
-    # One number for all who keep it: as an int, the compiled form would make another for each.
+    """Add the message and queue or hold it."""
+    # Typed as Any so that the compiled form shares one int object between all who keep it.
     seq: Any = state.seq
     payload, metadata = event.payload, event.metadata
     if event.broadcast is None:

@@ -18,7 +18,7 @@ __all__ = ["apply_broadcast", "broadcast_to"]
 def broadcast_to(
     decision: Decision, sender: Agent, draft: Draft, recipients: list[Agent], *, whole: bool
 ) -> BroadcastReceipt:
-    """Accept one copy for each recipient that can be reached; it costs its sender once."""
+    """Accept one copy for each recipient that can be reached; the sender is charged once."""
     envelope = draft.envelope
     ways: list[Route] = []
     failed: dict[str, Problem] = {}
@@ -54,7 +54,7 @@ def broadcast_to(
 
 
 def apply_broadcast(state: ProjectState, event: ev.BroadcastAccepted) -> None:
-    """Keep the content once for all copies."""
+    """Store the content once for all copies."""
     state.broadcasts[event.broadcast] = Broadcast(
         broadcast=event.broadcast,
         sender=event.sender,

@@ -1,4 +1,4 @@
-"""ACK and NACK messages: they settle the message that they name and are delivered to its sender."""
+"""ACK and NACK messages: each settles the message that it names and is delivered to that message's sender."""
 
 from tocsin.core.commands import Acknowledged, Receipt, Rejected
 from tocsin.core.decision import Decision
@@ -22,10 +22,10 @@ __all__ = ["send_confirmation"]
 def send_confirmation(
     decision: Decision, sender: Agent, envelope: Envelope, contract: Contract, requested: Priority, payload: Ack | Nack
 ) -> Receipt | Acknowledged | Rejected:
-    """Let an ACK or NACK do what its command does, and go to the sender where there is a way.
+    """Settle the named message as the ACK or NACK command does, and deliver the confirmation to its sender.
 
-    It costs nothing, and what it confirms stands even when the sender is gone, full, or the bus itself: a confirmation
-    held back would only make the message come again.
+    It costs nothing. The named message is settled even if its sender is retired, has a full mailbox, or is the bus
+    itself: otherwise the message would be delivered again.
     """
     subject = _subject(decision, sender, payload)
     if envelope.receiver.agent_id != subject.sender:
@@ -51,7 +51,7 @@ def send_confirmation(
 
 
 def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
-    """Find the message that an ACK or NACK is about, and refuse what could not be done to it."""
+    """Return the message that an ACK or NACK names; refuse one that cannot be confirmed or rejected."""
     if isinstance(payload, Ack):
         message_id, field = payload.acknowledged_message_id, "$.payload.acknowledgedMessageId"
     else:

@@ -1,4 +1,4 @@
-"""What could not be delivered: why, how often it was tried, when first and last; and the way back (APM §3.5, §4.2)."""
+"""Dead letters: why and how often delivery failed, redriving, and purging (APM §3.5, §4.2)."""
 
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
@@ -16,7 +16,7 @@ __all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "di
 
 
 def die(decision: Decision, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
-    """Move a message to the dead letters and tell its sender."""
+    """Move a message to the dead letters and notify its sender."""
     decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, message.attempts, detail))
     if report and message.sender != SYSTEM.agent:
         report_death(decision, message, code, detail)
@@ -25,7 +25,7 @@ def die(decision: Decision, message: Message, reason: str, code: str, detail: st
 
 
 def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
-    """Queue dead letters again: a director's any, a sender's own."""
+    """Queue dead letters again; a director may redrive any, a sender its own."""
     limit = decision.policy.limits.batch_max
     if len(command.signal_ids) > limit:
         raise refusal("E_ADMISSION_008", f"at most {limit} dead letters at a time", retryable=False)
@@ -54,7 +54,7 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
 
 
 def was_refused(state: ProjectState, message: Message) -> bool:
-    """Tell whether a director refused a message when it last died."""
+    """Return whether a director refused a message when it last became a dead letter."""
     failure = state.failures.get(message.seq)
     return failure is not None and failure.reason == "approval_refused"
 
@@ -68,7 +68,7 @@ def _redrive(decision: Decision, message: Message) -> None:
 
 
 def fire_dead(decision: Decision, seq: int) -> None:
-    """Purge a dead letter that nobody wanted for too long."""
+    """Purge a dead letter that was not redriven in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DEAD:
         return
@@ -80,7 +80,7 @@ def fire_dead(decision: Decision, seq: int) -> None:
 
 
 def apply_died(state: ProjectState, event: ev.MessageDied) -> None:
-    """Lay it down."""
+    """Add the message to the dead letters."""
     message = move(state, event.message, ev.MessageDied)
     clear_in_flight(state, message)
     message.dead_at = event.at
@@ -92,7 +92,7 @@ def apply_died(state: ProjectState, event: ev.MessageDied) -> None:
 
 
 def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
-    """Queue it as if it were new, at its old place in line."""
+    """Queue the message with fresh timers, under its old sequence number."""
     message = move(state, event.message, ev.DeadLetterRedriven)
     del state.dead[message.seq]
     message.dead_at = NEVER
@@ -106,7 +106,7 @@ def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
 
 
 def apply_purged(state: ProjectState, event: ev.DeadLetterPurged) -> None:
-    """Drop it for good."""
+    """Remove the dead letter for good."""
     message = state.message(event.message)
     unschedule(state, message)
     del state.dead[message.seq]

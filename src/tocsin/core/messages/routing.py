@@ -1,4 +1,4 @@
-"""Who a message goes to, and whether it may (APM §3)."""
+"""Routing: the recipients of a message, and the checks on its sender and recipients (APM §3)."""
 
 import msgspec
 
@@ -13,12 +13,12 @@ from tocsin.core.state import Agent
 
 __all__ = ["Route", "check_sender", "recipients_of", "route"]
 
-#: The type that a director or a human counts as, beside its own.
+#: Type that a director or a human has in addition to its own.
 _DIRECTING_TYPE = "Manager"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The way to one recipient, as found at send time."""
+    """Route to one recipient, as found at send time."""
 
     recipient: Agent
     recipient_state: RecipientState
@@ -27,7 +27,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def recipients_of(decision: Decision, receiver: AgentRef) -> list[Agent]:
-    """Find whom a receiver names: one agent, all, or all of a type; never the sender itself in a broadcast."""
+    """Return the agents that a receiver names: one agent, all, or all of a type; a broadcast excludes its sender."""
     agents = decision.state.agents
     if receiver.agent_id != ANYONE:
         agent = agents.get(receiver.agent_id)
@@ -68,7 +68,7 @@ def recipients_of(decision: Decision, receiver: AgentRef) -> list[Agent]:
 
 
 def check_sender(sender: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
-    """Refuse a sender that the contract does not let send this type."""
+    """Refuse a sender that the contract does not allow for this type."""
     directs = policy.roles[sender.role].directs
     if contract.system and not directs:
         raise refusal("E_AUTH_003", f"{message_type} is the bus's own: only a director may send it")
@@ -85,7 +85,7 @@ def check_sender(sender: Agent, message_type: str, contract: Contract, policy: P
 def route(
     decision: Decision, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
 ) -> Route | Problem:
-    """Find the way to one recipient, or say why there is none."""
+    """Return the route to one recipient, or the problem that prevents it."""
     try:
         _check_recipient(recipient, message_type, contract, decision.policy)
         limit = decision.policy.limits.mailbox_depth_max

@@ -46,7 +46,7 @@ def decide_send(decision: Decision, command: Send) -> Receipt | BroadcastReceipt
 
 
 def publish(decision: Decision, envelope: Envelope, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt | None:
-    """Broadcast to some agents, to `whole` of them or to none; nothing comes back where there is nobody."""
+    """Broadcast to some agents; `whole` refuses a partial broadcast. Return null where there are no recipients."""
     if envelope.message_type in ("ACK", "NACK"):
         raise refusal("E_ROUTING_002", f"{envelope.message_type} goes to one agent", field="$.messageType")
     if not recipients and envelope.message_id not in decision.state.broadcasts:
@@ -141,7 +141,7 @@ def _is_registration(decision: Decision, payload: StateSync) -> bool:
 
 
 def _register(decision: Decision, envelope: Envelope, payload: StateSync) -> Registered:
-    """Take APM's registration message for the command that it is (APM §5.3)."""
+    """Handle a registration message as the register command (APM §5.3)."""
     try:
         supported = msgspec.convert(payload.state.get("supportedVersions"), tuple[str, ...])
         capabilities = msgspec.convert(payload.state.get("capabilities", []), tuple[str, ...])
@@ -151,7 +151,7 @@ def _register(decision: Decision, envelope: Envelope, payload: StateSync) -> Reg
 
 
 def _sent_before(decision: Decision, envelope: Envelope, contract: Contract) -> Receipt | BroadcastReceipt | None:
-    """Answer a messageId that was accepted before with its first receipt, if it is the same message."""
+    """Return the first receipt of a messageId that was accepted before; refuse other content."""
     message_id, state = envelope.message_id, decision.state
     if message_id not in state.ids and message_id not in state.broadcasts:
         return None
@@ -202,7 +202,7 @@ def _record_refusal(decision: Decision, envelope: Envelope, requested: Priority,
 
 
 def _settle(decision: Decision, request: Message, *, held: bool) -> None:
-    """Take a response as the word that its request is done; one that is held says only that the request arrived."""
+    """Mark a request as processed by its response; a held response only marks it as received."""
     if request.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         return
     (mark_received if held else process)(decision, request, "response")
@@ -212,7 +212,7 @@ def _settle(decision: Decision, request: Message, *, held: bool) -> None:
 
 
 def respond(decision: Decision, message: Message) -> None:
-    """Let a message that was held, and goes now, be the response that it was meant to be."""
+    """Settle the request that a released message responds to."""
     if message.broadcast_id is not None:
         return
     done = is_completion(message.type, message.payload)

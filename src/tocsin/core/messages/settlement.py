@@ -1,7 +1,7 @@
-"""From delivered to done: receipts, ACK, NACK, processed, and what happens when they do not come (APM §4.2, §4.3).
+"""Settlement of delivered messages: receipts, ACK, NACK, processed, and their timeouts (APM §4.2, §4.3).
 
-A confirmation implies the ones before it: an ACK means the message arrived, a response means it was acknowledged.
-Confirming twice changes nothing. Only the recipient's own copy can be confirmed; any other is not there.
+A confirmation implies the ones before it: an ACK implies the receipt, a response implies the ACK. Confirming twice
+changes nothing. An agent can confirm only its own copy.
 """
 
 from tocsin.core import events as ev
@@ -50,7 +50,7 @@ _STATUSES = ("received", "queued", "processed")
 
 
 def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
-    """Take receipts."""
+    """Record receipts."""
     me = decision.me()
     limit = decision.policy.limits.batch_max
     if len(command.message_ids) > limit:
@@ -68,13 +68,13 @@ def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
 
 
 def confirm_offers(decision: Decision, session: str) -> None:
-    """Take the next call of a session as the receipt of all that it was offered."""
+    """Confirm all offers of a session, because it made its next call."""
     for seq in list(decision.state.sessions[session].in_flight):
         arrive(decision, decision.state.message(seq), "next_call")
 
 
 def arrive(decision: Decision, message: Message, how: str) -> bool:
-    """Record that a message is with its recipient; say whether that is news."""
+    """Record that a message has arrived; return whether that changed anything."""
     on_its_way = message.state is State.OFFERED or (message.state is State.QUEUED and message.offers > 0)
     if not on_its_way:
         return False
@@ -86,7 +86,7 @@ def arrive(decision: Decision, message: Message, how: str) -> bool:
 
 
 def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged:
-    """Take an ACK."""
+    """Record an ACK."""
     me = decision.me()
     if command.status not in _STATUSES:
         raise refusal(
@@ -103,7 +103,7 @@ def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged
 
 
 def acknowledge(decision: Decision, message: Message, status: str, notes: str = "") -> bool:
-    """Acknowledge a message; say whether that is news."""
+    """Acknowledge a message; return whether that changed anything."""
     must_be_open(message, "acknowledged")
     arrive(decision, message, "ack")
     changed = message.state is State.DELIVERED
@@ -121,7 +121,7 @@ def acknowledge(decision: Decision, message: Message, status: str, notes: str = 
 
 
 def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
-    """Take the word of the recipient that it is done with a message."""
+    """Record that the recipient has processed a message."""
     me = decision.me()
     message = _mine(decision, me.agent, command.message_id)
     must_be_open(message, "processed")
@@ -131,14 +131,14 @@ def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
 
 
 def process(decision: Decision, message: Message, how: str) -> None:
-    """Bring a message to processed, through what that implies."""
+    """Mark a message as processed, with the confirmations that this implies."""
     mark_received(decision, message, how)
     if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
         _processed(decision, message, how)
 
 
 def mark_received(decision: Decision, message: Message, how: str) -> None:
-    """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
+    """Mark a message as delivered, and as acknowledged if it awaits an ACK."""
     arrive(decision, message, "response" if how == "response" else "ack")
     if message.ack_required and message.state is State.DELIVERED:
         acknowledge(decision, message, "response" if how == "response" else "processed")
@@ -149,7 +149,7 @@ def _processed(decision: Decision, message: Message, how: str) -> None:
 
 
 def decide_reject(decision: Decision, command: Reject) -> Rejected:
-    """Take a NACK."""
+    """Record a NACK."""
     me = decision.me()
     message = _mine(decision, me.agent, command.message_id)
     reject(
@@ -166,7 +166,7 @@ def decide_reject(decision: Decision, command: Reject) -> Rejected:
 
 
 def reject(decision: Decision, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
-    """Reject a message: back to the queue where a retry is left, else to the dead letters."""
+    """Reject a message: queue it again if a retry is left, else make it a dead letter."""
     must_be_rejectable(message)
     arrive(decision, message, "nack")
     decision.emit(ev.MessageRejected(decision.now, message.seq, reason, code, can_retry, suggested_fix))
@@ -180,7 +180,7 @@ def reject(decision: Decision, message: Message, reason: str, code: str, can_ret
 
 
 def fire_receipt(decision: Decision, seq: int) -> None:
-    """Take back an offer that was never confirmed."""
+    """Withdraw an offer that was not confirmed in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.OFFERED:
         return
@@ -205,7 +205,7 @@ def fire_receipt(decision: Decision, seq: int) -> None:
 
 
 def fire_ack(decision: Decision, seq: int) -> None:
-    """Retry a delivery that was never acknowledged."""
+    """Retry a delivery that was not acknowledged in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DELIVERED or not message.ack_required:
         return
@@ -235,20 +235,20 @@ def _not_found(message_id: str) -> TocsinError:
 
 
 def must_be_rejectable(message: Message) -> None:
-    """Refuse to reject what was acknowledged, or has ended."""
+    """Refuse to reject a message that was acknowledged or has ended."""
     if message.state in _SETTLED:
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
     must_be_open(message, "rejected")
 
 
 def must_be_open(message: Message, what: str) -> None:
-    """Refuse to confirm what has ended unread."""
+    """Refuse to confirm a message that was expired, recalled or is dead."""
     if message.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be {what}")
 
 
 def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
-    """Stamp it delivered."""
+    """Mark the message as delivered."""
     message = move(state, event.message, ev.MessageDelivered)
     clear_in_flight(state, message)
     message.delivered_at = event.at
@@ -261,7 +261,7 @@ def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
 
 
 def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:
-    """Stamp it acknowledged."""
+    """Mark the message as acknowledged."""
     message = move(state, event.message, ev.MessageAcknowledged)
     message.acked_at = event.at
     if message.ack_required:
@@ -271,7 +271,7 @@ def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> No
 
 
 def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
-    """Stamp it processed."""
+    """Mark the message as processed."""
     message = move(state, event.message, ev.MessageProcessed)
     message.processed_at = event.at
     schedule(state, message)
@@ -279,5 +279,5 @@ def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
 
 
 def apply_rejected(state: ProjectState, event: ev.MessageRejected) -> None:
-    """Change nothing yet: a requeue or a death follows and is counted."""
+    """Change nothing: a requeue or a death follows and is applied on its own."""
     state.message(event.message)

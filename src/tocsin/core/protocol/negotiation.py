@@ -1,7 +1,7 @@
-"""Protocol versions: choosing one with an agent, and speaking it (APM §5.3, §5.4).
+"""Protocol versions: negotiation with an agent, and rendering of envelopes in its version (APM §5.3, §5.4).
 
-A 1.0.0 agent sees only what 1.0.0 has: three priorities, no QoS, and a signal type as the custom type that 1.0.0
-allows (`Blocker` arrives as `CUSTOM_BLOCKER`).
+A 1.0.0 agent sees only what 1.0.0 has: three priorities, no QoS, and a signal type as the custom type that 1.0.0 allows
+(`Blocker` arrives as `CUSTOM_BLOCKER`).
 """
 
 import re
@@ -23,7 +23,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def highest_common_version(supported: tuple[str, ...]) -> str:
-    """Return the highest version that both sides speak, or refuse."""
+    """Return the highest version that both sides support; refuse if there is none."""
     common = [version for version in VERSIONS if version in supported]
     if not common:
         raise refusal(
@@ -45,7 +45,7 @@ def type_name_for(message_type: str, version: str, policy: Policy) -> str:
 
 
 def render(message: Message, state: ProjectState) -> bytes:
-    """Write a message's envelope in its recipient's version."""
+    """Return a message's envelope in its recipient's version."""
     policy = state.policy
     recipient = state.agents.get(message.recipient)
     version = recipient.version if recipient is not None else VERSIONS[-1]

@@ -1,10 +1,9 @@
-"""Discussions: agents speak, vote, and reach consensus or run out of time (LIMINAL's AsyncDiscussion).
+"""Discussions: agents contribute, vote, and reach consensus or time out (LIMINAL's AsyncDiscussion).
 
-Whoever opens one names the participants and what counts as consensus. Each contribution goes to the other participants'
-mailboxes as a message of the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and
-too few agree, or its time is over, which is escalated. The opener waits meanwhile, for any of those who have not voted
-yet. Where the policy wants consensus ratified, a director's word comes between the vote and the outcome: only a
-director's yes to the discussion's own approval makes it one.
+The opener names the participants and the kind of consensus. Each contribution is sent to the other participants as a
+message from the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and too few
+agree, or its time is over, which is escalated. The opener meanwhile waits for any of those who have not voted. If the
+policy requires ratification, a director must approve the result before it becomes the outcome.
 """
 
 from tocsin.core import events as ev
@@ -42,7 +41,7 @@ _NAME_MAX = 64
 
 
 def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
-    """Open a discussion, and let its opener wait for it."""
+    """Open a discussion; its opener waits for the votes."""
     me = decision.me()
     _check(decision, command)
     policy = decision.policy.discussions
@@ -112,7 +111,7 @@ def _check(decision: Decision, command: OpenDiscussion) -> None:
 
 
 def decide_speak(decision: Decision, command: Speak) -> Discussed:
-    """Let a participant, or the opener, say something to the others."""
+    """Send a contribution of a participant or the opener to the others."""
     discussion = _open(decision, command.discussion, among_voters=False)
     most = decision.policy.discussions.contributions_max
     if discussion.contributions >= most:
@@ -124,7 +123,7 @@ def decide_speak(decision: Decision, command: Speak) -> Discussed:
 
 
 def decide_vote(decision: Decision, command: Vote) -> Discussed:
-    """Count a vote, and end the discussion where that makes the outcome certain."""
+    """Count a vote, and end the discussion if the outcome is certain."""
     discussion = _open(decision, command.discussion, among_voters=True)
     voter = decision.caller.agent
     if command.option not in discussion.options:
@@ -142,7 +141,7 @@ def decide_vote(decision: Decision, command: Vote) -> Discussed:
 
 
 def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
-    """End a discussion whose outcome is certain; else let its opener wait for those who have not voted."""
+    """End a discussion whose outcome is certain; else the opener waits for those who have not voted."""
     option = _agreed(discussion)
     everybody = len(discussion.votes) == len(discussion.participants)
     if option is not None:
@@ -197,7 +196,7 @@ def decide_cancel(decision: Decision, command: CancelDiscussion) -> Discussed:
 
 
 def fire_discussion(decision: Decision, name: str) -> None:
-    """End and escalate a discussion whose time is over (LIMINAL: consensus timeout)."""
+    """End and escalate a discussion whose time is over."""
     discussion = decision.state.discussions.get(name)
     if discussion is None or discussion.state != "open":
         return
@@ -211,7 +210,7 @@ def fire_discussion(decision: Decision, name: str) -> None:
 
 
 def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
-    """End the discussion whose own approval has ended: a director's yes is consensus, and nothing else is."""
+    """End the discussion whose ratification has ended; only an approval makes its result the consensus."""
     for discussion in list(decision.state.discussions.values()):
         if discussion.approval == event.approval:
             if event.outcome in ("approved", "changed"):
@@ -221,14 +220,14 @@ def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
 
 
 def leave(decision: Decision, agent: str) -> None:
-    """Go on without an agent that has left the project; without its opener a discussion is over."""
+    """Remove an agent that has left from all discussions; a discussion without its opener ends."""
     for discussion in list(decision.state.discussions.values()):
         if discussion.opener == agent:
             _close(decision, discussion, "cancelled", "", f"{agent} left the project")
         elif agent in discussion.participants:
             decision.emit(ev.DiscussionLeft(decision.now, discussion.discussion, agent))
             if discussion.state != "open":
-                continue  # what they agreed on while they were there is with the directors
+                continue  # the result that was agreed on is already with the directors
             if len(discussion.participants) < discussion.voters_min:
                 _close(decision, discussion, "too_few", "", f"{agent} left the project")
             else:
@@ -289,7 +288,7 @@ def _unknown(name: str) -> TocsinError:
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
-    """Give way in a deadlock: the opener waits no longer, so the discussion is over."""
+    """End a discussion to break a deadlock that its opener's wait is part of."""
     discussion = decision.state.discussions.get(wait.ref)
     if discussion is None:
         end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
@@ -301,7 +300,7 @@ BREAKERS[_KIND] = _refuse
 
 
 def apply_opened(state: ProjectState, event: ev.DiscussionOpened) -> None:
-    """Write it down."""
+    """Add the discussion."""
     state.discussions[event.discussion] = Discussion(
         discussion=event.discussion,
         opener=event.opener,
@@ -318,29 +317,29 @@ def apply_opened(state: ProjectState, event: ev.DiscussionOpened) -> None:
 
 
 def apply_spoken(state: ProjectState, event: ev.DiscussionSpoken) -> None:
-    """Count it; the words are in the journal and the mailboxes."""
+    """Count the contribution; its text is in the journal and the mailboxes."""
     state.discussions[event.discussion].contributions += 1
 
 
 def apply_vote(state: ProjectState, event: ev.VoteCast) -> None:
-    """Write the vote down."""
+    """Record the vote."""
     state.discussions[event.discussion].votes[event.voter] = event.option
 
 
 def apply_left(state: ProjectState, event: ev.DiscussionLeft) -> None:
-    """Strike the participant out, and its vote."""
+    """Remove the participant and its vote."""
     discussion = state.discussions[event.discussion]
     discussion.participants.remove(event.participant)
     discussion.votes.pop(event.participant, None)
 
 
 def apply_consensus(state: ProjectState, event: ev.ConsensusReached) -> None:
-    """Wait for a director's word."""
+    """Record the result that waits for ratification."""
     discussion = state.discussions[event.discussion]
     discussion.state, discussion.agreed, discussion.approval = "ratifying", event.option, event.approval
 
 
 def apply_closed(state: ProjectState, event: ev.DiscussionClosed) -> None:
-    """Strike it out."""
+    """Remove the discussion."""
     discussion = state.discussions.pop(event.discussion)
     state.timers.deadlines.cancel(f"{_KIND} {event.discussion}", discussion.due_at)

@@ -1,7 +1,7 @@
-"""Health: metrics against their limits, and alerts that begin and end with hysteresis (LIMINAL's SLAs).
+"""Health: metrics compared with their limits, and alerts that begin and end with hysteresis (LIMINAL's SLAs).
 
-The core has no clock and measures nothing: what took how long is reported to it, as percentiles over a sliding window.
-What it knows by itself (queue depths, the rate of escalations) it adds to each report. A limit that is exceeded for
+The core has no clock and measures nothing: latencies are reported to it as percentiles over a sliding window. It adds
+the values that it has itself (queue depths, the rate of escalations) to each report. A limit that is exceeded for
 `sustained_s` raises an alert and is escalated; the alert is cleared when the value has stayed well under the limit.
 """
 
@@ -22,7 +22,7 @@ _MINUTE_US = 60_000_000
 
 
 def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
-    """Hold what was measured against its limits."""
+    """Compare the reported values with their limits."""
     decision.must_direct("report health")
     limits = decision.policy.health.limits
     for metric in command.values:
@@ -43,7 +43,7 @@ def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
 
 
 def known_values(state: ProjectState, now: int) -> dict[str, float]:
-    """Return what the exchange knows of its own health."""
+    """Return the health values that the exchange has itself."""
     depths = [0] * len(Priority)
     for agent in state.agents.values():
         if agent.mailbox.depth:
@@ -98,7 +98,7 @@ def apply_change(
     state: ProjectState,
     event: ev.HealthBreached | ev.HealthRecovered | ev.AlertRaised | ev.AlertEased | ev.AlertWorsened | ev.AlertCleared,
 ) -> None:
-    """Follow a metric."""
+    """Update the alert of a metric."""
     match event:
         case ev.HealthBreached():
             state.alerts[event.metric] = Alert(event.metric, event.value, event.limit, event.at, state.seq)

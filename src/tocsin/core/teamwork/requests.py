@@ -1,11 +1,10 @@
-"""Request and response: an agent sends a message and waits for the answer in its thread (LIMINAL's RequestResponse).
+"""Requests: an agent sends a message and waits for the answer in its thread (LIMINAL's RequestResponse).
 
-A request is a message like any other, and a wait in the one graph of waiting: it lends its priority to whoever is to
-answer, and gives way where it closes a circle. When its time is over the message is raised once, where the requester
-asked for that; then the requester is told, and the policy's escalation begins, unless it asked for none. What
-answers is decided by the contract of the request's type, as for any message. While a request is held for a director's
-word its requester waits for any one of them, and for the responder from when it is released; an answer that is held is
-none until then.
+A request is an ordinary message plus a wait in the wait graph: it lends its priority to the responder, and is ended if
+it closes a deadlock. When its time is over, the message is raised once, if the requester asked for that; after that the
+requester is notified, and the timeout is escalated unless the requester disabled it. The contract of the request's type
+decides what counts as an answer. While a request is held for approval, its requester waits for any one of the
+directors, and for the responder once it is released. An answer that is held does not count until it is released.
 """
 
 from tocsin.core import events as ev
@@ -46,7 +45,7 @@ _CONFIRMATIONS = ("ACK", "NACK")
 
 
 def decide_request(decision: Decision, command: SendRequest) -> Requested:
-    """Send a message and begin to wait for its answer; the same again is answered as it was."""
+    """Send a message and wait for its answer; a repeated request returns the same reply."""
     envelope = command.envelope
     known = decision.state.requests.get(envelope.message_id)
     timeout_s = _timeout_s(decision, command.timeout_s)
@@ -97,7 +96,7 @@ def _timeout_s(decision: Decision, wanted: float | None) -> float:
 
 
 def _check_form(decision: Decision, envelope: Envelope) -> str:
-    """Refuse what could never be answered; return the thread in which the answer comes."""
+    """Refuse a request that could never be answered; return the thread in which the answer comes."""
     if envelope.receiver.agent_id in (ANYONE, decision.caller.agent):
         raise refusal(
             "E_ROUTING_002",
@@ -135,7 +134,7 @@ def _check_room(decision: Decision, envelope: Envelope, correlation_id: str) -> 
 
 
 def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
-    """Let the requester wait no longer."""
+    """Cancel a request of the caller."""
     request = decision.state.requests.get(command.request)
     if request is None or request.requester != decision.me().agent:
         raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {decision.caller.agent}")
@@ -144,7 +143,7 @@ def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
 
 
 def answer(decision: Decision, message: Message) -> None:
-    """End the request that a message answers on its way to its recipient, if it answers one."""
+    """End the request that a message answers, if it answers one."""
     if message.correlation_id is None or message.type in _CONFIRMATIONS:
         return
     name = decision.state.asked.get((message.correlation_id, message.sender, message.recipient))
@@ -159,14 +158,14 @@ def answer(decision: Decision, message: Message) -> None:
 
 
 def released(decision: Decision, message: Message) -> None:
-    """Let whoever sent a held request wait for its responder, now that a director has let it go."""
+    """Make the sender of a released request wait for its responder."""
     request = decision.state.requests.get(message.message_id)
     if request is not None and request.about == message.seq:
         shift_wait(decision, _KIND, request.request, request.requester, (request.responder,))
 
 
 def follow_directors(decision: Decision) -> None:
-    """Let those whose request is held wait for the directors that there are now."""
+    """Make the senders of held requests wait for the present directors."""
     for request in decision.state.requests.values():
         message = decision.state.messages.get(request.about)
         if message is not None and message.state is State.HELD:
@@ -186,7 +185,7 @@ def fail(decision: Decision, seq: int, detail: str) -> None:
 
 
 def end_requests_of(decision: Decision, agent: str) -> None:
-    """End what an agent that has left waited for, and what others waited for from it."""
+    """End the requests of an agent that has left, and those that waited for its answer."""
     for request in list(decision.state.requests.values()):
         if request.requester == agent:
             _end(decision, request, "retired", f"{agent} left the project")
@@ -196,7 +195,7 @@ def end_requests_of(decision: Decision, agent: str) -> None:
 
 
 def fire_request(decision: Decision, name: str) -> None:
-    """Handle a request whose time is over: raise it once where that was asked for, else end and escalate it."""
+    """Handle the timeout of a request: raise its message once if asked for, else end and escalate it."""
     request = decision.state.requests.get(name)
     if request is None:
         return
@@ -245,7 +244,7 @@ def _notify(decision: Decision, request: Request, code: str, detail: str) -> Non
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
-    """Give way in a deadlock: the requester waits no longer, and is told by whoever broke it."""
+    """End a request to break a deadlock; breaking the deadlock notifies the requester."""
     request = decision.state.requests.get(wait.ref)
     if request is None:
         end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
@@ -257,7 +256,7 @@ BREAKERS[_KIND] = _refuse
 
 
 def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
-    """Write it down."""
+    """Add the request."""
     state.remember_request(
         Request(
             request=event.request,
@@ -276,14 +275,14 @@ def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
 
 
 def apply_extended(state: ProjectState, event: ev.RequestExtended) -> None:
-    """Give it its time again."""
+    """Set the request's new deadline."""
     request = state.requests[event.request]
     request.boosted, request.due_at = True, event.due_at
     state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)
 
 
 def apply_ended(state: ProjectState, event: ev.RequestEnded) -> None:
-    """Strike it out."""
+    """Remove the request."""
     request = state.requests.pop(event.request)
     state.asked.pop((request.correlation_id, request.responder, request.requester), None)
     state.timers.deadlines.cancel(f"{_KIND} {event.request}", request.due_at or NEVER)

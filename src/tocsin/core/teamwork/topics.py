@@ -1,8 +1,8 @@
-"""Topics: publish once, at least once in every subscriber's mailbox (LIMINAL's PublishSubscribe).
+"""Topics: a publication is delivered at least once to the mailbox of every subscriber (LIMINAL's PublishSubscribe).
 
-A subscription is durable: it lasts until it is given up, whether its owner is attached or not. A publication is a
-broadcast to the subscribers, so everything that holds of messages holds of each copy; the fan-out is bounded by how
-many may subscribe. There are no patterns in topics: a name is a name.
+A subscription is durable: it lasts until it is cancelled, whether its owner has a session or not. A publication is a
+broadcast to the subscribers, so each copy is an ordinary message; the limit on subscribers bounds the fan-out. Topic
+names have no patterns.
 """
 
 import re
@@ -29,7 +29,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,127}")
 
 
 def decide_subscribe(decision: Decision, command: Subscribe) -> Subscriptions:
-    """Subscribe the caller; twice is once."""
+    """Subscribe the caller; subscribing twice changes nothing."""
     me, limits = decision.me(), decision.policy.topics
     _check_name(command.topic)
     topic = decision.state.topics.get(command.topic)
@@ -45,7 +45,7 @@ def decide_subscribe(decision: Decision, command: Subscribe) -> Subscriptions:
 
 
 def decide_unsubscribe(decision: Decision, command: Unsubscribe) -> Subscriptions:
-    """Give a subscription up; one that is not there is refused."""
+    """Cancel a subscription of the caller; refuse one that does not exist."""
     me, topic = decision.me(), decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
         raise refusal(
@@ -56,7 +56,7 @@ def decide_unsubscribe(decision: Decision, command: Unsubscribe) -> Subscription
 
 
 def decide_publish(decision: Decision, command: Publish) -> Published:
-    """Put a message into the mailbox of every subscriber but the publisher."""
+    """Send a message to the mailbox of every subscriber but the publisher."""
     me = decision.me()
     _check_name(command.topic)
     envelope = command.envelope
@@ -84,7 +84,7 @@ def decide_publish(decision: Decision, command: Publish) -> Published:
 
 
 def leave(decision: Decision, agent: str) -> None:
-    """Give up the subscriptions of an agent that has left the project."""
+    """Cancel the subscriptions of an agent that has left the project."""
     for name in _of(decision.state, agent):
         decision.emit(ev.Unsubscribed(decision.now, name, agent, "retired"))
 
@@ -105,7 +105,7 @@ def _of(state: ProjectState, agent: str) -> tuple[str, ...]:
 
 
 def apply_subscribed(state: ProjectState, event: ev.Subscribed) -> None:
-    """Enter it."""
+    """Add the subscriber."""
     topic = state.topics.get(event.topic)
     if topic is None:
         topic = state.topics[event.topic] = Topic(event.topic, [])
@@ -113,7 +113,7 @@ def apply_subscribed(state: ProjectState, event: ev.Subscribed) -> None:
 
 
 def apply_unsubscribed(state: ProjectState, event: ev.Unsubscribed) -> None:
-    """Strike it out; a topic without subscribers is forgotten."""
+    """Remove the subscriber; a topic without subscribers is removed."""
     topic = state.topics.get(event.topic)
     if topic is None:
         raise InvariantViolation(f"an event names topic {event.topic}, which is not there")

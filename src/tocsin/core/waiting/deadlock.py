@@ -1,9 +1,9 @@
-"""Circles of waiting are found when they close, and broken in the same decision.
+"""Deadlock breaking: a cycle of waits is broken in the decision that closes it.
 
-The victim is the agent of the lowest priority, then the one whose wait is youngest. In a circle everyone inherits from
-everyone, so what counts is what an agent waits at itself, and what it inherits from outside the circle. The victim's
-wait is refused, and what it holds that the circle waits for is released, so that the one before it can go on. The
-victim is told why; the directors are told the whole circle.
+The victim is the agent of the lowest priority, then the one with the youngest wait. In a cycle everyone inherits from
+everyone, so an agent's priority here is that of its own wait and of what it inherits from outside the cycle. The
+victim's wait is refused, and what it holds that the cycle waits for is released, so that the one before it can go on.
+The victim is notified of the reason; the directors are notified of the whole cycle.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +18,18 @@ from tocsin.core.waiting.waits import BREAKERS
 
 __all__ = ["break_deadlock", "cycle_text"]
 
-#: Agents of a circle that a sentence names; the event and the notice have them all.
+#: Agents of a cycle named in a sentence; the event and the notice have them all.
 _SHOWN = 8
 
-#: Takes from the first agent whatever it holds that the wait of another is for.
+#: Releases what an agent holds that another agent's wait is for.
 Release = Callable[[Decision, str, Wait, str], None]
 
 
 def break_deadlock(decision: Decision, release: Release, *, places: bool) -> bool:
-    """Break one deadlock, if new waiting closed one; say whether there was one.
+    """Break one deadlock, if a new wait closed one; return whether there was one.
 
-    With `places`, one that goes through a place in line; what is lent moves places, so that has to be settled before.
+    With `places`, look for one that includes places in a lease queue. Inherited priority changes places, so it must be
+    settled before.
     """
     graph = decision.state.waits
     cycle = graph.find_queue_deadlock() if places else graph.find_deadlock()
@@ -63,17 +64,17 @@ def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
 
 
 def cycle_text(names: Sequence[str]) -> str:
-    """Write a circle down; of a large one, how it begins and ends."""
+    """Return a cycle as text; for a long one, its beginning and end."""
     shown = [*names] if len(names) <= _SHOWN else [*names[: _SHOWN - 2], f"… {len(names) - _SHOWN + 1} more", names[-1]]
     return " → ".join([*shown, names[0]])
 
 
 def _own_level(graph: WaitGraph, wait: Wait, members: set[str]) -> int:
-    """Return the priority of one in a circle: its own, and what comes to it from outside the circle."""
+    """Return the priority of an agent in a cycle: its own, and what it inherits from outside the cycle."""
     mine, upon = graph.by_waiter[wait.waiter], graph.upon.get(wait.waiter, {})
     level = wait.level if len(mine) == 1 else max([each.level for each in mine.values()])
     if len(upon) == 1 and next(iter(upon.values())).waiter in members:
-        return level  # as in the middle of a long circle: nobody else waits for it
+        return level  # no other agent waits for it, as in the middle of a long cycle
     pending = [wait.waiter]
     seen: set[str] = set()
     for agent in pending:
