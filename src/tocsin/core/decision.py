@@ -52,7 +52,7 @@ class Decision:
         if agent.role != self.caller.role:
             raise refusal(
                 "E_AUTH_007",
-                f"{agent.agent} registered as {agent.role} and its token now says {self.caller.role}: register again",
+                f"{agent.agent} is registered as {agent.role} but its token is for {self.caller.role}: register again",
             )
         return agent
 
@@ -63,7 +63,7 @@ class Decision:
     def must_direct(self, what: str) -> None:
         """Refuse a caller that is not a director, a human or the bus itself."""
         if not self.directs():
-            raise refusal("E_AUTH_003", f"{self.caller.agent} may not {what}: a director or a human may")
+            raise refusal("E_AUTH_003", f"{self.caller.agent} may not {what}: only a director or a human may")
 
     def text(self, value: str, field: str) -> str:
         """Return a free text; refuse one that is too long."""
@@ -75,7 +75,7 @@ def bounded_text(value: str, field: str, limit: int) -> str:
     if len(value) > limit:
         raise refusal(
             "E_VALIDATION_004",
-            f"{field} has {len(value)} characters: at most {limit} are taken",
+            f"{field} has {len(value)} characters: at most {limit} are allowed",
             field=field,
             found=f"{len(value)} characters",
             expected=f"at most {limit} characters",

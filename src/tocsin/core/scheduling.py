@@ -150,7 +150,7 @@ def receipt_due(state: ProjectState, message: Message) -> int:
 def receipt_timeout_us(state: ProjectState, message: Message) -> int:
     """Return how long an offer may stay unconfirmed: for a push without ACK, the contract's timeout if it has one."""
     if message.session is None:
-        raise InvariantViolation(f"message {message.seq} is offered to no session")
+        raise InvariantViolation(f"message {message.seq} is offered but has no session")
     session = state.session(message.session)
     if session.pushes and not message.ack_required:
         timeout_us = state.contract(message).timeout_us

@@ -204,14 +204,14 @@ class ProjectState:
         """Return a message that must exist."""
         message = self.messages.get(seq)
         if message is None:
-            raise InvariantViolation(f"an event names message {seq}, which is not there")
+            raise InvariantViolation(f"an event names message {seq}, which does not exist")
         return message
 
     def session(self, session: str) -> Session:
         """Return a session that must exist."""
         found = self.sessions.get(session)
         if found is None:
-            raise InvariantViolation(f"an event names session {session}, which is not there")
+            raise InvariantViolation(f"an event names session {session}, which does not exist")
         return found
 
     def copy_for(self, recipient: str, message_id: str) -> Message | None:

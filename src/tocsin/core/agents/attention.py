@@ -52,7 +52,7 @@ def decide_begin(decision: Decision, command: BeginWork) -> Attending:
     if message is None or not message.offers:
         raise _not_found(command.message_id)
     if message.state in ENDED:
-        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be worked on")
     attention = decision.state.attention.get(me.agent)
     if attention is not None:
         _must_be_free(decision, attention, message)
@@ -69,11 +69,11 @@ def _must_be_free(decision: Decision, attention: Attention, message: Message) ->
     if busy is not None and busy.message != message.seq:
         raise refusal(
             "E_STATE_002",
-            f"{attention.agent} works on {busy.message_id}: finish it or put it aside first",
+            f"{attention.agent} already works on {busy.message_id}: finish it or put it aside first",
             found=busy.message_id,
         )
     if any(work.message == message.seq for work in attention.aside):
-        raise refusal("E_STATE_002", f"{message.message_id} was put aside: resume it", found=message.message_id)
+        raise refusal("E_STATE_002", f"{message.message_id} was put aside: resume it instead", found=message.message_id)
     if len(attention.aside) > most:
         raise _too_many_aside(attention.agent, most)
 
@@ -132,7 +132,7 @@ def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
     if len(command.saved) > limits.saved_bytes_max:
         raise refusal(
             "E_VALIDATION_005",
-            f"{len(command.saved)} bytes of saved work: at most {limits.saved_bytes_max} are kept",
+            f"{len(command.saved)} bytes of saved data are too many: at most {limits.saved_bytes_max} are allowed",
             field="$.saved",
             found=f"{len(command.saved)} bytes",
             expected=f"at most {limits.saved_bytes_max} bytes",
@@ -177,14 +177,16 @@ def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
     work, wanted = attention.work, command.message_id
     if work is not None:
         if wanted is not None and wanted != work.message_id:
-            raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
+            raise refusal(
+                "E_STATE_002", f"{me.agent} already works on {work.message_id}: finish it or put it aside first"
+            )
         if attention.paused or interrupter_of(decision.state, attention) is not None:
             decision.emit(ev.WorkContinued(decision.now, me.agent, work.message, _busy_until(decision)))
             return Resumed(work.message_id, b"", work.interruptible)
         return Resumed(work.message_id, work.saved, work.interruptible, duplicate=True)
     found = [aside for aside in attention.aside if wanted in (None, aside.message_id)]
     if not found:
-        raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
+        raise refusal("E_STATE_001", f"{me.agent} has no work with that id put aside", found=(wanted or "")[:128])
     resumed = found[-1]
     had = resumed.resumed
     decision.emit(ev.WorkResumed(decision.now, me.agent, resumed.message, _busy_until(decision)))
@@ -250,7 +252,7 @@ def fire_attention(decision: Decision, name: str) -> None:
 def _at_work(decision: Decision) -> tuple[Attention, Work]:
     attention = decision.state.attention.get(decision.caller.agent)
     if attention is None or attention.work is None:
-        raise refusal("E_STATE_002", f"{decision.caller.agent} is idle: it has begun no work")
+        raise refusal("E_STATE_002", f"{decision.caller.agent} is idle: begin work first")
     return attention, attention.work
 
 
@@ -278,8 +280,14 @@ def attending(state: ProjectState, agent: str) -> Attending:
 
 
 def _too_many_aside(agent: str, most: int) -> TocsinError:
-    return refusal("E_ADMISSION_008", f"{agent} has put {most} works aside: resume one first", retryable=False)
+    return refusal(
+        "E_ADMISSION_008", f"{agent} has reached its limit of {most} works put aside: resume one first", retryable=False
+    )
 
 
 def _not_found(message_id: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
+    return refusal(
+        "E_STATE_001",
+        f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",
+        found=message_id[:128],
+    )

@@ -25,7 +25,7 @@ DEADLINE_KIND = "attention"
 def _of(state: ProjectState, agent: str, work: int) -> tuple[Attention, Work]:
     attention = state.attention.get(agent)
     if attention is None or attention.work is None or attention.work.message != work:
-        raise InvariantViolation(f"an event says that {agent} works on message {work}, which it does not")
+        raise InvariantViolation(f"an event names message {work} as the work of {agent}, which is not its work")
     return attention, attention.work
 
 

@@ -1,4 +1,7 @@
-"""Presence of an agent, derived from its sessions, and the session that a message is routed to (SPEC-071 §4.1)."""
+"""Presence of an agent, derived from its sessions, and the session that a message is routed to.
+
+Requirement: SPEC-071 §4.1.
+"""
 
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.policy import Policy

@@ -61,27 +61,31 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
     if name == SYSTEM.agent or not _AGENT_ID.fullmatch(name):
         raise refusal(
             "E_VALIDATION_004",
-            f"{name[:64]!r} cannot be an agent's id",
+            f"{name[:64]!r} is not a valid agent id",
             field="$.agentId",
             found=name[:64],
-            expected="up to 64 letters, digits, dots, dashes, underscores, and not the bus's own name",
+            expected="up to 64 letters, digits, dots, dashes, underscores, other than the bus's own name",
         )
     if not _AGENT_TYPE.fullmatch(command.agent_type):
         raise refusal(
             "E_VALIDATION_004",
-            f"{command.agent_type[:64]!r} cannot be an agent's type",
+            f"{command.agent_type[:64]!r} is not a valid agent type",
             field="$.type",
             found=command.agent_type[:64],
             expected="a name of up to 64 letters, digits, dashes, underscores",
         )
     if role not in decision.policy.roles:
-        raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(decision.policy.roles))
+        raise refusal("E_AUTH_003", f"{role[:64]!r} is not a role", expected=", ".join(decision.policy.roles))
     if len(command.capabilities) > limits.batch_max or len(command.supported) > limits.batch_max:
-        raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} capabilities or versions", retryable=False)
+        raise refusal(
+            "E_ADMISSION_008",
+            f"too many capabilities or versions: at most {limits.batch_max} are allowed",
+            retryable=False,
+        )
     version = highest_common_version(command.supported)
     known = decision.state.agents.get(name)
     if known is None and len(decision.state.agents) >= limits.agents_max:
-        raise refusal("E_ADMISSION_008", f"the project has its {limits.agents_max} agents")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.agents_max} agents")
     registered = ev.AgentRegistered(
         decision.now, name, command.agent_type, role, version, command.supported, command.capabilities
     )
@@ -131,7 +135,7 @@ def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
     if command.kind not in delivery.receipt_timeout_s:
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.kind[:32]!r} is no kind of session",
+            f"{command.kind[:32]!r} is not a kind of session",
             field="$.kind",
             found=command.kind[:32],
             expected="one of " + ", ".join(delivery.receipt_timeout_s),
@@ -142,7 +146,9 @@ def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
     _check_window(decision, window)
     if len(me.sessions) >= limits.sessions_per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
+        raise refusal(
+            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.sessions_per_agent_max} open sessions"
+        )
     session = decision.ids.fresh("ses", decision.now)
     first = not me.sessions
     decision.emit(ev.SessionOpened(decision.now, session, me.agent, command.kind, window))
@@ -176,7 +182,7 @@ def _check_window(decision: Decision, window: int) -> None:
     if not 0 <= window <= most:
         raise refusal(
             "E_VALIDATION_004",
-            f"a window of {window} is not possible",
+            f"a window of {window} is not allowed: it must be 0 to {most}",
             field="$.window",
             found=str(window),
             expected=f"0 to {most}",

@@ -22,7 +22,7 @@ def close_if_over(decision: Decision, opened: Escalation) -> bool:
     if not is_over(decision.state, opened):
         return False
     if opened.state in (Place.BOOSTED, Place.INHERITANCE, Place.ALERT, Place.DIRECTOR, Place.HUMAN):
-        move(decision, opened, "over", detail="it is over")
+        move(decision, opened, "over", detail="the condition has ended")
         close(decision, opened)
     return opened.closed_at != NEVER
 

@@ -48,7 +48,7 @@ def fire_escalation(decision: Decision, name: str) -> None:
     elif opened.state in (Place.DIRECTOR, Place.ALERT):
         escalate_to_humans(decision, opened, SYSTEM.agent, "no director acted in time")
     elif opened.trigger in _NO_VISIBLE_END and _human_time_is_over(decision, opened):
-        move(decision, opened, "over", detail="nobody said how it ended")
+        move(decision, opened, "over", detail="not resolved in time")
         close(decision, opened)
     else:
         due = decision.now + decision.policy.escalation.director_us
@@ -87,7 +87,7 @@ def decide_escalate(decision: Decision, command: EscalateToHuman) -> Escalated:
 def _open(decision: Decision, name: str) -> Escalation:
     opened = decision.state.escalations.get(name)
     if opened is None:
-        raise refusal("E_STATE_001", f"{name[:64]} is no escalation that is remembered", found=name[:64])
+        raise refusal("E_STATE_001", f"{name[:64]} is not a known escalation", found=name[:64])
     if opened.closed_at != NEVER:
-        raise refusal("E_STATE_002", f"{name} is closed: {opened.resolution or 'it was over'}")
+        raise refusal("E_STATE_002", f"{name} is closed: {opened.resolution or 'its condition has ended'}")
     return opened

@@ -103,7 +103,7 @@ def open_escalation(
 def _open_now(decision: Decision, case: Deferred) -> None:
     found = decision.policy.escalation.rule_for(case.trigger, case.level)
     if found is None:
-        raise InvariantViolation(f"{case.cause} is escalated by no rule")
+        raise InvariantViolation(f"no rule escalates {case.cause}")
     name, rule = found
     threshold = rule.count or rule.after_s or case.threshold
     escalation = decision.ids.fresh("esc", decision.now)
@@ -147,7 +147,7 @@ def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold
     elif tells:
         escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
     if "escalate_to_human" in rule.actions and opened.state in (Place.DIRECTOR, Place.ALERT):
-        escalate_to_humans(decision, opened, SYSTEM.agent, "the rule says so")
+        escalate_to_humans(decision, opened, SYSTEM.agent, "required by the rule")
 
 
 def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:

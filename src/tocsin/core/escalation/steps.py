@@ -69,7 +69,7 @@ def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:
     """Move the escalation and schedule its next deadline."""
     opened = state.escalations.get(event.escalation)
     if opened is None or opened.state != event.old_state:
-        raise InvariantViolation(f"an event moves {event.escalation} from {event.old_state}, where it is not")
+        raise InvariantViolation(f"an event moves {event.escalation} from {event.old_state}, but it is elsewhere")
     state.timers.deadlines.cancel(f"{DEADLINE_KIND} {event.escalation}", opened.due_at)
     opened.state = event.new_state
     opened.due_at = event.due_at

@@ -73,7 +73,12 @@ def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, .
     limits = decision.policy.leases
     names = (*command.exclusive, *command.shared)
     if not names:
-        raise refusal("E_LEASE_005", "no resource is named", field="$.exclusive", expected="at least one resource")
+        raise refusal(
+            "E_LEASE_005",
+            "no resource is named: name at least one",
+            field="$.exclusive",
+            expected="at least one resource",
+        )
     if len(names) > limits.resources_max:
         detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
         raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
@@ -115,14 +120,14 @@ def _level(decision: Decision, me: Agent, asked: int | None) -> int:
     role = decision.policy.roles[me.role]
     wanted = decision.policy.leases.level_default if asked is None else asked
     if not Priority.INFO <= wanted <= Priority.DIRECTOR_OVERRIDE:
-        raise refusal("E_VALIDATION_003", f"{wanted} is no priority", field="$.priority", found=str(wanted))
+        raise refusal("E_VALIDATION_003", f"{wanted} is not a priority", field="$.priority", found=str(wanted))
     if me.gaming:
         return Priority.INFO
     if wanted <= role.cap or role.lowers or asked is None:
         return min(wanted, role.cap)
     raise refusal(
         "E_ADMISSION_004",
-        f"{me.agent} is {me.role} and may ask at up to {role.max_priority}",
+        f"{me.agent} is {me.role} and may ask with a priority up to {role.max_priority}",
         field="$.priority",
         found=liminal_name(wanted),
         expected=f"at most {role.max_priority}",
@@ -135,7 +140,7 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
     if not _LEASE_ID.fullmatch(lease):
         raise refusal(
             "E_VALIDATION_004",
-            f"{lease[:128]!r} cannot be a lease's id",
+            f"{lease[:128]!r} is not a valid lease id",
             field="$.lease",
             found=lease[:128],
             expected="up to 128 letters, digits, dots, dashes, underscores",
@@ -148,28 +153,36 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
         return queued_of(decision.state, queued, duplicate=True)
     if held is None and queued is None:
         return None
-    raise refusal("E_ADMISSION_007", f"{lease} is the id of another lease", field="$.lease", found=lease)
+    raise refusal(
+        "E_ADMISSION_007", f"{lease} is already the id of another lease: use a new id", field="$.lease", found=lease
+    )
 
 
 def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
     """Refuse a request over a limit, and one that is not free and may not wait."""
     book, limits = decision.state.leases, decision.policy.leases
     if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
+        raise refusal(
+            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.per_agent_max} leases and requests"
+        )
     if len(book.leases) + len(book.queue) >= limits.leases_max:
-        raise refusal("E_ADMISSION_008", f"the project has its {limits.leases_max} leases and requests")
+        raise refusal(
+            "E_ADMISSION_008", f"the project has reached its limit of {limits.leases_max} leases and requests"
+        )
     if obstacles.is_free:
         return
     if not wait_s:
         by = sorted({*obstacles.holders, *obstacles.ahead})
         wanted = ", ".join(claim.resource for claim in request.claims[:3])
-        who = f"held by {', '.join(sorted(obstacles.holders))}" if obstacles.holders else f"first for {', '.join(by)}"
+        who = (
+            f"held by {', '.join(sorted(obstacles.holders))}" if obstacles.holders else f"reserved for {', '.join(by)}"
+        )
         raise refusal(
             "E_LEASE_002", f"{wanted} is {who}", holders=sorted(obstacles.holders), ahead=sorted(obstacles.ahead)
         )
     for claim in request.claims:
         if len(book.waiting_for(claim.resource)) >= limits.waiters_max:
-            raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
+            raise refusal("E_ADMISSION_008", f"{limits.waiters_max} requests already wait for {claim.resource}")
 
 
 def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
@@ -181,7 +194,7 @@ def _outcome(decision: Decision, request: LeaseRequest) -> Held | Queued:
     if lease is not None and lease.claims == request.claims:
         return held_of(lease)
     cycle = next(event.cycle for event in reversed(decision.events) if isinstance(event, ev.DeadlockFound))
-    detail = f"it would have closed a deadlock: {cycle_text(cycle)}"
+    detail = f"it would have caused a deadlock: {cycle_text(cycle)}"
     if lease is not None:
         release(decision, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
     raise refusal("E_LEASE_004", detail, cycle=list(cycle[: decision.policy.limits.batch_max]))
@@ -229,7 +242,7 @@ def decide_release(decision: Decision, command: ReleaseLease) -> Released:
     """Release what the caller holds, or remove its request from the queue."""
     me, book = decision.me(), decision.state.leases
     if (command.lease is None) == (not command.resources):
-        raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
+        raise refusal("E_VALIDATION_004", "name either a lease or resources", field="$.lease")
     if command.lease is not None:
         queued = book.queue.get(command.lease)
         if queued is not None and queued.agent == me.agent:
@@ -262,7 +275,9 @@ def decide_force(decision: Decision, command: ForceRelease) -> Released:
         end_request(decision, queued, "forced", reason)
         return Released((), (queued.lease,))
     if lease is None:
-        raise refusal("E_LEASE_001", f"nobody holds {command.lease[:128]}", found=command.lease[:128])
+        raise refusal(
+            "E_LEASE_001", f"{command.lease[:128]} is not a held lease or queued request", found=command.lease[:128]
+        )
     resources = tuple(claim.resource for claim in lease.claims)
     release(decision, lease, resources, "forced", reason)
     return Released(resources)
@@ -300,7 +315,7 @@ def fire_lease_wait(decision: Decision, name: str) -> None:
     if decision.now < request.wait_until:
         decision.state.timers.lease_waits.schedule(name, request.wait_until)
     else:
-        end_request(decision, request, "timeout", "it waited as long as it would")
+        end_request(decision, request, "timeout", "its waiting time is over")
 
 
 def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -59,9 +59,9 @@ class Pattern(msgspec.Struct, frozen=True):
 def parse_pattern(text: str) -> Pattern:
     """Parse a resource; refuse an invalid one with the reason."""
     if not text or text != text.strip():
-        raise _invalid(text, "it is empty, or begins or ends with a blank", "a name, or a path with globs")
+        raise _invalid(text, "it is empty, or begins or ends with a space", "a name, or a path with globs")
     if any(ord(character) < 32 or ord(character) == 127 for character in text) or not text.isprintable():
-        raise _invalid(text, "it has characters that cannot be shown", "printable characters")
+        raise _invalid(text, "it has characters that are not printable", "printable characters")
     names = text.split("/")
     if any(name in ("", ".", "..") for name in names):
         raise _invalid(
@@ -72,7 +72,7 @@ def parse_pattern(text: str) -> Pattern:
 
 def _invalid(text: str, why: str, expected: str) -> Exception:
     shown = text[:120]
-    return refusal("E_LEASE_005", f"{shown!r} is no resource: {why}", found=shown, expected=expected)
+    return refusal("E_LEASE_005", f"{shown!r} is not a valid resource: {why}", found=shown, expected=expected)
 
 
 @lru_cache(maxsize=65536)
@@ -94,11 +94,11 @@ def _segment(text: str, name: str) -> Segment:
             first = index + 2 if name[index + 1 : index + 2] == "!" else index + 1
             end = name.find("]", first + 1)
             if end < 0:
-                raise _invalid(text, "`[` is never closed", "`[abc]`, or `[[]` for the character itself")
+                raise _invalid(text, "`[` has no closing `]`", "`[abc]`, or `[[]` for the character itself")
             parts.append(_class(text, name[first:end], negated=first == index + 2))
             index = end
         elif character == "]":
-            raise _invalid(text, "`]` closes nothing", "`[]]` for the character itself")
+            raise _invalid(text, "`]` has no opening `[`", "`[]]` for the character itself")
         else:
             parts.append(((ord(character), ord(character)),))
         index += 1
@@ -132,13 +132,13 @@ def _class(text: str, members: str, *, negated: bool) -> Ranges:
             high = ord(members[index + 2])
             index += 2
         if high < low:
-            raise _invalid(text, f"the class [{members}] runs backwards", "`[a-z]`")
+            raise _invalid(text, f"the range in [{members}] is reversed", "`[a-z]`")
         ranges.append((low, high))
         index += 1
     merged = _merged(ranges)
     found = _minus(_ANY, merged) if negated else _minus(merged, ((ord("/"), ord("/")),))
     if not found:
-        raise _invalid(text, f"nothing is in the class [{'!' * negated}{members}]", "a class with a character in it")
+        raise _invalid(text, f"the class [{'!' * negated}{members}] is empty", "a class with at least one character")
     return found
 
 

@@ -137,7 +137,7 @@ def lapse(decision: Decision, lease: Lease) -> None:
         decision.emit(
             ev.LeaseReclaimed(decision.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there)
         )
-    more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its time was over", "lost": list(resources)}
+    more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its duration was over", "lost": list(resources)}
     _notify(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
@@ -265,7 +265,7 @@ def apply_lease_wait_ended(state: ProjectState, event: ev.LeaseWaitEnded) -> Non
     """Remove the request from the queue."""
     request = state.leases.queue.get(event.lease)
     if request is None:
-        raise InvariantViolation(f"an event names the request {event.lease}, which is not there")
+        raise InvariantViolation(f"an event names the request {event.lease}, which does not exist")
     _leave(state, request)
 
 
@@ -277,5 +277,5 @@ def _leave(state: ProjectState, request: LeaseRequest) -> None:
 def _lease(state: ProjectState, name: str) -> Lease:
     lease = state.leases.leases.get(name)
     if lease is None:
-        raise InvariantViolation(f"an event names the lease {name}, which is not there")
+        raise InvariantViolation(f"an event names the lease {name}, which does not exist")
     return lease

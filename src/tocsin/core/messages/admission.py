@@ -1,7 +1,9 @@
-"""Admission of a message: priority by role, token bucket, quotas, and detection of inflated priorities (LIMINAL).
+"""Admission of a message: priority by role, token bucket, quotas, and detection of inflated priorities.
 
 Deciding and spending are separate: `admit` computes the cost of a message and the priority that it is sent at, the
 `MessageAccepted` event carries the remaining balances, and applying the event only stores them.
+
+Requirement: LIMINAL.
 """
 
 from itertools import takewhile
@@ -41,7 +43,7 @@ def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bo
     if tokens < cost:
         raise _exhausted(
             "E_ADMISSION_001",
-            f"{sender.agent} has {tokens:.1f} tokens, {liminal_name(priority)} costs {cost:g}",
+            f"{sender.agent} has {tokens:.1f} tokens, a {liminal_name(priority)} message costs {cost:g}",
             (cost - tokens) / (decision.policy.bucket.refill_per_s * role.quota_multiplier),
             possible=cost <= decision.policy.bucket.capacity * role.quota_multiplier,
         )
@@ -65,7 +67,7 @@ def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority
             return role.cap, "role_cap"
         raise refusal(
             "E_ADMISSION_004",
-            f"{sender.agent} is {sender.role} and may send up to {role.max_priority}",
+            f"{sender.agent} is {sender.role} and may send with a priority up to {role.max_priority}",
             field="$.priority",
             found=liminal_name(requested),
             expected=f"at most {role.max_priority}",
@@ -122,7 +124,7 @@ def full_levels(role: str, policy: Policy) -> tuple[float, float, float]:
 
 def _exhausted(code: str, detail: str, wait_s: float, *, possible: bool = True) -> Exception:
     if not possible:
-        return refusal(code, f"{detail}, more than its bucket ever holds", retryable=False)
+        return refusal(code, f"{detail}, more than its bucket can hold", retryable=False)
     return refusal(code, f"{detail}: try again in {wait_s:.3f} s", retry_after_s=wait_s)
 
 

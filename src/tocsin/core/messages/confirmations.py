@@ -31,7 +31,7 @@ def send_confirmation(
     if envelope.receiver.agent_id != subject.sender:
         raise refusal(
             "E_ROUTING_002",
-            f"{envelope.message_type} of {subject.message_id} goes to its sender {subject.sender}",
+            f"{envelope.message_type} of {subject.message_id} must be sent to its sender {subject.sender}",
             field="$.receiver.agentId",
             found=envelope.receiver.agent_id,
             expected=subject.sender,
@@ -59,7 +59,10 @@ def _subject(decision: Decision, sender: Agent, payload: Ack | Nack) -> Message:
     message = decision.state.copy_for(sender.agent, message_id)
     if message is None or not message.offers:
         raise refusal(
-            "E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", field=field, found=message_id
+            "E_STATE_001",
+            f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",
+            field=field,
+            found=message_id,
         )
     if isinstance(payload, Ack):
         must_be_open(message, "acknowledged")

@@ -1,4 +1,7 @@
-"""Threads: the rules for a correlationId, and the response that completes a request (APM §2.1, §4.2)."""
+"""Threads: the rules for a correlationId, and the response that completes a request.
+
+Requirement: APM §2.1, §4.2.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
@@ -28,13 +31,13 @@ def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationR
         )
     thread = decision.state.threads.get(given)
     if rule is CorrelationRule.NEW and thread is not None:
-        raise _invalid(given, rule, f"{given} is in use since {thread.message_id}")
+        raise _invalid(given, rule, f"{given} is already the thread of {thread.message_id}: use a new id")
     if rule is CorrelationRule.MATCHES_ASSIGNMENT and (thread is None or thread.message_type != _ASSIGNMENT):
-        raise _invalid(given, rule, f"{given} belongs to no known assignment")
+        raise _invalid(given, rule, f"{given} is not the thread of a known assignment")
     if rule is CorrelationRule.MATCHES_MESSAGE and (
         subject is None or given not in (subject.correlation_id, subject.message_id)
     ):
-        raise _invalid(given, rule, f"{given} is not that of the message")
+        raise _invalid(given, rule, f"{given} is not the correlationId or messageId of the message")
     return thread is None and rule in (CorrelationRule.NEW, CorrelationRule.OPTIONAL)
 
 

@@ -1,4 +1,7 @@
-"""Dead letters: why and how often delivery failed, redriving, and purging (APM §3.5, §4.2)."""
+"""Dead letters: why and how often delivery failed, redriving, and purging.
+
+Requirement: APM §3.5, §4.2.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
@@ -28,7 +31,7 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
     """Queue dead letters again; a director may redrive any, a sender its own."""
     limit = decision.policy.limits.batch_max
     if len(command.signal_ids) > limit:
-        raise refusal("E_ADMISSION_008", f"at most {limit} dead letters at a time", retryable=False)
+        raise refusal("E_ADMISSION_008", f"too many dead letters: at most {limit} at a time", retryable=False)
     redriven: list[str] = []
     refused: dict[str, Problem] = {}
     for signal in command.signal_ids:
@@ -39,7 +42,7 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
         ]
         dead = [copy for copy in letters if copy.state is State.DEAD]
         if not letters:
-            refused[signal] = Problem("E_STATE_001", f"{signal} is not there, or not yours")
+            refused[signal] = Problem("E_STATE_001", f"{signal} was not found: unknown, or not your message")
         elif not dead:
             refused[signal] = Problem("E_STATE_002", f"{signal} is {letters[0].state}, not dead")
         elif not decision.directs() and any(was_refused(decision.state, copy) for copy in dead):

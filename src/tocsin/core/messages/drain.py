@@ -1,4 +1,7 @@
-"""Drains: a session takes queued messages in delivery order (SPEC-071 §7)."""
+"""Drains: a session takes queued messages in delivery order.
+
+Requirement: SPEC-071 §7.
+"""
 
 from tocsin.core.agents.registry import my_session, touch
 from tocsin.core.commands import Drain, Drained
@@ -16,7 +19,7 @@ def decide_drain(decision: Decision, command: Drain) -> Drained:
     if not 1 <= command.limit <= limit:
         raise refusal(
             "E_VALIDATION_004",
-            f"a limit of {command.limit} is not possible",
+            f"a limit of {command.limit} is not allowed: it must be 1 to {limit}",
             field="$.limit",
             found=str(command.limit),
             expected=f"1 to {limit}",

@@ -1,4 +1,7 @@
-"""Expiry of queued messages: TTL and decayed importance (SPEC-071 §4.3, §9; DECAY §3)."""
+"""Expiry of queued messages: TTL and decayed importance.
+
+Requirement: SPEC-071 §4.3, §9; DECAY §3.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision

@@ -84,7 +84,7 @@ def report_death(decision: Decision, message: Message, code: str, detail: str) -
             "messageType": message.type,
         },
         "recoverable": True,
-        "suggestedAction": "look at the dead letter, then redrive it or send anew",
+        "suggestedAction": "check the dead letter, then redrive it or send a new message",
     }
     notify(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
 

@@ -1,4 +1,7 @@
-"""Recall of messages that have not been offered yet (SPEC-071 §4.4)."""
+"""Recall of messages that have not been offered yet.
+
+Requirement: SPEC-071 §4.4.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Recall, RecallResult

@@ -48,7 +48,7 @@ def decide_send(decision: Decision, command: Send) -> Receipt | BroadcastReceipt
 def publish(decision: Decision, envelope: Envelope, recipients: list[Agent], *, whole: bool) -> BroadcastReceipt | None:
     """Broadcast to some agents; `whole` refuses a partial broadcast. Return null where there are no recipients."""
     if envelope.message_type in ("ACK", "NACK"):
-        raise refusal("E_ROUTING_002", f"{envelope.message_type} goes to one agent", field="$.messageType")
+        raise refusal("E_ROUTING_002", f"{envelope.message_type} must be sent to one agent", field="$.messageType")
     if not recipients and envelope.message_id not in decision.state.broadcasts:
         _check_identity(decision, envelope)
         _check_content(decision, envelope)
@@ -113,7 +113,7 @@ def _check_identity(decision: Decision, envelope: Envelope) -> None:
     if envelope.sender.agent_id != decision.caller.agent:
         raise refusal(
             "E_AUTH_002",
-            f"the envelope says it is from {envelope.sender.agent_id}, the caller is {decision.caller.agent}",
+            f"the envelope's sender is {envelope.sender.agent_id}, but the caller is {decision.caller.agent}",
             field="$.sender.agentId",
             found=envelope.sender.agent_id,
             expected=decision.caller.agent,
@@ -126,7 +126,7 @@ def _check_content(decision: Decision, envelope: Envelope) -> tuple[object, Cont
         known = [name for name, row in decision.policy.contracts.items() if row.since <= envelope.version]
         raise refusal(
             "E_VALIDATION_003",
-            f"{envelope.message_type} is no message type of version {envelope.version}",
+            f"{envelope.message_type} is not a message type of version {envelope.version}",
             field="$.messageType",
             found=envelope.message_type,
             expected="one of " + ", ".join([*known, "CUSTOM_*"]),
@@ -171,7 +171,7 @@ def _sent_before(decision: Decision, envelope: Envelope, contract: Contract) -> 
     if not same:
         raise refusal(
             "E_ADMISSION_007",
-            f"{message_id} was used for another message",
+            f"{message_id} was already used for another message: use a new id",
             field="$.messageId",
             found=message_id,
             expected="an id that was never used",
@@ -180,7 +180,7 @@ def _sent_before(decision: Decision, envelope: Envelope, contract: Contract) -> 
     if broadcast is None:
         return receipts[0]
     failed = dict(entry.split("=", 1) for entry in broadcast.failed)
-    left_out = {agent: Problem(code, "left out of the first send") for agent, code in failed.items()}
+    left_out = {agent: Problem(code, "left out when the message was first sent") for agent, code in failed.items()}
     return BroadcastReceipt(message_id, receipts, left_out, duplicate=True)
 
 

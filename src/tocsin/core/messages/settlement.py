@@ -1,7 +1,9 @@
-"""Settlement of delivered messages: receipts, ACK, NACK, processed, and their timeouts (APM §4.2, §4.3).
+"""Settlement of delivered messages: receipts, ACK, NACK, processed, and their timeouts.
 
 A confirmation implies the ones before it: an ACK implies the receipt, a response implies the ACK. Confirming twice
 changes nothing. An agent can confirm only its own copy.
+
+Requirement: APM §4.2, §4.3.
 """
 
 from tocsin.core import events as ev
@@ -54,7 +56,7 @@ def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
     me = decision.me()
     limit = decision.policy.limits.batch_max
     if len(command.message_ids) > limit:
-        raise refusal("E_ADMISSION_008", f"at most {limit} receipts at a time", retryable=False)
+        raise refusal("E_ADMISSION_008", f"too many receipts: at most {limit} at a time", retryable=False)
     confirmed = 0
     unknown: list[str] = []
     for message_id in command.message_ids:
@@ -231,13 +233,17 @@ def _mine(decision: Decision, agent: str, message_id: str) -> Message:
 
 
 def _not_found(message_id: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
+    return refusal(
+        "E_STATE_001",
+        f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",
+        found=message_id[:128],
+    )
 
 
 def must_be_rejectable(message: Message) -> None:
     """Refuse to reject a message that was acknowledged or has ended."""
     if message.state in _SETTLED:
-        raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
+        raise refusal("E_STATE_002", f"{message.message_id} is already {message.state}: it cannot be rejected")
     must_be_open(message, "rejected")
 
 

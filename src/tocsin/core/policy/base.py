@@ -45,4 +45,4 @@ def level_named(name: str) -> Priority:
     for level in Priority:
         if liminal_name(level) == name:
             return level
-    raise refusal("E_POLICY_001", f"{name!r} is no priority", expected=", ".join(map(liminal_name, Priority)))
+    raise refusal("E_POLICY_001", f"{name!r} is not a priority", expected=", ".join(map(liminal_name, Priority)))

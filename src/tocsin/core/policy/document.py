@@ -115,7 +115,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
         (
             manager.latency_low_s >= manager.latency_high_s,
             "$.queue_manager.latency_low_s",
-            "must be under latency_high_s, or the rate swings",
+            "must be under latency_high_s, or the rate oscillates",
         ),
         (manager.rate_min > manager.rate_max, "$.queue_manager.rate_min", "must be at most rate_max"),
         (manager.samples_min > manager.samples_max, "$.queue_manager.samples_min", "must be at most samples_max"),

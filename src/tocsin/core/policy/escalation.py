@@ -31,7 +31,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "request_timeout": ("level",),
     "critical_error": ("level",),
 }
-_REQUIRED = {"after_s": "how long is too long", "count": "how many are too many"}
+_REQUIRED = {"after_s": "a time in seconds", "count": "a number of agents"}
 #: Setting that holds the threshold of a trigger whose rule has none.
 _ELSEWHERE: dict[str, str] = {
     "request_timeout": "requests.timeout_s",
@@ -141,7 +141,7 @@ def _misplaced(rule: EscalationRule) -> list[tuple[str, str]]:
         given, fits = getattr(rule, field) is not None, field in _FIELDS.get(rule.trigger, ())
         if given and not fits:
             where = f"; see {_ELSEWHERE[rule.trigger]}" if rule.trigger in _ELSEWHERE else ""
-            wrong.append((field, f"must be left out: it means nothing to {rule.trigger}{where}"))
+            wrong.append((field, f"must be left out: it has no effect for {rule.trigger}{where}"))
         elif fits and not given and field in _REQUIRED:
             wrong.append((field, f"must be given: {_REQUIRED[field]}"))
     return wrong

@@ -77,7 +77,7 @@ class ApprovalPolicy(Concern, frozen=True):
                 if message_type in ("ACK", "NACK"):
                     wrong.append((path, f"{message_type} cannot be held"))
                 elif handoff.enabled and self.held_types[message_type] != name:
-                    wrong.append((path, f"{message_type} is held at {self.held_types[message_type]} already"))
+                    wrong.append((path, f"{message_type} is already held at {self.held_types[message_type]}"))
         return wrong
 
 

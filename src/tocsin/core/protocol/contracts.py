@@ -170,4 +170,4 @@ def _schema_contradictions(schema: PayloadSchema) -> Iterator[tuple[str, str]]:
             if not name.isidentifier():
                 yield f"payload.{part}.{name}", "must be a plain name"
     for name in schema.required.keys() & schema.optional.keys():
-        yield f"payload.optional.{name}", "is required already"
+        yield f"payload.optional.{name}", "must not be required as well"

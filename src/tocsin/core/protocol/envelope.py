@@ -1,7 +1,9 @@
-"""Envelopes: parsing and checking the bytes of a message, and encoding its parts (APM §1).
+"""Envelopes: parsing and checking the bytes of a message, and encoding its parts.
 
 This module checks what an envelope alone shows: size, encoding, JSON, fields, and the vocabularies of its version. The
 exchange checks what needs the project's state, such as permissions. The payload is kept as received.
+
+Requirement: APM §1.
 """
 
 import re
@@ -123,7 +125,7 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
     if len(data) > bytes_max:
         raise refusal(
             "E_VALIDATION_005",
-            f"the message has {len(data)} bytes: at most {bytes_max} are taken",
+            f"the message has {len(data)} bytes: at most {bytes_max} are allowed",
             found=f"{len(data)} bytes",
             expected=f"at most {bytes_max} bytes",
         )

@@ -1,7 +1,9 @@
-"""Protocol versions: negotiation with an agent, and rendering of envelopes in its version (APM §5.3, §5.4).
+"""Protocol versions: negotiation with an agent, and rendering of envelopes in its version.
 
 A 1.0.0 agent sees only what 1.0.0 has: three priorities, no QoS, and a signal type as the custom type that 1.0.0 allows
 (`Blocker` arrives as `CUSTOM_BLOCKER`).
+
+Requirement: APM §5.3, §5.4.
 """
 
 import re
@@ -28,7 +30,7 @@ def highest_common_version(supported: tuple[str, ...]) -> str:
     if not common:
         raise refusal(
             "E_PROTOCOL_001",
-            f"no protocol version in common: {', '.join(supported) or 'none'} offered",
+            f"no common protocol version: the agent supports {', '.join(supported) or 'none'}",
             field="$.supportedVersions",
             found=", ".join(supported) or "none",
             expected="one of " + ", ".join(VERSIONS),

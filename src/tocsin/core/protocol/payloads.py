@@ -1,4 +1,7 @@
-"""Payload schemas of the seven message types that Tocsin has built in (APM §2.2 to §2.8)."""
+"""Payload schemas of the seven message types that Tocsin has built in.
+
+Requirement: APM §2.2 to §2.8.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -29,7 +29,7 @@ def explain(shape: Any, value: object, path: str = "$") -> Problem:
     """Return the first problem of `value` against the type `shape`."""
     for problem in problems(inspect.type_info(shape), value, path):
         return problem
-    return Problem("E_VALIDATION_004", f"{path} does not fit its schema", path, quote(value), "a value that fits")
+    return Problem("E_VALIDATION_004", f"{path} does not match its schema", path, quote(value), "a value that matches")
 
 
 def quote(value: object) -> str:

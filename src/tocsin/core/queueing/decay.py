@@ -1,7 +1,9 @@
-"""Arithmetic of importance decay, without a clock or a queue (DECAY §1 to §3).
+"""Arithmetic of importance decay, without a clock or a queue.
 
 A decay rate is the share of the original importance lost per `decay.interval_s`. Decay is linear, so the time at which
 a message becomes stale is known when it is enqueued.
+
+Requirement: DECAY §1 to §3.
 """
 
 from tocsin.core.messages.model import Message

@@ -138,7 +138,7 @@ class Mailbox:
             elif best is None or rank(head, now, decay) < rank(best, now, decay):
                 best = head
         if best is None:
-            raise InvariantViolation(f"level {level.number} counts {level.live} messages and holds none")
+            raise InvariantViolation(f"level {level.number} should have {level.live} messages and has none")
         return best
 
     def _head(self, level: _Level, heap: list[int]) -> Message | None:

@@ -1,9 +1,11 @@
-"""The queue manager: adapts the decay rate of new messages to the average processing latency (DECAY §4).
+"""The queue manager: adapts the decay rate of new messages to the average processing latency.
 
 Processing latency is the time from a message's offer to the last confirmation that its contract requires. Above
 `latency_high_s` the rate rises by one step, below `latency_low_s` it falls by one; between the two it does not change.
 Two changes are at least a cooldown apart, so that the rate does not oscillate. Without traffic to measure, the rate
 falls step by step.
+
+Requirement: DECAY §4.
 """
 
 from tocsin.core import events as ev

@@ -72,9 +72,9 @@ def check_room(decision: Decision, asker: str) -> None:
     """Refuse another approval if too many are open, in the project or for one agent."""
     policy, known = decision.policy.approvals, decision.state.approvals
     if len(known) >= policy.open_max:
-        raise refusal("E_ADMISSION_008", f"{policy.open_max} approvals are open in this project")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {policy.open_max} open approvals")
     if sum(approval.asker == asker for approval in known.values()) >= policy.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{asker} waits for {policy.per_agent_max} approvals already")
+        raise refusal("E_ADMISSION_008", f"{asker} has reached its limit of {policy.per_agent_max} open approvals")
 
 
 def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None:
@@ -93,7 +93,7 @@ def decide_ask(decision: Decision, command: AskApproval) -> ApprovalAsked:
         enabled = [name for name, row in decision.policy.approvals.handoffs.items() if row.enabled]
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.handoff[:64]!r} is no handoff point of this project",
+            f"{command.handoff[:64]!r} is not an enabled handoff point of this project",
             field="$.handoff",
             found=command.handoff[:64],
             expected="one of " + ", ".join(enabled),
@@ -102,7 +102,7 @@ def decide_ask(decision: Decision, command: AskApproval) -> ApprovalAsked:
     if command.handoff == _OVERRIDE and subject not in decision.state.leases.leases:
         raise refusal(
             "E_LEASE_001",
-            f"{subject[:64]!r} is no lease that is held: an override is about one",
+            f"{subject[:64]!r} is not a held lease: an override needs one",
             field="$.subject",
             found=subject[:64],
             expected="the id of a lease that is held",
@@ -136,7 +136,7 @@ def _request(
             notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
     approval = decision.state.approvals[name]
     if not asked:
-        _escalate(decision, approval, 0.0, "nobody in the project could decide")
+        _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")
     return approval
 
 
@@ -159,9 +159,9 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
     held = _held(decision, approval)
     if command.verdict == "refuse":
         if not reason:
-            raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal says why", field="$.reason")
+            raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal needs a reason", field="$.reason")
         if command.payload is not None:
-            raise refusal("E_VALIDATION_004", "$.payload goes with an approval only", field="$.payload")
+            raise refusal("E_VALIDATION_004", "$.payload is allowed only with an approval", field="$.payload")
         outcome = "refused"
     else:
         _check_change(decision, approval, held, command.payload)
@@ -190,7 +190,9 @@ def _check_change(decision: Decision, approval: Approval, held: list[Message], p
     if payload is None:
         return
     if not held or held[0].broadcast_id is not None:
-        raise refusal("E_STATE_002", f"{approval.approval} is about no message to one agent: nothing can be changed")
+        raise refusal(
+            "E_STATE_002", f"{approval.approval} is not about a message to one agent: its payload cannot be changed"
+        )
     if len(payload) > decision.policy.limits.message_bytes_max:
         raise refusal("E_VALIDATION_005", "the payload is larger than a message may be", field="$.payload")
     try:
@@ -215,7 +217,9 @@ def decide_withdraw(decision: Decision, command: WithdrawApproval) -> Done:
     if approval is None or approval.asker != decision.me().agent:
         raise _unknown(command.approval)
     if approval.holds:
-        raise refusal("E_STATE_002", f"{approval.approval} holds {approval.subject}: recall that")
+        raise refusal(
+            "E_STATE_002", f"{approval.approval} holds the message {approval.subject}: recall the message instead"
+        )
     _end(decision, approval, "withdrawn", approval.asker, "")
     return Done()
 
@@ -229,9 +233,9 @@ def fire_approval(decision: Decision, name: str) -> None:
         decision.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
         return
     if approval.overdue:
-        _end(decision, approval, "timeout", SYSTEM.agent, "nobody decided, though it was escalated")
+        _end(decision, approval, "timeout", SYSTEM.agent, "not decided after it was escalated")
     else:
-        _escalate(decision, approval, approval.timeout_s, "nobody has decided")
+        _escalate(decision, approval, approval.timeout_s, "nobody has decided it")
 
 
 def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) -> None:
@@ -321,7 +325,7 @@ def _open(decision: Decision, name: str) -> Approval:
 
 
 def _unknown(name: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{name[:64]} is no approval that is open, or not yours", found=name[:64])
+    return refusal("E_STATE_001", f"{name[:64]} is not an open approval of yours", found=name[:64])
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:

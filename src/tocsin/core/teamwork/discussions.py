@@ -1,9 +1,11 @@
-"""Discussions: agents contribute, vote, and reach consensus or time out (LIMINAL's AsyncDiscussion).
+"""Discussions: agents contribute, vote, and reach consensus or time out.
 
 The opener names the participants and the kind of consensus. Each contribution is sent to the other participants as a
 message from the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and too few
 agree, or its time is over, which is escalated. The opener meanwhile waits for any of those who have not voted. If the
 policy requires ratification, a director must approve the result before it becomes the outcome.
+
+Requirement: LIMINAL's AsyncDiscussion.
 """
 
 from tocsin.core import events as ev
@@ -84,19 +86,21 @@ def _check(decision: Decision, command: OpenDiscussion) -> None:
     participants, options = command.participants, command.options
     unknown = [agent for agent in participants if agent not in known]
     if unknown:
-        raise refusal("E_ROUTING_001", f"no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants")
+        raise refusal(
+            "E_ROUTING_001", f"there is no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants"
+        )
     if len(decision.state.discussions) >= policy.open_max:
-        raise refusal("E_ADMISSION_008", f"{policy.open_max} discussions are open in this project")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {policy.open_max} open discussions")
     me = decision.caller.agent
     if sum(discussion.opener == me for discussion in decision.state.discussions.values()) >= policy.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me} has {policy.per_agent_max} discussions open already")
+        raise refusal("E_ADMISSION_008", f"{me} has reached its limit of {policy.per_agent_max} open discussions")
     least = policy.participants_min if command.voters_min is None else command.voters_min
     wrong = (
-        (len(set(participants)) != len(participants), "$.participants", "each participant once"),
-        (not 1 <= least <= len(participants), "$.participants", f"as many as must vote, at least {max(least, 1)}"),
-        (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max}"),
-        (not 2 <= len(set(options)) == len(options), "$.options", "two options at least, each once"),
-        (len(options) > policy.options_max, "$.options", f"at most {policy.options_max}"),
+        (len(set(participants)) != len(participants), "$.participants", "a list that names each participant once"),
+        (not 1 <= least <= len(participants), "$.participants", f"at least the {max(least, 1)} who must vote"),
+        (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max} agents"),
+        (not 2 <= len(set(options)) == len(options), "$.options", "at least two different options"),
+        (len(options) > policy.options_max, "$.options", f"at most {policy.options_max} options"),
         (
             command.max_s is not None and not 0 < command.max_s <= policy.max_s,
             "$.max_s",
@@ -105,7 +109,7 @@ def _check(decision: Decision, command: OpenDiscussion) -> None:
     )
     for broken, field, expected in wrong:
         if broken:
-            raise refusal("E_VALIDATION_004", f"{field}: {expected}", field=field, expected=expected)
+            raise refusal("E_VALIDATION_004", f"{field} must be {expected}", field=field, expected=expected)
     for option in options:
         bounded_text(option, "$.options", _NAME_MAX)
 
@@ -115,7 +119,9 @@ def decide_speak(decision: Decision, command: Speak) -> Discussed:
     discussion = _open(decision, command.discussion, among_voters=False)
     most = decision.policy.discussions.contributions_max
     if discussion.contributions >= most:
-        raise refusal("E_ADMISSION_008", f"{discussion.discussion} has its {most} contributions", retryable=False)
+        raise refusal(
+            "E_ADMISSION_008", f"{discussion.discussion} has reached its limit of {most} contributions", retryable=False
+        )
     text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
     decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
     _notify(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
@@ -129,7 +135,7 @@ def decide_vote(decision: Decision, command: Vote) -> Discussed:
     if command.option not in discussion.options:
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.option[:_NAME_MAX]!r} is no option",
+            f"{command.option[:_NAME_MAX]!r} is not an option of this discussion",
             field="$.option",
             found=command.option[:_NAME_MAX],
             expected="one of " + ", ".join(discussion.options),
@@ -149,7 +155,7 @@ def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
             return _ask_to_ratify(decision, discussion, option)
         return _close(decision, discussion, "consensus", option, f"agreed on {option}")
     if everybody:
-        return _close(decision, discussion, "no_consensus", "", "all have voted, and too few agree")
+        return _close(decision, discussion, "no_consensus", "", "all have voted and too few agree")
     _await_votes(decision, discussion)
     return _standing(discussion)
 
@@ -192,7 +198,7 @@ def decide_cancel(decision: Decision, command: CancelDiscussion) -> Discussed:
     discussion = decision.state.discussions.get(command.discussion)
     if discussion is None or (discussion.opener != decision.caller.agent and not decision.directs()):
         raise _unknown(command.discussion)
-    return _close(decision, discussion, "cancelled", "", f"{decision.caller.agent} ended it")
+    return _close(decision, discussion, "cancelled", "", f"{decision.caller.agent} cancelled it")
 
 
 def fire_discussion(decision: Decision, name: str) -> None:
@@ -277,13 +283,13 @@ def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:
     if discussion is None or (me not in discussion.participants and (among_voters or me != discussion.opener)):
         raise _unknown(name)
     if discussion.state != "open":
-        raise refusal("E_STATE_002", f"{name} has come to an end: it is {discussion.state}")
+        raise refusal("E_STATE_002", f"{name} takes no more contributions or votes: it is {discussion.state}")
     return discussion
 
 
 def _unknown(name: str) -> TocsinError:
     return refusal(
-        "E_STATE_001", f"{name[:_NAME_MAX]} is no open discussion, or not one of yours", found=name[:_NAME_MAX]
+        "E_STATE_001", f"{name[:_NAME_MAX]} is not an open discussion that you take part in", found=name[:_NAME_MAX]
     )
 
 

@@ -1,8 +1,10 @@
-"""Health: metrics compared with their limits, and alerts that begin and end with hysteresis (LIMINAL's SLAs).
+"""Health: metrics compared with their limits, and alerts that begin and end with hysteresis.
 
 The core has no clock and measures nothing: latencies are reported to it as percentiles over a sliding window. It adds
 the values that it has itself (queue depths, the rate of escalations) to each report. A limit that is exceeded for
 `sustained_s` raises an alert and is escalated; the alert is cleared when the value has stayed well under the limit.
+
+Requirement: LIMINAL's SLAs.
 """
 
 from tocsin.core import events as ev
@@ -29,7 +31,7 @@ def decide_report(decision: Decision, command: ReportHealth) -> HealthTaken:
         if metric not in limits:
             raise refusal(
                 "E_VALIDATION_003",
-                f"{metric[:64]!r} is no metric of this project",
+                f"{metric[:64]!r} is not a metric of this project",
                 field="$.values",
                 found=metric[:64],
                 expected="one of " + ", ".join(limits),

@@ -56,7 +56,7 @@ def _critical_error(decision: Decision, event: ev.MessageAccepted) -> None:
     """Escalate an error report that its sender marked as critical."""
     message = decision.state.copy_for(event.recipient, event.message_id)
     if message is not None and is_critical_error(message.payload):
-        detail = f"{event.sender} reports a critical error to {event.recipient}: {event.message_id}"
+        detail = f"{event.sender} reported a critical error to {event.recipient}: {event.message_id}"
         open_escalation(
             decision, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
         )
@@ -181,7 +181,7 @@ def _contended(decision: Decision, event: ev.LeaseContended) -> None:
 def _gaming(decision: Decision, event: ev.GamingDetected) -> None:
     detail = (
         f"{event.agent} inflates its priorities: {event.high} of its last {event.messages} messages in "
-        f"{event.window_s:g} s were Blocking or above; they count as Info until that ends"
+        f"{event.window_s:g} s were Blocking or above; they are sent as Info until that ends"
     )
     cause = f"priority_inflation {event.agent} {decision.state.seq}"
     ratio = decision.policy.gaming.high_priority_ratio
@@ -190,7 +190,7 @@ def _gaming(decision: Decision, event: ev.GamingDetected) -> None:
 
 def _deadlock(decision: Decision, event: ev.DeadlockFound) -> None:
     """Record a broken deadlock as an escalation; breaking it has already notified everybody."""
-    detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} gave way"
+    detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} was refused"
     cause = f"deadlock {event.refused} {decision.state.seq}"
     open_escalation(decision, "deadlock", cause, event.refused, detail)
 

@@ -1,10 +1,12 @@
-"""Requests: an agent sends a message and waits for the answer in its thread (LIMINAL's RequestResponse).
+"""Requests: an agent sends a message and waits for the answer in its thread.
 
 A request is an ordinary message plus a wait in the wait graph: it lends its priority to the responder, and is ended if
 it closes a deadlock. When its time is over, the message is raised once, if the requester asked for that; after that the
 requester is notified, and the timeout is escalated unless the requester disabled it. The contract of the request's type
 decides what counts as an answer. While a request is held for approval, its requester waits for any one of the
 directors, and for the responder once it is released. An answer that is held does not count until it is released.
+
+Requirement: LIMINAL's RequestResponse.
 """
 
 from tocsin.core import events as ev
@@ -54,7 +56,7 @@ def decide_request(decision: Decision, command: SendRequest) -> Requested:
         _check_room(decision, envelope, correlation_id)
     receipt = decide_send(decision, Send(envelope))
     if not isinstance(receipt, Receipt):
-        raise InvariantViolation(f"a request to one agent was answered with {type(receipt).__name__}")
+        raise InvariantViolation(f"a request to one agent returned {type(receipt).__name__}")
     if receipt.duplicate:
         due_at = None if known is None or known.requester != decision.caller.agent else known.due_at
         return Requested(receipt, envelope.message_id, due_at)
@@ -87,7 +89,7 @@ def _timeout_s(decision: Decision, wanted: float | None) -> float:
     if not 0 < wanted <= policy.timeout_max_s:
         raise refusal(
             "E_VALIDATION_004",
-            f"a timeout of {wanted:g} s is not possible",
+            f"a timeout of {wanted:g} s is not allowed: it must be more than 0 and at most {policy.timeout_max_s:g} s",
             field="$.timeout_s",
             found=f"{wanted:g}",
             expected=f"more than 0, at most {policy.timeout_max_s:g}",
@@ -100,7 +102,7 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
     if envelope.receiver.agent_id in (ANYONE, decision.caller.agent):
         raise refusal(
             "E_ROUTING_002",
-            "a request goes to one other agent",
+            "a request must be sent to one other agent",
             field="$.receiver.agentId",
             found=envelope.receiver.agent_id,
             expected="one other agent",
@@ -109,7 +111,7 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
     if contract is not None and contract.response is ResponseRule.NONE:
         raise refusal(
             "E_VALIDATION_003",
-            f"nothing answers {envelope.message_type}: send it without waiting",
+            f"{envelope.message_type} has no response: send it without waiting",
             field="$.messageType",
             found=envelope.message_type,
             expected="a type whose contract names a response",
@@ -117,7 +119,7 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
     if envelope.correlation_id is None:
         raise refusal(
             "E_VALIDATION_001",
-            "$.correlationId is missing: the answer comes in its thread",
+            "$.correlationId is missing: a request needs a thread for its answer",
             field="$.correlationId",
             found="nothing",
             expected="an id",
@@ -128,17 +130,17 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
 def _check_room(decision: Decision, envelope: Envelope, correlation_id: str) -> None:
     state, me, most = decision.state, decision.caller.agent, decision.policy.requests.open_max
     if (correlation_id, envelope.receiver.agent_id, me) in state.asked:
-        raise refusal("E_STATE_002", f"{me} waits for an answer of {envelope.receiver.agent_id} in that thread already")
+        raise refusal("E_STATE_002", f"{me} already waits for an answer of {envelope.receiver.agent_id} in that thread")
     if sum(request.requester == me for request in state.requests.values()) >= most:
-        raise refusal("E_ADMISSION_008", f"{me} waits for {most} answers already")
+        raise refusal("E_ADMISSION_008", f"{me} has reached its limit of {most} open requests")
 
 
 def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
     """Cancel a request of the caller."""
     request = decision.state.requests.get(command.request)
     if request is None or request.requester != decision.me().agent:
-        raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {decision.caller.agent}")
-    _end(decision, request, "cancelled", "the requester waits no longer")
+        raise refusal("E_STATE_001", f"{command.request[:128]} is not an open request of {decision.caller.agent}")
+    _end(decision, request, "cancelled", "cancelled by the requester")
     return Done()
 
 
@@ -238,7 +240,7 @@ def _notify(decision: Decision, request: Request, code: str, detail: str) -> Non
             "severity": "medium",
             "context": {"request": request.request, "responder": request.responder},
             "recoverable": True,
-            "suggestedAction": "ask again, ask somebody else, or go on without",
+            "suggestedAction": "send the request again, ask another agent, or continue without an answer",
         }
         notify(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
 

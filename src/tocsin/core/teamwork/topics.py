@@ -1,8 +1,10 @@
-"""Topics: a publication is delivered at least once to the mailbox of every subscriber (LIMINAL's PublishSubscribe).
+"""Topics: a publication is delivered at least once to the mailbox of every subscriber.
 
 A subscription is durable: it lasts until it is cancelled, whether its owner has a session or not. A publication is a
 broadcast to the subscribers, so each copy is an ordinary message; the limit on subscribers bounds the fan-out. Topic
 names have no patterns.
+
+Requirement: LIMINAL's PublishSubscribe.
 """
 
 import re
@@ -35,11 +37,15 @@ def decide_subscribe(decision: Decision, command: Subscribe) -> Subscriptions:
     topic = decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
         if topic is None and len(decision.state.topics) >= limits.topics_max:
-            raise refusal("E_ADMISSION_008", f"the project has its {limits.topics_max} topics")
+            raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.topics_max} topics")
         if topic is not None and len(topic.subscribers) >= limits.subscribers_max:
-            raise refusal("E_ADMISSION_008", f"{command.topic} has its {limits.subscribers_max} subscribers")
+            raise refusal(
+                "E_ADMISSION_008", f"{command.topic} has reached its limit of {limits.subscribers_max} subscribers"
+            )
         if len(_of(decision.state, me.agent)) >= limits.subscriptions_max:
-            raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.subscriptions_max} subscriptions")
+            raise refusal(
+                "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.subscriptions_max} subscriptions"
+            )
         decision.emit(ev.Subscribed(decision.now, command.topic, me.agent))
     return Subscriptions(_of(decision.state, me.agent))
 
@@ -63,7 +69,7 @@ def decide_publish(decision: Decision, command: Publish) -> Published:
     if envelope.receiver.agent_id != ANYONE:
         raise refusal(
             "E_ROUTING_002",
-            f"a publication to {command.topic} is addressed to {ANYONE}",
+            f"a publication to {command.topic} must be addressed to {ANYONE}",
             field="$.receiver.agentId",
             found=envelope.receiver.agent_id,
             expected=ANYONE,
@@ -93,7 +99,7 @@ def _check_name(topic: str) -> None:
     if not _TOPIC.fullmatch(topic):
         raise refusal(
             "E_VALIDATION_004",
-            f"{topic[:64]!r} cannot be a topic",
+            f"{topic[:64]!r} is not a valid topic name",
             field="$.topic",
             found=topic[:64],
             expected="up to 128 letters, digits, dots, dashes, slashes, underscores",
@@ -116,7 +122,7 @@ def apply_unsubscribed(state: ProjectState, event: ev.Unsubscribed) -> None:
     """Remove the subscriber; a topic without subscribers is removed."""
     topic = state.topics.get(event.topic)
     if topic is None:
-        raise InvariantViolation(f"an event names topic {event.topic}, which is not there")
+        raise InvariantViolation(f"an event names topic {event.topic}, which does not exist")
     topic.subscribers.remove(event.subscriber)
     if not topic.subscribers:
         del state.topics[event.topic]

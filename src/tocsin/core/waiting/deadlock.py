@@ -103,7 +103,7 @@ def _notify(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wa
             ],
         },
         "recoverable": True,
-        "suggestedAction": "release what you hold, then ask again",
+        "suggestedAction": "release what you hold, then request it again",
     }
     notified = [agent for agent in directors(decision) if agent.agent != victim.waiter]
     mine = decision.state.agents.get(victim.waiter)

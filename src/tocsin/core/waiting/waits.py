@@ -85,7 +85,7 @@ def apply_wait_began(state: ProjectState, event: ev.WaitBegan) -> None:
     """Add the wait."""
     key = wait_key(event.wait_kind, event.ref, event.waiter)
     if key in state.waits.waits:
-        raise InvariantViolation(f"{key} waits already")
+        raise InvariantViolation(f"the wait {key} already exists")
     on = dict.fromkeys(event.on, 1)
     wait = Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on)
     state.waits.add(wait)
@@ -117,5 +117,5 @@ def apply_wait_ended(state: ProjectState, event: ev.WaitEnded) -> None:
 def _wait(state: ProjectState, event: ev.WaitShifted | ev.WaitRaised | ev.WaitEnded) -> Wait:
     wait = state.waits.waits.get(wait_key(event.wait_kind, event.ref, event.waiter))
     if wait is None:
-        raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which is not there")
+        raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which does not exist")
     return wait
