@@ -59,7 +59,7 @@ __all__ = [
 _KIND = "approval"
 _OVERRIDE = "lease_override"
 #: Outcomes that the asker is notified of by `ApprovalDecided`; it learns of the others in another way.
-_TOLD = frozenset({"approved", "changed", "refused", "moot", "timeout"})
+_NOTIFIED_OUTCOMES = frozenset({"approved", "changed", "refused", "moot", "timeout"})
 
 
 def held_at(decision: Decision, sender: Agent, message_type: str) -> str:
@@ -298,7 +298,7 @@ def _end(decision: Decision, approval: Approval, outcome: str, by: str, reason: 
     )
     end_wait(decision, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
     asker = decision.state.agents.get(approval.asker)
-    if asker is not None and outcome in _TOLD:
+    if asker is not None and outcome in _NOTIFIED_OUTCOMES:
         payload = {
             "approval": approval.approval,
             "handoff": approval.handoff,

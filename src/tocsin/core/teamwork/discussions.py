@@ -78,7 +78,7 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
     others = [agent for agent in command.participants if agent != me.agent]
     level = min(Priority.COORDINATE, decision.policy.roles[me.role].cap)
     begin_wait(decision, me.agent, _KIND, name, on=others, level=level, any_of=True)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _check(decision: Decision, command: OpenDiscussion) -> None:
@@ -125,7 +125,7 @@ def decide_speak(decision: Decision, command: Speak) -> Discussed:
     text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
     decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
     _notify(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def decide_vote(decision: Decision, command: Vote) -> Discussed:
@@ -143,7 +143,7 @@ def decide_vote(decision: Decision, command: Vote) -> Discussed:
     if discussion.votes.get(voter) != command.option:
         decision.emit(ev.VoteCast(decision.now, discussion.discussion, voter, command.option))
         return _conclude(decision, discussion)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
@@ -157,7 +157,7 @@ def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
     if everybody:
         return _close(decision, discussion, "no_consensus", "", "all have voted and too few agree")
     _await_votes(decision, discussion)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> Discussed:
@@ -166,7 +166,7 @@ def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> D
     end_wait(decision, _KIND, discussion.discussion, discussion.opener)
     details = f"{discussion.question[:_NAME_MAX]}: {option}"
     ask_directors(decision, "ratification", discussion.opener, discussion.discussion, details, name=approval)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _agreed(discussion: Discussion) -> str | None:
@@ -259,7 +259,7 @@ def _votes(discussion: Discussion) -> dict[str, int]:
     return {option: cast.count(option) for option in discussion.options}
 
 
-def _standing(discussion: Discussion) -> Discussed:
+def _reply(discussion: Discussion) -> Discussed:
     return Discussed(discussion.discussion, discussion.state, _votes(discussion), discussion.agreed or None)
 
 
