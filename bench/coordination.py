@@ -68,7 +68,7 @@ def measure_leases(_: int) -> dict[str, float]:
         holder = rng.randrange(LEASES // 2)
         waiter = bench.callers[LEASES // 2 + number * 2]
         bench.ask(cmd.AcquireLease((_resource(holder),), priority=number % 4), waiter)
-    if len(bench.exchange.state.leases.line) != WAITERS:
+    if len(bench.exchange.state.leases.queue) != WAITERS:
         raise RuntimeError("not everybody waits")
     gc.collect()
     gc.freeze()

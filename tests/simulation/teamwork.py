@@ -13,11 +13,11 @@ from tests.simulation.teamwork_checks import Affairs
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.escalation.paths import PATHS
 from tocsin.core.events import Event
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.escalation_paths import PATHS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -300,9 +300,11 @@ class LeaseMachine(RuleBasedStateMachine):
             for lease in book.leases.values()
         }
         assert held == {(entry.name, entry.agent, frozenset(entry.claims.items())) for entry in self.oracle.held}
-        assert {(r.lease, r.overtaken) for r in book.line.values()} == {(e.name, e.overtaken) for e in self.oracle.line}
+        assert {(r.lease, r.overtaken) for r in book.queue.values()} == {
+            (e.name, e.overtaken) for e in self.oracle.line
+        }
         assert state.inherited == self.oracle.lent()
-        order = [request.lease for request in sorted(book.line.values(), key=book.order)]
+        order = [request.lease for request in sorted(book.queue.values(), key=book.order)]
         assert order == [entry.name for entry in sorted(self.oracle.line, key=self.oracle.order)]
 
     def teardown(self) -> None:

@@ -119,7 +119,7 @@ def test_a_request_for_several_is_passed_by_only_so_often(new_team: NewTeam) -> 
     queue(team, "c", "a", "b")
     for _ in range(2):
         release(team, "d", acquire(team, "d", "a").lease)
-    assert team.exchange.state.leases.line[team.happened(ev.LeaseQueued)[0].lease].overtaken == 2
+    assert team.exchange.state.leases.queue[team.happened(ev.LeaseQueued)[0].lease].overtaken == 2
     assert team.refused(cmd.AcquireLease(("a",), wait_s=0), "d").facts == {"holders": [], "ahead": ["c"]}
     acquire(team, "d", "a", priority=BLOCKING)
 
@@ -273,7 +273,7 @@ def test_who_leaves_the_project_leaves_its_leases_and_places(crew: Team) -> None
     queue(crew, "c", "y")
     crew.ask(cmd.RetireAgent("b"), "boss", cmd.Done)
     assert holders(crew, "y") == ["c"]
-    assert not crew.exchange.state.leases.line
+    assert not crew.exchange.state.leases.queue
     crew.ask(cmd.RetireAgent("a"), "boss", cmd.Done)
     assert holders(crew, "x") == []
 

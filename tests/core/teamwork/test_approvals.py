@@ -162,7 +162,7 @@ def test_who_waits_is_told_once_that_nobody_has_decided_in_time(team: Team, held
     team.advance(10 * LATE_S)
     team.advance(400)
     (notice,) = overdues(team, "impl_001")
-    assert (notice["approval"], notice["reason"]) == (approval, "nobody has decided")
+    assert (notice["approval"], notice["reason"]) == (approval, "nobody has decided it")
 
 
 def test_an_action_that_nobody_decides_is_given_up_in_the_end(team: Team) -> None:
@@ -184,7 +184,9 @@ def test_an_approval_where_nobody_could_decide_is_escalated_at_once(new_team: Ne
     team.register("impl_002")
     first, held = ask(team), plan(team)
     assert len(waiting(team)) == 2
-    assert {notice["reason"] for notice in overdues(team, "impl_001")} == {"nobody in the project could decide"}
+    assert {notice["reason"] for notice in overdues(team, "impl_001")} == {
+        "there is nobody in the project to decide it"
+    }
     opened = team.exchange.state.escalations.values()
     assert [(known.trigger, known.state) for known in opened] == [("approval_timeout", "human_escalation")] * 2
     team.now += 1

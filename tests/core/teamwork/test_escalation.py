@@ -12,9 +12,9 @@ from tests.core.envelopes import letter
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
+from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.messages.model import NEVER, Message
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.teamwork.escalation_paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.teamwork.model import Escalation
 from tocsin.policies import default_policy, parse_policy
 
@@ -57,7 +57,7 @@ def test_every_arrow_of_liminal_is_there_and_no_other_is_called_its_own() -> Non
 
 
 def test_nothing_moves_but_by_the_table() -> None:
-    with pytest.raises(InvariantViolation, match="cannot be"):
+    with pytest.raises(InvariantViolation, match="has no step"):
         place_after(Place.NORMAL, "human_acts")
 
 
@@ -588,7 +588,7 @@ def test_a_lease_that_blocks_somebody_for_60_s_is_a_blocked_dependency(team: Tea
     assert escalation.state == "inheritance_applied"
     (raised,) = team.happened(ev.WaitRaised)
     assert (raised.waiter, raised.wait_kind, raised.level) == ("impl_002", "lease", Priority.BLOCKING)
-    (request,) = team.exchange.state.leases.line.values()
+    (request,) = team.exchange.state.leases.queue.values()
     assert request.level == Priority.BLOCKING
     assert team.exchange.state.inherited == {"impl_001": Priority.BLOCKING}, "what is lent follows"
     team.advance(60)

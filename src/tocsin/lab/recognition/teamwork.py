@@ -12,7 +12,7 @@ __all__ = ["COORDINATION"]
 
 
 def _lease_asked(reading: Reading, event: ev.LeaseQueued | ev.LeaseGranted, index: int) -> Opening:
-    if isinstance(event, ev.LeaseGranted) and (event.lease in reading.state.leases.line or event.waited_us):
+    if isinstance(event, ev.LeaseGranted) and (event.lease in reading.state.leases.queue or event.waited_us):
         return FOLLOWS
     policy = reading.state.policy.leases
     agent = event.agent if isinstance(event, ev.LeaseQueued) else event.holder
