@@ -6,6 +6,7 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence, push_session, resolve
+from tocsin.core.commands.agents import SessionKind
 from tocsin.core.messages.model import PublishPath, RecipientState
 
 
@@ -28,7 +29,7 @@ def test_released_sessions_do_not_count(team: Team) -> None:
 
 
 @pytest.mark.parametrize("kind", ["push", "piggyback", "daemon"])
-def test_a_fresh_session_makes_it_available(team: Team, kind: str) -> None:
+def test_a_fresh_session_makes_it_available(team: Team, kind: SessionKind) -> None:
     team.attach("impl_001", kind)
     assert state_of(team, "impl_001") == "available"
 
@@ -67,7 +68,7 @@ def test_one_fresh_session_of_several_is_enough(team: Team) -> None:
         (["piggyback", "push"], "pushed_to_ws"),
     ],
 )
-def test_the_publish_path(team: Team, kinds: list[str], path: str) -> None:
+def test_the_publish_path(team: Team, kinds: list[SessionKind], path: str) -> None:
     for kind in kinds:
         team.attach("impl_001", kind)
     assert way_to(team, "impl_001")[1] == path
@@ -132,7 +133,7 @@ def test_a_session_is_its_owners(team: Team) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "field"),
     [
-        (cmd.OpenSession("pigeon"), "E_VALIDATION_003", "$.kind"),
+        (cmd.OpenSession("pigeon"), "E_VALIDATION_003", "$.kind"),  # type: ignore[arg-type]
         (cmd.OpenSession("push", -1), "E_VALIDATION_004", "$.window"),
         (cmd.OpenSession("push", 1025), "E_VALIDATION_004", "$.window"),
     ],
