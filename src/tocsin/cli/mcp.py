@@ -27,7 +27,7 @@ from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tool_call import NOTHING_WAITS, Carrying, Mail, Refused, carrying_of, levelled
-from tocsin.gateways.traces import trace_in
+from tocsin.wire.traces import trace_in
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import log_to_stderr
 

@@ -13,7 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 from tests.gateways.mcp.clients import Caller, Hub, Way, over_http, over_stdio, together
 from tocsin.cli.remote import Remote
 from tocsin.gateways.mcp.results import mail_view
-from tocsin.gateways.traces import trace_in
+from tocsin.wire.traces import trace_in
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"

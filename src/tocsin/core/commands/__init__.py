@@ -15,12 +15,14 @@ from tocsin.core.commands.agents import (
     RegisterAgent,
     Registered,
     RetireAgent,
+    SessionKind,
     SessionReady,
 )
 from tocsin.core.commands.approvals import (
     ApprovalDecided,
     ApprovalRequested,
     DecideApproval,
+    Handoff,
     RequestApproval,
     WithdrawApproval,
 )
@@ -36,6 +38,7 @@ from tocsin.core.commands.attention import (
 from tocsin.core.commands.base import SYSTEM, Caller
 from tocsin.core.commands.discussions import (
     CancelDiscussion,
+    Consensus,
     Discussed,
     OpenDiscussion,
     Speak,
@@ -62,6 +65,7 @@ from tocsin.core.commands.leases import (
 from tocsin.core.commands.messages import (
     Acknowledge,
     Acknowledged,
+    AckStatus,
     BroadcastReceipt,
     Confirm,
     Confirmed,
@@ -96,6 +100,7 @@ from tocsin.core.errors import Problem
 
 __all__ = [
     "SYSTEM",
+    "AckStatus",
     "Acknowledge",
     "Acknowledged",
     "AcquireLease",
@@ -113,6 +118,7 @@ __all__ = [
     "Command",
     "Confirm",
     "Confirmed",
+    "Consensus",
     "DecideApproval",
     "Delivery",
     "Discussed",
@@ -125,6 +131,7 @@ __all__ = [
     "ForceRelease",
     "FrameTally",
     "GrantCredit",
+    "Handoff",
     "HealthReported",
     "Heartbeat",
     "LeaseRecord",
@@ -158,6 +165,7 @@ __all__ = [
     "RetireAgent",
     "Send",
     "SendRequest",
+    "SessionKind",
     "SessionReady",
     "Speak",
     "Subscribe",

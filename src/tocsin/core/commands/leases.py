@@ -26,7 +26,8 @@ class AcquireLease(CommandBase, frozen=True):
         Meta(description="Seconds to wait in the queue; 0 fails at once; the policy's default if absent."),
     ] = None
     priority: Annotated[
-        str | None, Meta(max_length=64, description="Priority in the queue; the policy's default if absent.")
+        Annotated[str, Meta(max_length=64)] | None,
+        Meta(description="Priority in the queue; the policy's default if absent."),
     ] = None
     lease: Annotated[
         Name | None, Meta(description="An id chosen by the caller, so that the same request can be repeated safely.")

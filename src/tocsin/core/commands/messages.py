@@ -1,7 +1,7 @@
 """Commands that send, fetch, settle, recall and redrive messages, and their replies."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 from tocsin.core.protocol.timestamps import as_datetime
 
 __all__ = [
+    "AckStatus",
     "Acknowledge",
     "Acknowledged",
     "BroadcastReceipt",
@@ -35,6 +36,8 @@ __all__ = [
     "receipt_of",
 ]
 
+#: How far the recipient is with a message.
+AckStatus: TypeAlias = Literal["received", "queued", "processed"]
 _Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
 
 
@@ -68,7 +71,7 @@ class Acknowledge(CommandBase, frozen=True):
 
     message_id: _Message
     status: Annotated[
-        Literal["received", "queued", "processed"],
+        AckStatus,
         Meta(description="received: you have it; queued: you will do it; processed: you have done it."),
     ] = "received"
     notes: Annotated[str, Meta(description="Notes for the sender.")] = ""

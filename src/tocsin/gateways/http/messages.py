@@ -13,7 +13,7 @@ from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.http.views import DrainView, SendView, drain_view, receipt_view
-from tocsin.gateways.traces import carry
+from tocsin.wire.traces import carry
 
 __all__ = ["OPERATIONS", "send_view"]
 

@@ -19,7 +19,7 @@ from tocsin.core.protocol.validation import explain
 from tocsin.gateways.http.identity import identify
 from tocsin.gateways.http.limits import BodyTimeout, RequestsUnderWay, read_body
 from tocsin.gateways.http.problems import problem_response, unhandled
-from tocsin.gateways.piggyback import Piggyback
+from tocsin.hub.piggyback import Piggyback
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub

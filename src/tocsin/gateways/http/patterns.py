@@ -11,7 +11,7 @@ from tocsin.core.protocol.envelope import Envelope, parse_envelope
 from tocsin.gateways.http.operation import Call, Operation
 from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.http.views import ReceiptView, moment, receipt_view
-from tocsin.gateways.traces import carry
+from tocsin.wire.traces import carry
 
 __all__ = ["OPERATIONS"]
 

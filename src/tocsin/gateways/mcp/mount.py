@@ -30,7 +30,7 @@ from tocsin.gateways.mcp.hub_call import HubToolCall
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tool_call import ToolCall, carrying_of
 from tocsin.gateways.mcp.tools import TOOLS
-from tocsin.gateways.traces import trace_in
+from tocsin.wire.traces import trace_in
 from tocsin.hub.config import ServerConfig, is_loopback
 
 __all__ = ["PATH", "mcp_route"]

@@ -1,24 +1,24 @@
-"""What goes over the wire, `tocsin.v1`: a frame is a JSON array, of operations one way and of items the other.
+"""The socket protocol `tocsin.v1`, shared by the hub and the SDK.
 
-Owns the shapes and the decoding, and says of what cannot be understood why, by the catalogue. Envelopes pass through
-as raw JSON. Refuses to know what any operation does.
+A frame is a JSON array: of operations to the hub, of items from it. This module has the structs and the decoding, and
+explains what cannot be decoded. Envelopes pass through as raw JSON.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
 
+from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.validation import explain, quote
-from tocsin.gateways.http.problems import ProblemDocument
 
 __all__ = [
     "OPERATION_NAMES",
     "OPERATION_TYPES",
     "SUBPROTOCOL",
-    "Ack",
+    "Acknowledge",
     "Answer",
     "Bye",
     "Call",
@@ -30,15 +30,15 @@ __all__ = [
     "Hello",
     "Item",
     "Leave",
-    "Nack",
+    "MarkProcessed",
     "Operation",
     "Ping",
-    "Processed",
     "Push",
     "Recall",
     "Refusal",
+    "Reject",
     "Send",
-    "WaitingView",
+    "Waiting",
     "Welcome",
     "encode_frame",
     "read_frame",
@@ -50,119 +50,128 @@ SUBPROTOCOL = "tocsin.v1"
 Id = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
-class _Operation(msgspec.Struct, frozen=True, gc=False, tag_field="op", tag=str.lower):
-    """Base of all operations; `op` names it."""
+class _Operation(
+    msgspec.Struct, gc=False, tag_field="op", kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Base of all operations; `op` is the name."""
 
 
-class Hello(_Operation, frozen=True):
-    """Open a session, or come back for one: the first operation of a socket."""
+class Hello(_Operation, tag="hello"):
+    """Open a session, or resume one: the first operation on a socket."""
 
     id: Id
-    #: Offers without receipt to take at a time; absent is the policy's default.
+    #: Offers without receipt at a time; the policy's default if absent.
     window: int | None = None
-    #: The session to come back for.
+    #: The session to resume.
     session: str | None = None
-    #: Registers the agent as this type first; absent leaves it as it is registered.
-    agent_type: str | None = None
-    #: Protocol versions that the agent speaks.
-    supported: tuple[str, ...] = VERSIONS
-    #: Message types that it takes; empty is any.
+    #: Register the agent with this type first; absent leaves its registration as it is.
+    type: str | None = None
+    #: Protocol versions that the agent supports.
+    versions: tuple[str, ...] = VERSIONS
+    #: Message types that the agent accepts; empty is any.
     capabilities: tuple[str, ...] = ()
-    #: Whether it is the agent's always-on listener, which a dashboard shows apart from its other sessions.
+    #: Open a `daemon` session: the agent's always-on listener, shown apart from its other sessions.
     daemon: bool = False
 
 
-class Send(_Operation, frozen=True):
+class Send(_Operation, tag="send_message"):
     """Send one envelope."""
 
     id: Id
-    #: The envelope, as APM has it.
     envelope: Raw
-    #: HMAC of the envelope's bytes, as HTTP's `Tocsin-Signature`.
+    #: HMAC of the envelope's bytes.
     signature: str | None = None
 
 
-class Confirm(_Operation, frozen=True):
-    """Confirm receipt."""
+class Confirm(_Operation, tag="confirm_messages"):
+    """Confirm the receipt of messages."""
 
-    #: Message ids, or signal ids.
+    #: Message ids or signal ids.
     message_ids: tuple[str, ...]
     id: Id | None = None
 
 
-class Ack(_Operation, frozen=True):
+class Acknowledge(_Operation, tag="acknowledge_message"):
     """Acknowledge a message."""
 
     id: Id
     message_id: str
-    status: Literal["received", "queued", "processed"] = "received"
+    status: cmd.AckStatus = "received"
     notes: str = ""
 
 
-class Nack(_Operation, frozen=True):
-    """Reject a message, for now or for good."""
+class Reject(_Operation, tag="reject_message"):
+    """Reject a message, temporarily or permanently."""
 
     id: Id
     message_id: str
     reason: str
     code: str = ""
-    #: Whether another attempt may help.
+    #: Whether another attempt may succeed.
     can_retry: bool = False
     suggested_fix: str = ""
 
 
-class Processed(_Operation, frozen=True):
-    """Say that a message has been dealt with."""
+class MarkProcessed(_Operation, tag="mark_processed"):
+    """Mark a message as processed."""
 
     id: Id
     message_id: str
 
 
-class Recall(_Operation, frozen=True):
-    """Take back what nobody has been offered yet; only its sender can."""
+class Recall(_Operation, tag="recall_message"):
+    """Recall a message that has not been handed out yet."""
 
     id: Id
     message_id: str
 
 
-class Credit(_Operation, frozen=True):
-    """Take more offers without receipt at a time, or fewer; 0 pauses."""
+class Credit(_Operation, tag="credit"):
+    """Change how many offers without receipt the session accepts at a time; 0 pauses it."""
 
     window: int
     id: Id | None = None
 
 
-class Ping(_Operation, frozen=True):
-    """Show that the session lives, and ask what waits."""
+class Ping(_Operation, tag="ping"):
+    """Keep the session fresh, and ask how many messages wait."""
 
     id: Id
 
 
-class Call(_Operation, frozen=True):
-    """Do an operation of the HTTP gateway by its name."""
+class Call(_Operation, tag="call"):
+    """Call an operation of the table by its name."""
 
     id: Id
-    #: Its `operationId`.
+    #: Name of the operation.
     operation: str
-    #: Parameters of its path.
-    path: dict[str, str] = {}
-    #: Its query.
-    query: dict[str, Any] = {}
-    #: Its body.
-    body: dict[str, Any] = {}
-    #: The envelope, in place of a body, where the operation takes one.
+    #: Its arguments.
+    arguments: dict[str, Any] = {}
+    #: The envelope, if the operation sends one.
     envelope: Raw = msgspec.field(default_factory=Raw)
-    #: HMAC of the envelope, where it is signed.
+    #: HMAC of the envelope's bytes.
     signature: str | None = None
 
 
-class Bye(_Operation, frozen=True):
-    """Close the session; what was not confirmed goes back to the queue."""
+class Bye(_Operation, tag="bye"):
+    """Close the session; messages without receipt return to the queue."""
 
     id: Id | None = None
 
 
-Operation: TypeAlias = Hello | Send | Confirm | Ack | Nack | Processed | Recall | Credit | Ping | Call | Bye
+Operation: TypeAlias = (
+    Hello | Send | Confirm | Acknowledge | Reject | MarkProcessed | Recall | Credit | Ping | Call | Bye
+)
+
+#: Names that operations had, and their names now.
+_RENAMED = {
+    "send": "send_message",
+    "confirm": "confirm_messages",
+    "ack": "acknowledge_message",
+    "nack": "reject_message",
+    "processed": "mark_processed",
+    "recall": "recall_message",
+}
 
 OPERATION_TYPES: tuple[type[_Operation], ...] = tuple(_Operation.__subclasses__())
 OPERATION_NAMES = {str(shape.__struct_config__.tag): shape for shape in OPERATION_TYPES}
@@ -193,7 +202,7 @@ class Welcome(msgspec.Struct, frozen=True):
     waiting: tuple[int, ...]
 
 
-class WaitingView(msgspec.Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True):
     """The answer to `ping`."""
 
     #: How many messages wait, by priority, lowest first.
@@ -205,7 +214,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
     #: Id of the operation.
     re: int
-    #: What HTTP answers with.
+    #: The reply of the operation.
     ok: Any
 
 
@@ -215,7 +224,7 @@ class Refusal(msgspec.Struct, frozen=True):
     #: Id of the operation; null where it could not be read.
     re: int | None
     #: Why.
-    problem: ProblemDocument
+    problem: Problem
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -323,7 +332,8 @@ def _explain(part: Raw) -> Problem:
     name = value.get("op")
     shape = OPERATION_NAMES.get(name) if isinstance(name, str) else None
     if shape is None:
-        known = "one of " + ", ".join(OPERATION_NAMES)
+        renamed = _RENAMED.get(name) if isinstance(name, str) else None
+        known = f"now called {renamed}" if renamed else "one of " + ", ".join(OPERATION_NAMES)
         return Problem("E_VALIDATION_003", f"op is {quote(name)}: it must be {known}", "$.op", quote(name), known)
     return explain(shape, value)
 

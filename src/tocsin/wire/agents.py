@@ -1,0 +1,223 @@
+"""Operations on agents and their tokens."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tocsin.core import commands as cmd
+from tocsin.core.commands.base import AgentName, TypeFilter
+from tocsin.core.messages.model import RecipientState
+from tocsin.wire.operation import NO_REQUEST, Access, Operation, Request, Where
+
+__all__ = [
+    "OPERATIONS",
+    "AgentRecord",
+    "GetAgent",
+    "IssueToken",
+    "IssuedToken",
+    "Me",
+    "RevokeTokens",
+    "RotateTokens",
+    "TokenRecord",
+]
+
+_Agent = Annotated[AgentName, Meta(description="Name of the agent.")]
+Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=3.2e9)]
+
+
+class AgentRecord(msgspec.Struct, frozen=True):
+    """An agent and its presence."""
+
+    agent: str
+    #: Type used for routing.
+    type: str
+    #: Role, which determines what it may do.
+    role: str
+    #: Protocol version used with it.
+    version: str
+    #: Message types that it accepts; empty is any.
+    capabilities: tuple[str, ...]
+    presence: RecipientState
+    #: Number of open sessions by kind.
+    sessions: dict[str, int]
+    #: Number of waiting messages by priority.
+    waiting: dict[str, int]
+    #: Whether it was found to inflate its priorities.
+    gaming: bool
+    registered_at: datetime | None
+
+
+class Me(msgspec.Struct, frozen=True):
+    """The caller's identity."""
+
+    agent: str
+    role: str
+    project: str
+    #: Whether the token may administer tokens.
+    admin: bool
+    token_id: str
+    token_expires_at: datetime | None
+    #: The registered agent; null before it registers.
+    registered: AgentRecord | None
+
+
+class GetAgent(Request, frozen=True):
+    """Look up an agent."""
+
+    agent: _Agent
+
+
+class IssueToken(Request, frozen=True):
+    """Issue a token."""
+
+    agent: _Agent
+    role: Annotated[Literal["director", "primary", "clone", "human"], Meta(description="Role of the agent.")] = (
+        "primary"
+    )
+    type: Annotated[
+        TypeFilter | None, Meta(description="Register the agent with this type; null leaves that to the agent.")
+    ] = "AdHoc"
+    admin: Annotated[bool, Meta(description="Whether the token may administer tokens.")] = False
+    lifetime_s: Annotated[Lifetime | None, Meta(description="Seconds until the token expires; null is never.")] = None
+
+
+class RotateTokens(Request, frozen=True):
+    """Replace an agent's tokens."""
+
+    agent: _Agent
+    overlap_s: Annotated[float, Meta(ge=0, le=3.2e9, description="Seconds for which the old tokens remain valid.")] = (
+        0.0
+    )
+    lifetime_s: Annotated[
+        Lifetime | UnsetType | None,
+        Meta(description="Seconds until the new token expires; null is never; by default as long as the last one."),
+    ] = UNSET
+
+
+class RevokeTokens(Request, frozen=True):
+    """Revoke an agent's tokens."""
+
+    agent: _Agent
+
+
+class TokenRecord(msgspec.Struct, frozen=True):
+    """A token without its secret."""
+
+    token_id: str
+    agent: str
+    role: str
+    admin: bool
+    created_at: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    live: bool
+
+
+class IssuedToken(msgspec.Struct, frozen=True):
+    """A new token; its secret is shown only once."""
+
+    token: str
+    grant: TokenRecord
+
+
+OPERATIONS = (
+    Operation(
+        name="get_me",
+        summary="Show the caller's identity.",
+        request=NO_REQUEST,
+        reply=Me,
+        kind="question",
+        http="GET /v1/me",
+        tag="agents",
+        where=Where.HUB,
+        tool="Shows your name, role, project and type.",
+    ),
+    Operation(
+        name="register_agent",
+        summary="Register the calling agent in the project, or update its type and capabilities.",
+        request=cmd.RegisterAgent,
+        reply=cmd.Registered,
+        kind="command",
+        http="PUT /v1/me",
+        tag="agents",
+        tool="Call it once before anything else. Others can send to you from then on; messages wait for you.",
+        idempotent=True,
+    ),
+    Operation(
+        name="list_agents",
+        summary="List all agents and their presence.",
+        request=NO_REQUEST,
+        reply=list[AgentRecord],
+        kind="question",
+        http="GET /v1/agents",
+        tag="agents",
+        tool="Use it to find out whom to send to. An agent that is not available receives messages when it is back.",
+    ),
+    Operation(
+        name="get_agent",
+        summary="Show one agent and its presence.",
+        request=GetAgent,
+        reply=AgentRecord,
+        kind="question",
+        http="GET /v1/agents/{agent}",
+        tag="agents",
+        tool="Use it to see whether an agent is available before you rely on it.",
+    ),
+    Operation(
+        name="retire_agent",
+        summary="Remove an agent from the project; messages that wait for it become dead letters.",
+        request=cmd.RetireAgent,
+        reply=cmd.Done,
+        kind="command",
+        http="DELETE /v1/agents/{agent}",
+        tag="agents",
+        destructive=True,
+    ),
+    Operation(
+        name="list_tokens",
+        summary="List all tokens, without their secrets.",
+        request=NO_REQUEST,
+        reply=list[TokenRecord],
+        kind="question",
+        http="GET /v1/admin/tokens",
+        tag="admin",
+        access=Access.ADMIN,
+        where=Where.HUB,
+    ),
+    Operation(
+        name="issue_token",
+        summary="Issue a token for an agent, and register the agent if a type is given.",
+        request=IssueToken,
+        reply=IssuedToken,
+        kind="command",
+        http="POST /v1/admin/tokens",
+        tag="admin",
+        access=Access.ADMIN,
+        where=Where.HUB,
+    ),
+    Operation(
+        name="rotate_tokens",
+        summary="Issue a new token for an agent that replaces all its tokens.",
+        request=RotateTokens,
+        reply=IssuedToken,
+        kind="command",
+        http="POST /v1/admin/tokens/{agent}/rotate",
+        tag="admin",
+        access=Access.ADMIN,
+        where=Where.HUB,
+    ),
+    Operation(
+        name="revoke_tokens",
+        summary="Revoke all tokens of an agent.",
+        request=RevokeTokens,
+        reply=list[TokenRecord],
+        kind="command",
+        http="POST /v1/admin/tokens/{agent}/revoke",
+        tag="admin",
+        access=Access.ADMIN,
+        where=Where.HUB,
+        destructive=True,
+    ),
+)

@@ -1,0 +1,82 @@
+"""Conversion of named arguments to the request of an operation."""
+
+import difflib
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.protocol.envelope import Envelope, check_nesting
+from tocsin.core.protocol.validation import explain
+from tocsin.wire.operation import Operation
+
+__all__ = ["RENAMED", "fields_of", "read_arguments", "unknown_argument"]
+
+#: Names that fields had on some interface, and their one name now.
+RENAMED = {
+    "agent_type": "type",
+    "message_type": "type",
+    "supported": "versions",
+    "own_id": "message_id",
+    "query": "q",
+    "words": "q",
+}
+
+
+def read_arguments(
+    operation: Operation, arguments: dict[str, Any], envelope: Envelope | None = None, *, strict: bool = True
+) -> Any:
+    """Return the request of an operation, or raise what is wrong with the arguments.
+
+    `strict` is off for text such as a query string, where numbers and booleans are words.
+    """
+    shape = fields_of(operation.request) if operation.takes_envelope else operation.request
+    known = [field.encode_name for field in msgspec.structs.fields(shape)]
+    for name in arguments:
+        if name not in known:
+            raise unknown_argument(operation.name, name, known)
+    check_nesting(arguments)
+    try:
+        request = msgspec.convert(arguments, shape, strict=strict)
+    except msgspec.ValidationError as error:
+        problem = explain(shape, arguments)
+        if not strict and problem.detail.endswith("does not fit its schema"):
+            problem = Problem("E_VALIDATION_004", f"the arguments of {operation.name} are not valid: {error}")
+        raise error_for(problem) from None
+    if not operation.takes_envelope:
+        return request
+    if envelope is None:
+        raise refusal("E_VALIDATION_001", "$.envelope is missing", field="$.envelope", expected="an envelope")
+    return operation.request(envelope=envelope, **msgspec.structs.asdict(request))
+
+
+@cache
+def fields_of(request: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the request's fields without its envelope, as a struct of their own."""
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(request):
+        if field.name == "envelope":
+            continue
+        if field.required:
+            fields.append((field.name, field.type))
+        else:
+            fields.append((field.name, field.type, field.default))
+    return msgspec.defstruct(request.__name__, fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+
+
+def unknown_argument(operation: str, name: str, known: list[str]) -> TocsinError:
+    """Return the error for an argument that the operation does not have, with the nearest name that it has."""
+    renamed = RENAMED.get(name)
+    near = [renamed] if renamed in known else difflib.get_close_matches(name, known, 1)
+    if near:
+        hint = f"it is called {near[0]!r}" if renamed in known else f"did you mean {near[0]!r}?"
+    else:
+        hint = "known arguments: " + ", ".join(known) if known else "it takes no arguments"
+    return refusal(
+        "E_VALIDATION_004",
+        f"{operation} has no argument {name[:64]!r}; {hint}",
+        field=f"$.{name[:64]}",
+        found=name[:64],
+        expected=near[0] if near else hint,
+    )

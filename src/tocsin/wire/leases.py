@@ -1,0 +1,220 @@
+"""Operations on leases, and the wait-for graph."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tocsin.core import commands as cmd
+from tocsin.core.commands.base import AgentName, Name
+from tocsin.core.protocol.priority import PriorityName
+from tocsin.wire.operation import Access, Limit, Operation, Request
+
+__all__ = [
+    "OPERATIONS",
+    "CheckPaths",
+    "GetLease",
+    "LeaseRecords",
+    "ListLeases",
+    "ListWaits",
+    "PathConflict",
+    "ReleaseResources",
+    "WaitGraphRecord",
+    "WaitRecord",
+    "WaitingAgent",
+]
+
+_Lease = Annotated[Name, Meta(description="Id of the lease or of the waiting request.")]
+
+
+class GetLease(Request, frozen=True):
+    """Look up a lease."""
+
+    lease: _Lease
+
+
+class ReleaseResources(Request, frozen=True):
+    """Release resources."""
+
+    resources: Annotated[tuple[str, ...], Meta(description="Resources, by the names they are held under.")]
+
+
+class ListLeases(Request, frozen=True, kw_only=True):
+    """Choose which leases to list."""
+
+    resource: Annotated[str | None, Meta(description="Only leases that conflict with this name or glob.")] = None
+    agent: Annotated[AgentName | None, Meta(description="Only leases of this agent.")] = None
+    limit: Limit = 500
+
+
+class CheckPaths(Request, frozen=True):
+    """Check paths before changing them."""
+
+    paths: Annotated[list[str], Meta(description="Paths that are about to be changed.")]
+
+
+class LeaseRecords(msgspec.Struct, frozen=True):
+    """Leases, oldest first, and waiting requests, first in the queue first."""
+
+    held: list[cmd.LeaseRecord]
+    waiting: list[cmd.LeaseRecord]
+
+
+class PathConflict(msgspec.Struct, frozen=True):
+    """A path that another agent holds."""
+
+    path: str
+    #: The resource that covers it, as it is held.
+    resource: str
+    lease: str
+    holder: str
+    shared: bool
+    expires_at: datetime
+
+
+class ListWaits(Request, frozen=True):
+    """Choose how many waits to list."""
+
+    limit: Limit = 500
+
+
+class WaitRecord(msgspec.Struct, frozen=True):
+    """One agent's wait for one thing."""
+
+    waiter: str
+    #: `lease`, `request`, `discussion` or `approval`.
+    kind: str
+    #: Id of what it waits for.
+    ref: str
+    #: Description of what it waits for: resources, a subject or a question.
+    what: str
+    since: datetime | None
+    #: The priority that it waits at, and lends.
+    priority: PriorityName
+    #: Whether any one of `on` can end it.
+    any_of: bool
+    #: Agents that it waits for.
+    on: list[str]
+    #: Agents before it in the queue.
+    behind: list[str]
+
+
+class WaitingAgent(msgspec.Struct, frozen=True):
+    """An agent of the wait-for graph."""
+
+    agent: str
+    #: Number of leases that it holds.
+    holds: int
+    #: Number of its own waits.
+    waits: int
+    #: Number of waits for it.
+    waited_for: int
+    #: The priority that it inherits from waiting agents; null if none.
+    inherited: PriorityName | None
+
+
+class WaitGraphRecord(msgspec.Struct, frozen=True):
+    """The wait-for graph."""
+
+    agents: list[WaitingAgent]
+    waits: list[WaitRecord]
+    #: Total number of waits.
+    total: int
+
+
+OPERATIONS = (
+    Operation(
+        name="acquire_lease",
+        summary="Acquire resources, all or none; the request waits in a queue if they are not free.",
+        request=cmd.AcquireLease,
+        reply=cmd.LeaseRecord,
+        kind="command",
+        http="POST /v1/leases",
+        tag="leases",
+        tool="Use it before you edit files or use something that others may use. state is held or waiting; a waiting "
+        "request is answered by a LEASE_GRANTED or LEASE_REFUSED message in your inbox. Release what you do not need.",
+    ),
+    Operation(
+        name="list_leases",
+        summary="List leases and the requests that wait for them.",
+        request=ListLeases,
+        reply=LeaseRecords,
+        kind="question",
+        http="GET /v1/leases",
+        tag="leases",
+        tool="Use it to see who holds a file or resource, and who waits for it.",
+    ),
+    Operation(
+        name="release_resources",
+        summary="Release resources by the names they are held under.",
+        request=ReleaseResources,
+        reply=cmd.Released,
+        kind="command",
+        http="POST /v1/leases/release",
+        tag="leases",
+        idempotent=True,
+    ),
+    Operation(
+        name="check_paths",
+        summary="List which of the given paths other agents hold.",
+        request=CheckPaths,
+        reply=list[PathConflict],
+        kind="question",
+        http="POST /v1/leases/check",
+        tag="leases",
+    ),
+    Operation(
+        name="get_lease",
+        summary="Show one lease or waiting request.",
+        request=GetLease,
+        reply=cmd.LeaseRecord,
+        kind="question",
+        http="GET /v1/leases/{lease}",
+        tag="leases",
+    ),
+    Operation(
+        name="release_lease",
+        summary="Release a lease, or cancel a waiting request.",
+        request=cmd.ReleaseLease,
+        reply=cmd.Released,
+        kind="command",
+        http="DELETE /v1/leases/{lease}",
+        tag="leases",
+        tool="Releases a lease by its id, or resources by the names that you hold them under.",
+        idempotent=True,
+    ),
+    Operation(
+        name="renew_lease",
+        summary="Extend a lease.",
+        request=cmd.RenewLease,
+        reply=cmd.LeaseRecord,
+        kind="command",
+        http="POST /v1/leases/{lease}/renew",
+        tag="leases",
+        tool="Call it before expires_at if you still need the resources.",
+        idempotent=True,
+    ),
+    Operation(
+        name="force_release",
+        summary="Release another agent's lease, or cancel its waiting request.",
+        request=cmd.ForceRelease,
+        reply=cmd.Released,
+        kind="command",
+        http="POST /v1/leases/{lease}/force-release",
+        tag="leases",
+        access=Access.DIRECTOR,
+        tool="For directors and humans. The agent that loses the lease is notified with your reason.",
+        destructive=True,
+    ),
+    Operation(
+        name="list_waits",
+        summary="Show the wait-for graph: which agents wait for which, and the priorities that they lend.",
+        request=ListWaits,
+        reply=WaitGraphRecord,
+        kind="question",
+        http="GET /v1/waits",
+        tag="leases",
+        access=Access.DIRECTOR,
+    ),
+)
