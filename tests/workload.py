@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 import msgspec
 
 from tocsin.core.commands import (
     SYSTEM,
     Acknowledge,
+    AckStatus,
     AcquireLease,
     AdoptPolicy,
     Caller,
@@ -219,7 +219,7 @@ class Team:
 
     def _acknowledge(self, exchange: Exchange) -> tuple[Command, Caller] | None:
         found = self._message(exchange)
-        status: Literal["received", "processed"] = self._random.choice(("received", "processed"))
+        status: AckStatus = self._random.choice(("received", "processed"))
         return None if found is None else (Acknowledge(found[0], status), found[1])
 
     def _reject(self, exchange: Exchange) -> tuple[Command, Caller] | None:

@@ -6,13 +6,12 @@ due moment to the next, so that nothing in a test waits.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.commands.agents import SessionKind
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange, Outcome
@@ -103,7 +102,7 @@ class Team:
         self._callers[agent] = Caller(agent, role)
         return self.ask(cmd.RegisterAgent(agent_type, supported, capabilities), agent, cmd.Registered).version
 
-    def attach(self, agent: str, kind: SessionKind = "push", window: int | None = None) -> str:
+    def attach(self, agent: str, kind: cmd.SessionKind = "push", window: int | None = None) -> str:
         """Open a session."""
         return self.ask(cmd.OpenSession(kind, window), agent, cmd.SessionReady).session
 
@@ -167,9 +166,7 @@ class Team:
         """Confirm receipt."""
         return self.ask(cmd.Confirm(message_ids), agent, cmd.Confirmed)
 
-    def ack(
-        self, agent: str, message_id: str, status: Literal["received", "queued", "processed"] = "received"
-    ) -> cmd.Acknowledged:
+    def ack(self, agent: str, message_id: str, status: cmd.AckStatus = "received") -> cmd.Acknowledged:
         """Acknowledge."""
         return self.ask(cmd.Acknowledge(message_id, status), agent, cmd.Acknowledged)
 

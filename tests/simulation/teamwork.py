@@ -13,7 +13,6 @@ from tests.simulation.teamwork_checks import Affairs
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
-from tocsin.core.commands.approvals import Handoff
 from tocsin.core.events import Event
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.envelope import parse_envelope
@@ -349,7 +348,7 @@ class Accounts:
         must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
 
 
-_HANDOFFS: tuple[Handoff, ...] = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
+_HANDOFFS: tuple[cmd.Handoff, ...] = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
 #: What makes a message one that is held.
 _HELD: dict[str, object] = {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
 _OVER = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)

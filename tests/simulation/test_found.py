@@ -6,7 +6,6 @@ from tests.core.envelopes import letter
 from tests.simulation.ids import SeededIds
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.commands.agents import SessionKind
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State
@@ -50,7 +49,7 @@ class _Story:
         assert isinstance(reply, cmd.Receipt)
         return message_id
 
-    def attach(self, kind: SessionKind = "piggyback") -> str:
+    def attach(self, kind: cmd.SessionKind = "piggyback") -> str:
         reply = self.ask(cmd.OpenSession(kind), _DOER)
         assert isinstance(reply, cmd.SessionReady)
         return reply.session

@@ -6,7 +6,6 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence, push_session, resolve
-from tocsin.core.commands.agents import SessionKind
 from tocsin.core.messages.model import PublishPath, RecipientState
 
 
@@ -29,7 +28,7 @@ def test_released_sessions_do_not_count(team: Team) -> None:
 
 
 @pytest.mark.parametrize("kind", ["push", "piggyback", "daemon"])
-def test_a_fresh_session_makes_it_available(team: Team, kind: SessionKind) -> None:
+def test_a_fresh_session_makes_it_available(team: Team, kind: cmd.SessionKind) -> None:
     team.attach("impl_001", kind)
     assert state_of(team, "impl_001") == "available"
 
@@ -68,7 +67,7 @@ def test_one_fresh_session_of_several_is_enough(team: Team) -> None:
         (["piggyback", "push"], "pushed_to_ws"),
     ],
 )
-def test_the_publish_path(team: Team, kinds: list[SessionKind], path: str) -> None:
+def test_the_publish_path(team: Team, kinds: list[cmd.SessionKind], path: str) -> None:
     for kind in kinds:
         team.attach("impl_001", kind)
     assert way_to(team, "impl_001")[1] == path

@@ -11,7 +11,6 @@ from tests.fixtures import load, load_bytes, names
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Caller
-from tocsin.core.commands.agents import SessionKind
 from tocsin.core.errors import Problem, TocsinError
 from tocsin.core.exchange import Exchange
 from tocsin.core.protocol.envelope import iso, parse_envelope
@@ -87,7 +86,7 @@ def test_the_send_response(new_team: NewTeam, path: str) -> None:
     team = new_team()
     team.register("manager_001", "Manager")
     team.register("impl_001")
-    kinds: dict[str, SessionKind] = {"pushed_to_ws": "push", "buffered_for_piggyback": "piggyback"}
+    kinds: dict[str, cmd.SessionKind] = {"pushed_to_ws": "push", "buffered_for_piggyback": "piggyback"}
     if path in kinds:
         team.attach("impl_001", kinds[path])
     envelope = parse_envelope(load_bytes("spec071/TaskAssigned"), 1_048_576)

@@ -10,7 +10,6 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Caller
-from tocsin.core.commands.approvals import Handoff
 from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.policies import default_policy, parse_policy
@@ -224,7 +223,7 @@ def test_a_message_that_ends_while_it_is_held_ends_its_approval(team: Team, way:
     assert team.happened(ev.ApprovalEnded)[-1].outcome == "expired"
 
 
-def ask(team: Team, handoff: Handoff = "pre_merge_review", agent: str = "impl_001") -> str:
+def ask(team: Team, handoff: cmd.Handoff = "pre_merge_review", agent: str = "impl_001") -> str:
     return team.ask(cmd.RequestApproval(handoff, "branch feature/x", "3 files"), agent, cmd.ApprovalRequested).approval
 
 
@@ -278,7 +277,7 @@ def test_a_director_who_waits_for_the_asker_is_not_waited_for_in_vain(team: Team
 
 
 @pytest.mark.parametrize("handoff", ["ratification", "birthday"])
-def test_a_point_that_is_not_there_or_off(team: Team, handoff: Handoff) -> None:
+def test_a_point_that_is_not_there_or_off(team: Team, handoff: cmd.Handoff) -> None:
     assert team.refused(cmd.RequestApproval(handoff, "x"), "impl_001").code == "E_VALIDATION_003"
 
 

@@ -9,7 +9,6 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands.approvals import Handoff
 from tocsin.core.messages.model import Message
 
 LATE_S = 0.05
@@ -178,7 +177,7 @@ def test_an_opener_who_withdraws_the_approval_has_no_consensus(new_team: NewTeam
 @pytest.mark.parametrize("handoff", ["plan_approval", "ratification"])
 @pytest.mark.parametrize("asker", ["dan", "opener"])
 def test_another_approval_about_a_discussion_ratifies_nothing(
-    new_team: NewTeam, ending: str, handoff: Handoff, asker: str
+    new_team: NewTeam, ending: str, handoff: cmd.Handoff, asker: str
 ) -> None:
     team, discussion, approval = ratifying(new_team)
     other = team.ask(cmd.RequestApproval(handoff, discussion), asker, cmd.ApprovalRequested).approval
