@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tocsin.core import commands as cmd
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -28,7 +29,7 @@ def acquire(world: "World") -> None:
         tuple(wanted[:shares]),
         ttl_s=rng.choice((None, 0.5, 5, 60, 600)),
         wait_s=rng.choice((None, None, 0, 2, 30, 300)),
-        priority=rng.choice((None, None, 0, 1, 2, 3, 4)),
+        priority=rng.choice((None, None, *PRIORITY_NAMES)),
         lease=lease,
     )
     world.ask(command, caller)

@@ -69,7 +69,9 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
             expected="up to 64 letters, digits, dots, dashes, underscores, other than the bus's own name",
         )
     known = decision.state.agents.get(name)
-    agent_type = command.type or (_TYPE_DEFAULT if known is None else known.agent_type)
+    agent_type = command.type
+    if agent_type is None:
+        agent_type = _TYPE_DEFAULT if known is None else known.agent_type
     if not _AGENT_TYPE.fullmatch(agent_type):
         raise refusal(
             "E_VALIDATION_004",

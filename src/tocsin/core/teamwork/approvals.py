@@ -1,7 +1,7 @@
 """Approvals: messages and actions that wait for a director's decision at the policy's handoff points.
 
 A message of a type that the policy names is *held*: accepted, durable, paid for, and offered to nobody until a director
-releases it, unchanged or with another payload, or refuses it with a reason. An action is asked for by `RequestApproval`;
+releases it, unchanged or with another payload, or refuses it with a reason. An action needs a `RequestApproval`;
 the asker waits for any one of the directors and is notified of the decision. Directors need no approval. An approval
 that is not decided in time, or that nobody can decide, is escalated and its asker is notified. It stays open: for a
 held message until its TTL ends, for an action until the policy's limit.
