@@ -93,7 +93,7 @@ def _members(facade: str, tree: ast.Module, text: str, name: str) -> Iterable[st
         if node.name == "__init__":
             yield from _attributes(node, text.splitlines())
         elif node.name in ("__aenter__", "__aexit__") or not node.name.startswith("_"):
-            yield _member(facade, node)
+            yield _member(facade, node, text.splitlines())
 
 
 def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> Iterable[str]:
@@ -108,14 +108,15 @@ def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) 
                 yield f'    @property\n    def {name}(self) -> {reply}:\n        """{doc}"""\n        return {value}'
 
 
-def _member(facade: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _member(facade: str, node: ast.FunctionDef | ast.AsyncFunctionDef, source: list[str]) -> str:
     decorators = [ast.unparse(one) for one in node.decorator_list]
     name = {"__aenter__": "__enter__", "__aexit__": "__exit__"}.get(node.name, node.name)
     reply = _synchronous(node.returns)
     lines = [f"    @{one}" for one in decorators]
-    lines.append(f"    def {name}({_parameters(node.args)}) -> {reply}:" + (" ..." if "overload" in decorators else ""))
     if "overload" in decorators:
-        return "\n".join(lines)
+        _, hash_, comment = source[node.lineno - 1].partition("  #")
+        return "\n".join([*lines, f"    def {name}({hash_}{comment}", f"{_parameters(node.args)}) -> {reply}: ..."])
+    lines.append(f"    def {name}({_parameters(node.args)}) -> {reply}:")
     if doc := ast.get_docstring(node, clean=False):
         lines.append(f'        """{doc.replace("async with", "with")}"""')
     return "\n".join(lines + [f"        {line}" for line in _body(facade, node, decorators)])

@@ -16,8 +16,9 @@ import msgspec
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer
+from tocsin.client.transport import Refused
 from tocsin.core.errors import InvariantViolation, TocsinError, ValidationFailed, refusal
-from tocsin.wire.socket import Answer, Bye, Call, Confirm, Credit, Operation, Ping, Refusal, Send, Welcome
+from tocsin.wire.socket import Answer, Bye, Call, Confirm, Credit, Operation, Ping, Send, Welcome
 
 __all__ = ["Calls", "read_reply"]
 
@@ -119,19 +120,19 @@ class Calls:
         if not self._unanswered and not self._backlog:
             self.quiet.set()
 
-    def answered(self, answer: Answer | Refusal) -> None:
+    def answered(self, answer: Answer | Refused) -> None:
         """Give an answer to its call."""
         number = answer.re
         pending = None if number is None else self._unanswered.pop(number, None)
         if self._backlog and len(self._unanswered) < self._in_flight_max:
             self.work.set()
         if pending is None:
-            if isinstance(answer, Refusal):
+            if isinstance(answer, Refused):
                 _log.warning("the hub refused an operation: %s", answer.problem.detail)
             return
         if pending.future.done():
             return
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Refused):
             pending.future.set_exception(error_of(answer.problem))
             return
         try:

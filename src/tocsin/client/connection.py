@@ -21,10 +21,10 @@ from tocsin.client.backoff import Backoff
 from tocsin.client.calls import Calls, read_reply
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer, unreachable
-from tocsin.client.transport import Item, Link, LinkLost, Transport
+from tocsin.client.transport import Item, Link, LinkLost, Refused, Transport
 from tocsin.core.commands import Done
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError, refusal
-from tocsin.wire.socket import Answer, Bye, Deliver, Hello, Leave, Operation, Ping, Refusal, Waiting, Welcome
+from tocsin.wire.socket import Answer, Bye, Deliver, Hello, Leave, Operation, Ping, Waiting, Welcome
 
 __all__ = ["Connection", "ConnectionState"]
 
@@ -205,7 +205,7 @@ class Connection:
                 while True:
                     items += await link.receive()
                     for number, item in enumerate(items):
-                        if isinstance(item, Refusal) and item.re == 0:
+                        if isinstance(item, Refused) and item.re == 0:
                             raise error_of(item.problem)
                         if isinstance(item, Answer) and item.re == 0:
                             del items[number]

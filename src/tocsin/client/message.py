@@ -68,7 +68,7 @@ class Message:
         self.attempt: int = attempt
         #: Time to live, seconds from its acceptance.
         self.ttl_s: float | None = ttl_s
-        #: messageId of the work that it interrupts, if it does.
+        #: The messageId of the work that it interrupts, if it does.
         self.interrupts: str | None = interrupts
 
     def __repr__(self) -> str:

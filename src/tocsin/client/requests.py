@@ -78,7 +78,7 @@ class Requests:
         return next((awaited for awaited in everyone if awaited.fits(message)), None)
 
     def takes(self, message: Message) -> bool:
-        """Tell whether a message is a late notice about a request of this client, which the application does not need."""
+        """Tell whether a message is a late notice about a request of this client."""
         if message.sender != SYSTEM.agent or message.type != _REPORT:
             return False
         context = message.payload.get("context")

@@ -106,7 +106,7 @@ class SyncMessage(Facade[Message]):
 
     @property
     def interrupts(self) -> str | None:
-        """messageId of the work that it interrupts, if it does."""
+        """The messageId of the work that it interrupts, if it does."""
         return self._wrapped.interrupts
 
     @property
@@ -316,7 +316,7 @@ class SyncResuming(Facade[Resuming]):
 
     @property
     def message_id(self) -> str:
-        """messageId of the work; `Agent.get_message` looks the message up."""
+        """The messageId of the work; `Agent.get_message` looks the message up."""
         return self._wrapped.message_id
 
     @property
@@ -423,7 +423,7 @@ class SyncAgent(AgentFacade):
         return self._background.run(self._wrapped.until(*states))
 
     @overload
-    def send(
+    def send(  # type: ignore[overload-overlap]
         self,
         to: Literal["*"],
         type: str,

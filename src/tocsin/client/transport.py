@@ -8,13 +8,25 @@ a project in the same process.
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from tocsin.core.errors import Problem
-from tocsin.wire.socket import Answer, Deliver, Leave, Operation, Refusal
+import msgspec
 
-__all__ = ["Bus", "Item", "Link", "LinkLost", "Transport"]
+from tocsin.core.errors import Problem
+from tocsin.wire.socket import Answer, Deliver, Leave, Operation
+
+__all__ = ["Bus", "Item", "Link", "LinkLost", "Refused", "Transport"]
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A refused operation."""
+
+    #: Id of the operation; null if the hub could not read it.
+    re: int | None
+    #: Why.
+    problem: Problem
+
 
 #: The reply of an answer is JSON (`msgspec.Raw`) from a socket, and the value itself from a bus in this process.
-Item: TypeAlias = Answer | Refusal | Deliver | Leave
+Item: TypeAlias = Answer | Refused | Deliver | Leave
 
 
 class LinkLost(Exception):

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.transport import Item, LinkLost
+from tocsin.client.transport import Item, LinkLost, Refused
 from tocsin.core.errors import CATALOGUE, Problem, refusal
-from tocsin.wire.socket import SUBPROTOCOL, Answer, Deliver, Leave, Operation, Refusal
+from tocsin.wire.socket import SUBPROTOCOL, Answer, Deliver, Leave, Operation
 
 __all__ = ["WebSocketTransport"]
 
@@ -158,7 +158,7 @@ def _item(item: _Item) -> Item:
     if item.bye is not None:
         return item.bye
     if item.problem is not None:
-        return Refusal(item.re, item.problem)
+        return Refused(item.re, item.problem)
     return Answer(-1 if item.re is None else item.re, item.ok)
 
 

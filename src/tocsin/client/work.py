@@ -159,7 +159,7 @@ class Resuming:
     def __init__(self, worker: Worker, message_id: str | None) -> None:
         self._worker = worker
         self._wanted = message_id
-        #: messageId of the work; `Agent.get_message` looks the message up.
+        #: The messageId of the work; `Agent.get_message` looks the message up.
         self.message_id: str = message_id or ""
         #: Notes that were saved when it was put aside.
         self.saved: str = ""

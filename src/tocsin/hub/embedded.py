@@ -52,7 +52,7 @@ class Tocsin:
     async def open(
         cls, path: str | Path, *, project: str = "default", policy: Policy | None = None, durability: str = "FULL"
     ) -> "Tocsin":
-        """Open a project's directory, or create it; with `durability="NORMAL"` a power cut can lose the last messages."""
+        """Open or create a project's directory; with `durability="NORMAL"` a power cut can lose the last messages."""
         folder, run_by, config = Path(path), policy or default_policy(), load_config()
         journal = await asyncio.to_thread(
             lambda: SqliteJournal(folder, project, mode=durability, checkpoint_bytes=run_by.storage.checkpoint_bytes)
@@ -63,9 +63,7 @@ class Tocsin:
         except BaseException:
             await host.close()
             raise
-        return cls(
-            Project(host, reader, page_max=config.page_max, find_depth=config.history.find_depth_max, clock=Clock())
-        )
+        return cls(Project(host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=Clock()))
 
     async def __aenter__(self) -> "Tocsin":
         return self

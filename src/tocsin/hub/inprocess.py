@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.client.transport import Item, LinkLost
+from tocsin.client.transport import Item, LinkLost, Refused
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
@@ -81,7 +81,7 @@ class InProcessLink:
             try:
                 self._do(operation)
             except TocsinError as error:
-                self._put(op.Refusal(operation.id, error.problem))
+                self._put(Refused(operation.id, error.problem))
 
     async def receive(self) -> Sequence[Item]:
         """Wait for answers and messages."""
@@ -137,7 +137,7 @@ class InProcessLink:
         if future.cancelled():
             return
         reply = future.result()
-        self._put(op.Refusal(re, reply) if isinstance(reply, Problem) else op.Answer(re, view(reply)))
+        self._put(Refused(re, reply) if isinstance(reply, Problem) else op.Answer(re, view(reply)))
 
     def _start(self, re: int, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(self._finish(re, work))
@@ -148,7 +148,7 @@ class InProcessLink:
         try:
             self._put(op.Answer(re, await work))
         except TocsinError as error:
-            self._put(op.Refusal(re, error.problem))
+            self._put(Refused(re, error.problem))
 
     async def _call(self, operation: op.Call) -> object:
         row = OPERATIONS.get(operation.operation)
