@@ -25,6 +25,7 @@ from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
 from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader
+from tocsin.hub.request_limits import RequestLimits
 from tocsin.hub.telemetry import Telemetry
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
@@ -84,6 +85,8 @@ class Hub:
         self.browser_sessions = BrowserSessions(
             authority, self.now, lifetime_s=board.browser_session_s, sign_outs_max=board.sign_outs_max
         )
+        #: Requests in progress, of all gateways.
+        self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
         #: What operations use.
         self.project = Project(
             host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self

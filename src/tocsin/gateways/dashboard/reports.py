@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.http.identity import identify_reader, may_see_everything
-from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.identity import identify_reader, may_see_everything
+from tocsin.gateways.problems import problem_response
 from tocsin.hub.lab_reports import REPORT_PATH, read_report
 from tocsin.hub.service import Hub
 

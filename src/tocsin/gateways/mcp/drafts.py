@@ -72,7 +72,8 @@ class DraftArguments(Request, frozen=True, kw_only=True):
         ),
     ] = "StatusUpdate"
     text: Annotated[
-        Annotated[str, Meta(max_length=100_000)] | None, Meta(description="Plain text; it becomes `text` of the payload.")
+        Annotated[str, Meta(max_length=100_000)] | None,
+        Meta(description="Plain text; it becomes `text` of the payload."),
     ] = None
     payload: Annotated[
         dict[str, Any] | None, Meta(description="Payload as an object, for types that require fields.")

@@ -30,9 +30,7 @@ class HubToolCall:
         self._grant = grant
         self._asked: list[tuple[asyncio.Task[Any], Call]] = []
 
-    async def ask(
-        self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None
-    ) -> Any:
+    async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values."""
         caller = Caller(self._grant.agent, self._grant.role)
         call = Call(self._project, caller, self._grant, trace=self.trace)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tocsin.core.errors import CATALOGUE, Entry, Problem
-from tocsin.gateways.http.problems import HTTP_ENTRIES
+from tocsin.gateways.problems import HTTP_ENTRIES
 
 __all__ = ["INTERNAL_ERROR", "Refusal", "refusal_lines", "refusal_of"]
 
@@ -93,9 +93,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: dict[str, object] = {}
 
 
-def refusal_of(
-    problem: Problem, arguments: Iterable[str] = (), names: Mapping[str, str] | None = None
-) -> Refusal:
+def refusal_of(problem: Problem, arguments: Iterable[str] = (), names: Mapping[str, str] | None = None) -> Refusal:
     """Return a problem as a refusal of a tool; `names` are its arguments by the envelope's field that each becomes."""
     entry = _ENTRIES.get(problem.code)
     field, detail = problem.field, problem.detail

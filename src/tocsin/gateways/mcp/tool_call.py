@@ -64,9 +64,7 @@ class ToolCall(Protocol):
 
     limits: AnswerLimits
 
-    async def ask(
-        self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None
-    ) -> Any:
+    async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values; a refusal is raised as `TocsinError`."""
 
     async def sender(self) -> AgentRef:
