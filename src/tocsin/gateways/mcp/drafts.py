@@ -118,7 +118,7 @@ def arguments_with_draft(
     operation: Operation, *more: type[msgspec.Struct], omit: tuple[str, ...] = (), **defaults: Any
 ) -> type[msgspec.Struct]:
     """Return the fields of an operation's request, with those of a draft in place of its envelope."""
-    shapes = (*more, fields_of(operation.request), DraftArguments)
+    shapes: tuple[type[msgspec.Struct], ...] = (*more, fields_of(operation.request), DraftArguments)
     known = {field.name: field for shape in reversed(shapes) for field in msgspec.structs.fields(shape)}
     fields: list[Any] = []
     for name, field in known.items():

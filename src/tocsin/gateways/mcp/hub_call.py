@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -59,14 +60,14 @@ class HubToolCall:
             if task.done():
                 call.replied(received=received)
             else:
-                task.add_done_callback(lambda late, call=call: _abandon(late, call))
+                task.add_done_callback(partial(_abandon, call))
 
     async def _perform(self, call: Call, row: Operation, arguments: dict[str, Any], envelope: bytes | None) -> Any:
         reply = await perform(call, row, call.read(row, arguments, envelope))
         return limit_depth(msgspec.json.decode(msgspec.json.encode(reply)), self.limits.depth_max)
 
 
-def _abandon(task: "asyncio.Task[Any]", call: Call) -> None:
+def _abandon(call: Call, task: "asyncio.Task[Any]") -> None:
     """Report that nobody received a late reply."""
     if not task.cancelled():
         task.exception()  # read, so that it is not logged as lost
