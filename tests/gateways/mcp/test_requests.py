@@ -41,7 +41,11 @@ def test_an_answer_that_takes_long_can_be_waited_for_again_or_no_longer(hub: Hub
         async with over_http(hub, one) as ada, over_http(hub, two) as bob:
             question: dict[str, Any] = {"to": two, "text": "ready?", "message_id": f"msg_{one}_q"}
             waiting = await ada.do("send_request", **question, wait_s=0.05)
-            assert (waiting["state"], waiting["answer"], waiting["request"]) == ("waiting", None, question["message_id"])
+            assert (waiting["state"], waiting["answer"], waiting["request"]) == (
+                "waiting",
+                None,
+                question["message_id"],
+            )
             await bob.do("reply_message", message_id=waiting["request"], text="now I am")
             answered = await ada.do("send_request", **question)
             assert (answered["state"], answered["answer"]["payload"]) == ("answered", {"text": "now I am"})

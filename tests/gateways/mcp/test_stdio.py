@@ -166,7 +166,9 @@ def context(method: str, number: int, **params: Any) -> Any:
 
 
 def bridge_of(hub: Hub, agent: str) -> Bridge:
-    return Bridge(lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), AnswerLimits(5, 10_000, 10_000, 2_000, 64))
+    return Bridge(
+        lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), AnswerLimits(5, 10_000, 10_000, 2_000, 64)
+    )
 
 
 def envelope_of(pair: tuple[str, str], message_id: str, priority: str) -> dict[str, Any]:
