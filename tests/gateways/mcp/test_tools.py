@@ -175,7 +175,12 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("reach_pause_point", {}, "E_STATE_002", None),
     ("finish_work", {}, "E_STATE_002", None),
     ("vote", {"discussion": "none", "option": "yes"}, "E_STATE_001", None),
-    ("open_discussion", {"question": "?", "participants": ["YOU"], "options": ["x"]}, "E_VALIDATION_004", "options"),
+    (
+        "open_discussion",
+        {"question": "?", "participants": ["YOU"], "voters_min": 1, "options": ["x"]},
+        "E_VALIDATION_004",
+        "options",
+    ),
     ("request_approval", {"handoff": "lunch", "subject": "x"}, "E_VALIDATION_003", "handoff"),
     ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "E_AUTH_003", None),
 ]
