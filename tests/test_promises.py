@@ -32,10 +32,10 @@ def test_there_is_a_page_for_each_promise() -> None:
 @pytest.mark.parametrize("page", PROMISES, ids=lambda page: page.stem)
 def test_every_promise_is_shown_by_a_test(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    holds, found, does_not = text.partition("\n## What does not hold\n")
-    assert found, "what does not hold is not said"
+    holds, found, does_not = text.partition("\n## Not guaranteed\n")
+    assert found, "the section of what is not guaranteed is missing"
     assert does_not.count("\n- ") >= 3
-    rows = [line for line in holds.split("\n## What holds\n")[1].splitlines() if line.startswith("| ")][2:]
+    rows = [line for line in holds.split("\n## Guarantees\n")[1].splitlines() if line.startswith("| ")][2:]
     assert len(rows) >= 8
     for row in rows:
         promise, shown = row.strip("| ").rsplit(" | ", 1)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tocsin.gateways.http.app import OPERATIONS
-from tocsin.gateways.http.problems import HEAD_TIMEOUT, HTTP_ENTRIES
+from tocsin.gateways.problems import HEAD_TIMEOUT, HTTP_ENTRIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md"
 

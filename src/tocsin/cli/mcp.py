@@ -23,13 +23,13 @@ from tocsin.cli.remote import EXPLICIT, Remote, Unreachable, Unusable, agent_tok
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.core.errors import Problem
 from tocsin.gateways.http.app import OPERATIONS
-from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tool_call import NOTHING_WAITS, Carrying, Mail, Refused, carrying_of, levelled
-from tocsin.wire.traces import trace_in
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import log_to_stderr
+from tocsin.wire.problems import ProblemDocument
+from tocsin.wire.traces import trace_in
 
 __all__ = ["Bridge", "serve_stdio"]
 

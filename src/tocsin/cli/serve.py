@@ -7,19 +7,21 @@ import socket
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.routing import BaseRoute
 
 from tocsin.cli.output import console, fail
 from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
+from tocsin.gateways.dashboard import gateway as dashboard
 from tocsin.gateways.dashboard.gateway import DashboardGateway
+from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.feed import FeedGateway
 from tocsin.gateways.files.gateway import FileGateway
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.http.server import CannotListen, PortTaken, listen, serve
+from tocsin.gateways.websocket import gateway as websocket
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.logs import log_to_stderr
@@ -112,15 +114,14 @@ def run_hub(
             if trusting:
                 console.print("INSECURE: anyone on this machine may say who they are")
 
-        gateway = Gateway(hub)
         async with AsyncExitStack() as gateways:
             try:
-                beside = await neighbours(gateway, gateways)
+                beside = await neighbours(hub, gateways)
             except BaseException:
                 listener.close()
                 await hub.close()
                 raise
-            return await serve(hub, build_app(hub, beside=beside, gateway=gateway), listener, started)
+            return await serve(hub, build_app(hub, beside=beside.routes, described=beside.endpoints), listener, started)
 
     with _troubles_told("the hub cannot start"), asyncio.Runner(loop_factory=_loop()) as runner:
         reason = runner.run(run())
@@ -161,27 +162,32 @@ async def _opened(
     return await stand_by(opening, listener, config, whereabouts, started)
 
 
-async def neighbours(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:
-    """Open the gateways beside HTTP, for as long as the context lasts, and return what they serve."""
-    hub = gateway.hub
-    return [
-        *SocketGateway(hub, gateway).routes(),
-        *FeedGateway(hub).routes(),
-        *DashboardGateway(hub).routes(),
-        *await _mcp(gateway, gateways),
-    ]
+class Neighbours(NamedTuple):
+    """Routes of the gateways beside HTTP, and the description of their endpoints."""
+
+    routes: list[BaseRoute]
+    endpoints: list[Endpoint]
 
 
-async def _mcp(gateway: Gateway, gateways: AsyncExitStack) -> list[BaseRoute]:
-    """Open the MCP gateway, where its library is installed."""
+async def neighbours(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
+    """Open the gateways beside HTTP for as long as the context lasts."""
+    routes = [*SocketGateway(hub).routes(), *FeedGateway(hub).routes(), *DashboardGateway(hub).routes()]
+    mcp = await _mcp(hub, gateways)
+    return Neighbours(
+        routes=[*routes, *mcp.routes], endpoints=[*websocket.ENDPOINTS, *dashboard.ENDPOINTS, *mcp.endpoints]
+    )
+
+
+async def _mcp(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
+    """Open the MCP gateway if its library is installed."""
     try:
-        from tocsin.gateways.mcp.mount import mcp_route
+        from tocsin.gateways.mcp.mount import ENDPOINTS, mcp_route
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tocsin"):
             raise
         _log.info("no MCP: pip install 'tocsin[mcp]'")
-        return []
-    return [await gateways.enter_async_context(mcp_route(gateway))]
+        return Neighbours([], [])
+    return Neighbours([await gateways.enter_async_context(mcp_route(hub))], list(ENDPOINTS))
 
 
 class _troubles_told:  # noqa: N801

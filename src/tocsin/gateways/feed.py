@@ -15,8 +15,8 @@ from tocsin.core.events import EVENT_TYPES
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError
 from tocsin.gateways.feed_items import FeedBye, FeedEvent, FeedGap, FeedHello, FeedItem, Missed, Opening, Parting
-from tocsin.gateways.http.identity import check_again, identify, may_see_everything
-from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.identity import check_again, identify, may_see_everything
+from tocsin.gateways.problems import problem_response
 from tocsin.gateways.watchers import show
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.feed import FeedFrame

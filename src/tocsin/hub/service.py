@@ -23,7 +23,9 @@ from tocsin.hub.feed import Feed
 from tocsin.hub.health import HealthWatch
 from tocsin.hub.host import Host
 from tocsin.hub.metrics import Metrics
+from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader
+from tocsin.hub.request_limits import RequestLimits
 from tocsin.hub.telemetry import Telemetry
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
@@ -62,10 +64,10 @@ class Hub:
         self.host = host
         self.authority = authority
         #: Where tokens are changed while the hub serves.
-        self.desk = TokenAdministration(authority)
+        self.token_administration = TokenAdministration(authority)
         self.reader = reader
         #: What many ask at a time.
-        self.shared = Shared()
+        self.answer_cache = Shared()
         self.metrics = Metrics(config.label_values_max)
         feed, frames = config.feed, frames_policy(host.exchange.state.policy)
         self.feed = Feed(host, frames, watchers_max=feed.watchers_max, frames_max=feed.frames_max)
@@ -82,6 +84,12 @@ class Hub:
         #: What people who are signed in show in place of their tokens.
         self.browser_sessions = BrowserSessions(
             authority, self.now, lifetime_s=board.browser_session_s, sign_outs_max=board.sign_outs_max
+        )
+        #: Requests in progress, of all gateways.
+        self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
+        #: What operations use.
+        self.project = Project(
+            host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self
         )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
@@ -152,7 +160,7 @@ class Hub:
         await self.host.close()
         self.feed.close()
         await self.reader.close()
-        await self.desk.close()
+        await self.token_administration.close()
         self.authority.close()
         if self._telemetry is not None:
             await asyncio.to_thread(self._telemetry.close)

@@ -4,26 +4,29 @@ People sign in with a token and get a badge: a cookie that no script can read an
 may see everything gets in. The page may load nothing from anywhere else and run nothing that is not in a file of ours.
 """
 
+from datetime import datetime
+
 import msgspec
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.gateways.dashboard.assets import PREFIX, Assets
 from tocsin.gateways.dashboard.live import PATH as LIVE
 from tocsin.gateways.dashboard.live import LiveSocket
 from tocsin.gateways.dashboard.live_updates import LiveUpdates
 from tocsin.gateways.dashboard.reports import report_routes
-from tocsin.gateways.http.identity import check_own_page, cookie_name, may_see_everything
-from tocsin.gateways.http.limits import BodyTimeout, read_body
-from tocsin.gateways.http.operation import decoded
-from tocsin.gateways.http.problems import problem_response, unhandled
-from tocsin.gateways.http.views import moment
+from tocsin.gateways.endpoints import Endpoint
+from tocsin.gateways.identity import check_own_page, cookie_name, may_see_everything
+from tocsin.gateways.limits import BodyTimeout, read_body
+from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.auth.browser_sessions import BrowserSession
+from tocsin.hub.lab_reports import REPORT_PATH
 from tocsin.hub.service import Hub
 
-__all__ = ["SECURITY_HEADERS", "DashboardGateway"]
+__all__ = ["ENDPOINTS", "SECURITY_HEADERS", "DashboardGateway"]
 
 _TOKEN_BYTES_MAX = 4096
 SECURITY_HEADERS = {
@@ -41,19 +44,78 @@ SECURITY_HEADERS = {
 }
 
 
-class SignInBody(msgspec.Struct, frozen=True):
-    """What somebody signs in with."""
+class SignInBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Credentials of a sign-in."""
 
     token: str
 
 
-class SignedInView(msgspec.Struct, frozen=True):
-    """Who is signed in now."""
+class SignedIn(msgspec.Struct, frozen=True):
+    """The person who signed in."""
 
     agent: str
     role: str
     admin: bool
-    expires_at: str | None
+    expires_at: datetime | None
+
+
+_HTML = ("text/html",)
+_OWN_PAGE = {"Tocsin-Dashboard": "Any value: shows that the dashboard's own page makes the call."}
+
+#: Its HTTP endpoints.
+ENDPOINTS = (
+    Endpoint(
+        http="GET /",
+        name="dashboard",
+        summary="Show the dashboard, or redirect to the sign-in page.",
+        tag="dashboard",
+        answers={200: _HTML, 303: ()},
+        public=True,
+    ),
+    Endpoint(
+        http="GET /sign-in",
+        name="sign_in_page",
+        summary="Show the sign-in page.",
+        tag="dashboard",
+        answers={200: _HTML, 303: ()},
+        public=True,
+    ),
+    Endpoint(
+        http="POST /sign-in",
+        name="sign_in",
+        summary="Exchange a token for a browser session, which is kept in a cookie.",
+        tag="dashboard",
+        answers={200: ("application/json",)},
+        public=True,
+        body=SignInBody,
+        reply=SignedIn,
+        headers=_OWN_PAGE,
+    ),
+    Endpoint(
+        http="POST /sign-out",
+        name="sign_out",
+        summary="End the browser session.",
+        tag="dashboard",
+        answers={204: ()},
+        public=True,
+        headers=_OWN_PAGE,
+    ),
+    Endpoint(
+        http=f"GET {PREFIX}/{{version}}/{{name}}",
+        name="dashboard_file",
+        summary="Return a file of the dashboard.",
+        tag="dashboard",
+        answers={200: ("*/*",)},
+        public=True,
+    ),
+    Endpoint(
+        http=f"GET {REPORT_PATH}",
+        name="report_page",
+        summary="Show a lab report; for directors and humans, by token or browser session.",
+        tag="dashboard",
+        answers={200: _HTML},
+    ),
+)
 
 
 class DashboardGateway:
@@ -95,7 +157,7 @@ class DashboardGateway:
         try:
             check_own_page(request)
             raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config.body_timeout_s)
-            grant = self._hub.authority.authenticate(decoded(SignInBody, raw).token.strip())
+            grant = self._hub.authority.authenticate(_token(raw))
             if not may_see_everything(self._hub, grant):
                 detail = f"{grant.agent} is {grant.role}: the dashboard is for directors, humans and administrators"
                 raise refusal("E_AUTH_003", detail)
@@ -104,7 +166,7 @@ class DashboardGateway:
         except BodyTimeout:
             return unhandled(408, "the token did not come in time")
         text, browser_session = self._hub.browser_sessions.issue(grant)
-        view = SignedInView(grant.agent, grant.role, grant.admin, moment(browser_session.expires_at))
+        view = SignedIn(grant.agent, grant.role, grant.admin, as_datetime_or_none(browser_session.expires_at))
         response = Response(msgspec.json.encode(view), media_type="application/json")
         lifetime_s = max(0, browser_session.expires_at - self._hub.now()) // 1_000_000
         name, secure = cookie_name(request), _by_tls(request)
@@ -142,6 +204,13 @@ class DashboardGateway:
             if browser_session is not None and may_see_everything(self._hub, browser_session.grant)
             else None
         )
+
+
+def _token(raw: bytes) -> str:
+    try:
+        return msgspec.json.decode(raw, type=SignInBody).token.strip()
+    except msgspec.DecodeError as error:
+        raise refusal("E_PROTOCOL_002", f"the body is not a token: {error}", expected='{"token": "…"}') from None
 
 
 def _by_tls(request: Request) -> bool:

@@ -8,8 +8,8 @@ from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.dashboard.live_updates import LiveUpdates, Viewer
-from tocsin.gateways.http.identity import check_again, check_own_page, cookie_name, identify, may_see_everything
-from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.identity import check_again, check_own_page, cookie_name, identify, may_see_everything
+from tocsin.gateways.problems import problem_response
 from tocsin.gateways.watchers import show
 from tocsin.hub.auth.browser_sessions import BrowserSession
 from tocsin.hub.auth.tokens import Grant

@@ -16,7 +16,7 @@ from tocsin.core.protocol.envelope import VERSIONS, iso
 from tocsin.core.protocol.priority import Priority, apm_name, liminal_name
 from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
 from tocsin.gateways.files.writing import Line
-from tocsin.gateways.http.messages import send_view
+from tocsin.wire.messages import SendReply
 
 __all__ = ["Addressee", "Spot", "answers_to", "derived_id", "report"]
 
@@ -145,7 +145,7 @@ def _receipt(spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, messa
         "offset": spot.offset,
         "messageId": message_id,
     }
-    document |= {"recall": reply} if isinstance(reply, cmd.RecallResult) else msgspec.to_builtins(send_view(reply))
+    document |= {"recall": reply} if isinstance(reply, cmd.RecallResult) else msgspec.to_builtins(SendReply.of(reply))
     return Line(directory_of(BUS, addressee.agent), RECEIPTS, _JSON.encode(document), key=key)
 
 

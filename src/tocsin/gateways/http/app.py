@@ -1,8 +1,6 @@
-"""The ASGI application: the table of operations, wired. Other gateways add their routes beside these."""
+"""The ASGI application: the operations, the hub's own endpoints, and the routes of other gateways."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
 from importlib.metadata import version
 
 import msgspec
@@ -13,76 +11,77 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from tocsin.gateways.dashboard import dead_letters, waits
-from tocsin.gateways.dashboard import history as past
-from tocsin.gateways.http import (
-    agents,
-    attention,
-    history,
-    leases,
-    messages,
-    openapi,
-    oversight,
-    overview,
-    patterns,
-    project,
-)
-from tocsin.gateways.http.doors import DOORS
-from tocsin.gateways.http.operation import Call, Gateway, Operation
-from tocsin.gateways.http.problems import unhandled
+from tocsin.core.errors import TocsinError
+from tocsin.gateways.endpoints import Endpoint
+from tocsin.gateways.http import openapi
+from tocsin.gateways.http.serving import OperationEndpoint
+from tocsin.gateways.identity import identify
+from tocsin.gateways.problems import problem_response, unhandled
+from tocsin.hub.host import Condition
 from tocsin.hub.service import Hub
+from tocsin.wire.table import OPERATIONS
 
-__all__ = ["OPERATIONS", "build_app", "doors_of"]
-
-#: What Starlette adds to the name of a parameter.
-_CONVERTER = re.compile(r":\w+\}")
+__all__ = ["ENDPOINTS", "HubCondition", "build_app"]
 
 
-async def describe(call: Call) -> bytes:
-    """Show this document."""
-    return _document(call.gateway.beside, call.hub.trusting)
+class HubCondition(msgspec.Struct, frozen=True):
+    """Condition of a hub."""
+
+    #: `serving`, `recovering` or `stopped`.
+    condition: str
+    #: Why it is not serving.
+    reason: str = ""
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    *messages.OPERATIONS,
-    *history.OPERATIONS,
-    *agents.OPERATIONS,
-    *leases.OPERATIONS,
-    *project.OPERATIONS,
-    *attention.OPERATIONS,
-    *patterns.OPERATIONS,
-    *oversight.OPERATIONS,
-    *overview.OPERATIONS,
-    *waits.OPERATIONS,
-    *dead_letters.OPERATIONS,
-    *past.OPERATIONS,
-    Operation("GET", "/openapi.json", describe, dict, tag="hub"),
+_JSON = ("application/json",)
+
+#: The endpoints of this gateway that are not operations.
+ENDPOINTS = (
+    Endpoint(
+        http="GET /health",
+        name="health",
+        summary="Report that the process answers.",
+        tag="hub",
+        answers={200: _JSON},
+        public=True,
+        reply=HubCondition,
+    ),
+    Endpoint(
+        http="GET /ready",
+        name="ready",
+        summary="Report whether the hub serves its project.",
+        tag="hub",
+        answers={200: _JSON, 503: _JSON},
+        public=True,
+        reply=HubCondition,
+    ),
+    Endpoint(
+        http="GET /metrics",
+        name="metrics",
+        summary="Expose metrics in the Prometheus format.",
+        tag="hub",
+        answers={200: ("text/plain",)},
+    ),
+    Endpoint(
+        http="GET /openapi.json",
+        name="describe",
+        summary="Return this document.",
+        tag="hub",
+        answers={200: _JSON},
+    ),
 )
 
 
-@lru_cache(maxsize=8)
-def _document(beside: frozenset[tuple[str, str]], trusting: bool) -> bytes:
-    doors = tuple(door for door in DOORS if (door.method, door.path) in beside)
-    return msgspec.json.encode(openapi.document(OPERATIONS, version("tocsin"), doors, trusting=trusting))
-
-
-def doors_of(routes: Sequence[BaseRoute]) -> frozenset[tuple[str, str]]:
-    """Return method and path, as OpenAPI writes it, of all that is served by HTTP."""
-    return frozenset(
-        (method, _CONVERTER.sub("}", route.path))
-        for route in routes
-        if isinstance(route, Route)
-        for method in (route.methods or {"POST"}) - {"HEAD"}
-    )
-
-
-def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | None = None) -> Starlette:
-    """Make the application of a hub; `beside` are the routes of other gateways on the same port, sharing `gateway`."""
-    gateway = Gateway(hub) if gateway is None else gateway
-    gateway.beside = doors_of(beside)
+def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), described: Sequence[Endpoint] = ()) -> Starlette:
+    """Make the application of a hub; `beside` are the routes of other gateways, `described` their endpoints."""
+    own = _OwnEndpoints(hub, tuple(described))
     routes: list[BaseRoute] = [
-        Route(operation.path, _endpoint(operation, gateway), methods=[operation.method], name=operation.name)
-        for operation in OPERATIONS
+        Route(operation.path, _endpoint(OperationEndpoint(hub, operation)), methods=[operation.method], name=name)
+        for name, operation in OPERATIONS.items()
+    ]
+    routes += [
+        Route(endpoint.http.split(" ")[1], getattr(own, endpoint.name), methods=["GET"], name=endpoint.name)
+        for endpoint in ENDPOINTS
     ]
     return Starlette(
         routes=[*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")],
@@ -90,16 +89,67 @@ def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), gateway: Gateway | 
     )
 
 
-def _endpoint(operation: Operation, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(serve: OperationEndpoint) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return await operation.serve(gateway, request)
+        return await serve(request)
 
     return endpoint
 
 
+class _OwnEndpoints:
+    """The endpoints that are not operations."""
+
+    def __init__(self, hub: Hub, described: tuple[Endpoint, ...]) -> None:
+        self._hub = hub
+        self._described = described
+        self._document = b""
+
+    async def health(self, request: Request) -> Response:
+        return self._counted("health", _json(HubCondition(self._hub.host.condition)))
+
+    async def ready(self, request: Request) -> Response:
+        host = self._hub.host
+        serving = host.condition is Condition.SERVING and not self._hub.closing.is_set()
+        return self._counted("ready", _json(HubCondition(host.condition, host.reason), 200 if serving else 503))
+
+    async def metrics(self, request: Request) -> Response:
+        return self._identified("metrics", request, self._exposed)
+
+    async def describe(self, request: Request) -> Response:
+        return self._identified("describe", request, self._openapi)
+
+    def _exposed(self) -> Response:
+        content = self._hub.metrics.expose(self._hub.host.exchange.state)
+        return Response(content, media_type="text/plain")
+
+    def _openapi(self) -> Response:
+        if not self._document:
+            endpoints = (*ENDPOINTS, *self._described)
+            described = openapi.document(OPERATIONS, version("tocsin"), endpoints, trusting=self._hub.trusting)
+            self._document = msgspec.json.encode(described)
+        return Response(self._document, media_type="application/json")
+
+    def _identified(self, name: str, request: Request, answer: Callable[[], Response]) -> Response:
+        try:
+            identify(self._hub, request)
+            response = answer()
+        except TocsinError as error:
+            response = problem_response(error.problem)
+        return self._counted(name, response)
+
+    def _counted(self, name: str, response: Response) -> Response:
+        self._hub.metrics.requests.add(name, str(response.status_code))
+        return response
+
+
+def _json(value: msgspec.Struct, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
 async def _http_problem(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    response = unhandled(status, f"{request.method} is nothing that this path answers to")
+    what = "there is no endpoint at this path" if status == 404 else f"this path does not support {request.method}"
+    response = unhandled(status, what)
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
@@ -110,5 +160,5 @@ async def _no_such_socket(socket: WebSocket) -> None:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """Answer for a door of another gateway that failed; whoever runs the application logs why."""
-    return unhandled(500, "the hub failed to answer; its log says why")
+    """Answer for an endpoint that failed; the server logs the reason."""
+    return unhandled(500, "the hub failed to answer; its log has the reason")

@@ -1,81 +1,51 @@
-"""The OpenAPI 3.1 document, made out of the table of operations and the structs that they take and answer with.
-
-What other gateways serve beside the table is in it, too, as far as they are there: each such door describes itself.
-"""
+"""The OpenAPI 3.1 document, generated from the table of operations and the described endpoints."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tocsin.core.protocol.envelope import Envelope
-from tocsin.gateways.http.operation import Access, Operation
-from tocsin.gateways.http.problems import MEDIA_TYPE, ProblemDocument
+from tocsin.gateways.endpoints import Endpoint
+from tocsin.gateways.http.serving import PARTIAL_STATUSES
+from tocsin.gateways.problems import MEDIA_TYPE
+from tocsin.wire.messages import InboxMessage, SendMessages
+from tocsin.wire.operation import Access, Operation
+from tocsin.wire.problems import ProblemDocument
+from tocsin.wire.schemas import ENVELOPE
 
-__all__ = ["ENVELOPE", "Door", "document"]
+__all__ = ["document"]
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
-
-
-def _envelope_shape() -> type:
-    """Describe the envelope with objects in place of the bytes that the core keeps them as."""
-    hints = {"payload": dict[str, Any], "metadata": dict[str, Any]}
-    fields: list[Any] = []
-    for field in msgspec.structs.fields(Envelope):
-        shape = hints.get(field.name, field.type)
-        if field.required:
-            fields.append((field.name, shape))
-        else:
-            fields.append((field.name, shape, {} if field.name == "metadata" else None))
-    return msgspec.defstruct("Envelope", fields, rename="camel", frozen=True)
-
-
-#: An envelope with objects in place of the bytes that the core keeps.
-ENVELOPE = _envelope_shape()
-_ENVELOPES: Any = list[ENVELOPE]  # type: ignore[valid-type]
-_BODIES: dict[str, Any] = {"Envelope": ENVELOPE, "Envelopes": _ENVELOPES}
-
-
-class Door(msgspec.Struct, frozen=True):
-    """What another gateway serves beside the operations."""
-
-    method: str
-    path: str
-    name: str
-    summary: str
-    tag: str
-    #: What it answers with, by status: media types, or nothing.
-    answers: dict[int, tuple[str, ...]]
-    access: Access = Access.AGENT
-    #: What its body must be; nothing where it takes none.
-    body: Any = None
-    #: What it answers with as JSON; nothing is any object.
-    reply: Any = None
-    #: Headers that it needs, and what they are for.
-    headers: dict[str, str] = {}
-    #: The protocol that is spoken there, where it is one of its own.
-    protocol: str | None = None
+_ACCESS = {
+    Access.AGENT: "",
+    Access.DIRECTOR: "For directors and humans.",
+    Access.OVERSEER: "For directors, humans and administrators.",
+    Access.ADMIN: "Needs an admin token.",
+}
 
 
 def document(
-    operations: tuple[Operation, ...], version: str, doors: tuple[Door, ...] = (), *, trusting: bool = False
+    operations: Mapping[str, Operation], version: str, endpoints: Sequence[Endpoint] = (), *, trusting: bool = False
 ) -> dict[str, Any]:
-    """Write the document; that of a hub that takes callers at their word says how they give it."""
-    shapes: list[Any] = [ProblemDocument]
-    for operation in operations:
-        shapes += [shape for shape in (_body(operation), operation.query) if shape is not None]
-        if operation.reply is not bytes:
-            shapes.append(operation.reply)
-    shapes += [shape for door in doors for shape in (door.body, door.reply) if shape is not None]
+    """Write the document; a hub without tokens describes the header that names the caller."""
+    requests = {name: _described(operation) for name, operation in operations.items()}
+    shapes: list[Any] = [ProblemDocument, ENVELOPE, *(operation.reply for operation in operations.values())]
+    shapes += requests.values()
+    shapes += [shape for endpoint in endpoints for shape in (endpoint.body, endpoint.reply) if shape is not None]
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     by_shape = {id(shape): schema for shape, schema in zip(shapes, schemas, strict=True)}
+    fields = {name: components.pop(shape.__name__)["properties"] for name, shape in requests.items()}
+    components[InboxMessage.__name__]["properties"]["envelope"] = by_shape[id(ENVELOPE)]
     paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
-        entry = _entry(operation, by_shape, components)
+    for name, operation in operations.items():
+        required = {field.name for field in msgspec.structs.fields(requests[name]) if field.required}
+        entry = _entry(operation, fields[name], required, by_shape)
         paths.setdefault(operation.path, {})[operation.method.lower()] = entry
-    for door in doors:
-        paths.setdefault(door.path, {})[door.method.lower()] = _door_entry(door, by_shape)
+    for endpoint in endpoints:
+        method, path = endpoint.http.split(" ")
+        paths.setdefault(path, {})[method.lower()] = _endpoint_entry(endpoint, path, by_shape)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tocsin", "version": version, "license": {"name": "MIT", "identifier": "MIT"}},
@@ -83,29 +53,44 @@ def document(
         "components": {
             "schemas": components,
             "parameters": _HEADERS,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}} | (_AT_THEIR_WORD if trusting else {}),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}} | (_UNAUTHENTICATED if trusting else {}),
         },
-        "security": [{"token": []}, *({name: []} for name in _AT_THEIR_WORD if trusting)],
+        "security": [{"token": []}, *({name: []} for name in _UNAUTHENTICATED if trusting)],
     }
+
+
+def _described(operation: Operation) -> type[msgspec.Struct]:
+    """Return the request without its envelope, under a name of its own."""
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(operation.request):
+        if field.name in ("envelope", "envelopes"):
+            continue
+        if field.required:
+            fields.append((field.name, field.type))
+        elif field.default is msgspec.NODEFAULT:
+            fields.append((field.name, field.type, msgspec.field(default_factory=field.default_factory)))
+        else:
+            fields.append((field.name, field.type, field.default))
+    return msgspec.defstruct(f"_{operation.name}", fields, frozen=True, kw_only=True)
 
 
 def _header(name: str, text: str, *, required: bool = False) -> dict[str, Any]:
     return {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}
 
 
-#: Headers that several operations know.
+#: Headers that several operations have.
 _HEADERS = {
-    "Receipts": _header("Tocsin-Receipts", "`explicit`: this call is no receipt of what was handed out before."),
+    "Receipts": _header("Tocsin-Receipts", "`explicit`: this call does not confirm the messages fetched before."),
     "Signature": _header("Tocsin-Signature", "`v1=` and the HMAC-SHA256 of the body, in hex."),
-    "Traceparent": _header("traceparent", "Where the caller's trace goes on (W3C); becomes metadata of the message."),
-    "Tracestate": _header("tracestate", "Comes along with `traceparent`."),
+    "Traceparent": _header("traceparent", "Trace of the caller (W3C); it becomes metadata of the message."),
+    "Tracestate": _header("tracestate", "Goes with `traceparent`."),
 }
-_AT_THEIR_WORD = {
-    "word": {
+_UNAUTHENTICATED = {
+    "name": {
         "type": "apiKey",
         "in": "header",
         "name": "Tocsin-Agent",
-        "description": "Who calls, on loopback and without a token; `Tocsin-Role` says in which role.",
+        "description": "Name of the caller, on loopback and without a token; `Tocsin-Role` names its role.",
     }
 }
 
@@ -114,85 +99,83 @@ def _known_header(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/parameters/{name}"}
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in _PARAMETER.findall(path)
-    ]
+def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    schema = dict(schema)
+    described = {"description": schema.pop("description")} if "description" in schema else {}
+    if place == "path":
+        schema = {key: value for key, value in schema.items() if key not in ("anyOf", "default")} or {}
+        schema = {"type": "string", "minLength": 1} | schema
+    return {"name": name, "in": place, "required": required, **described, "schema": schema}
 
 
-def _door_entry(door: Door, by_shape: dict[int, Any]) -> dict[str, Any]:
-    reply = {"type": "object"} if door.reply is None else by_shape[id(door.reply)]
-    problem: dict[str, Any] = {MEDIA_TYPE: {"schema": by_shape[id(ProblemDocument)]}}
-    if door.protocol is not None:
-        problem["application/json"] = {"schema": {"type": "object"}}
-    responses: dict[str, Any] = {}
-    for status, media in door.answers.items():
-        content = {one: {"schema": reply} if one == "application/json" else {} for one in media}
-        responses[str(status)] = {"description": "Done.", **({"content": content} if content else {})}
-    entry: dict[str, Any] = {
-        "operationId": door.name,
-        "summary": door.summary,
-        "tags": [door.tag],
-        "responses": {**responses, "default": {"description": "Refused.", "content": problem}},
+def _entry(
+    operation: Operation, fields: dict[str, Any], required: set[str], by_shape: dict[int, Any]
+) -> dict[str, Any]:
+    answer = {
+        "description": "Success.",
+        "content": {"application/json": {"schema": by_shape[id(operation.reply)]}},
     }
-    parameters = _path_parameters(door.path)
-    parameters += [_header(name, text, required=True) for name, text in door.headers.items()]
-    if parameters:
-        entry["parameters"] = parameters
-    if door.body is not None:
-        entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": by_shape[id(door.body)]}}}
-    if door.access is Access.OPEN:
-        entry["security"] = []
-    if door.protocol is not None:
-        entry["x-protocol"] = door.protocol
-    return entry
-
-
-def _body(operation: Operation) -> Any:
-    return _BODIES[operation.body] if isinstance(operation.body, str) else operation.body
-
-
-def _entry(operation: Operation, by_shape: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
-    text = operation.reply is bytes
-    schema = {"type": "string"} if text else by_shape[id(operation.reply)]
-    answer = {"description": "Done.", "content": {operation.media: {"schema": schema}}}
     problem = {"description": "Refused.", "content": {MEDIA_TYPE: {"schema": by_shape[id(ProblemDocument)]}}}
+    partial = {str(status): answer for status in PARTIAL_STATUSES.get(operation.name, ())}
+    in_path = _PARAMETER.findall(operation.path)
+    parameters = [_parameter(name, "path", fields[name], required=True) for name in in_path]
+    others = {name: schema for name, schema in fields.items() if name not in in_path}
+    in_query = operation.takes_envelope or operation.method in ("GET", "DELETE")
+    if in_query:
+        parameters += [_parameter(name, "query", schema, required=name in required) for name, schema in others.items()]
+    parameters.append(_known_header("Receipts"))
+    if operation.takes_envelope:
+        parameters += [_known_header(name) for name in ("Signature", "Traceparent", "Tracestate")]
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.tag],
-        "responses": {"200": answer, **{str(status): answer for status in operation.also}, "default": problem},
+        "parameters": parameters,
+        "responses": {"200": answer, **partial, "default": problem},
     }
-    parameters = _path_parameters(operation.path)
-    if operation.query is not None:
-        described = components[operation.query.__name__]
-        parameters += [
-            {"name": name, "in": "query", "required": False, "schema": schema}
-            for name, schema in described["properties"].items()
-        ]
-    if operation.access is not Access.OPEN:
-        parameters.append(_known_header("Receipts"))
-    if operation.envelope:
-        parameters.append(_known_header("Signature"))
-    if operation.traced:
-        parameters += [_known_header("Traceparent"), _known_header("Tracestate")]
-    if parameters:
-        entry["parameters"] = parameters
-    body = _body(operation)
-    if body is not None:
-        wanted = by_shape[id(body)]
-        if body is _ENVELOPES:
-            # What is wrong in a batch does not make the batch wrong.
-            note = "Each an envelope; what is none has its refusal in its place."
-            wanted = {"type": "array", "description": note, "items": {"anyOf": [wanted["items"], {}]}}
-        content = {"application/json": {"schema": wanted}}
-        entry["requestBody"] = {"required": operation.envelope or _asks_for_something(body), "content": content}
-    if operation.access is Access.OPEN:
-        entry["security"] = []
+    if _ACCESS[operation.access]:
+        entry["description"] = _ACCESS[operation.access]
+    if operation.takes_envelope:
+        entry["requestBody"] = _body(by_shape[id(ENVELOPE)], required=True)
+    elif operation.request is SendMessages:
+        # An invalid item does not make the batch invalid.
+        items = {"anyOf": [by_shape[id(ENVELOPE)], {}]}
+        note = "Envelopes; an invalid one has its refusal in its place."
+        entry["requestBody"] = _body({"type": "array", "description": note, "items": items}, required=True)
+    elif not in_query:
+        wanted = [name for name in others if name in required]
+        schema: dict[str, Any] = {"type": "object", "properties": others, "additionalProperties": False}
+        entry["requestBody"] = _body(schema | ({"required": wanted} if wanted else {}), required=bool(wanted))
     return entry
 
 
-def _asks_for_something(body: Any) -> bool:
-    """Tell whether a body has to be there: one of defaults alone may be left out."""
-    return any(field.required for field in msgspec.structs.fields(body))
+def _body(schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
+
+
+def _endpoint_entry(endpoint: Endpoint, path: str, by_shape: dict[int, Any]) -> dict[str, Any]:
+    reply = {"type": "object"} if endpoint.reply is None else by_shape[id(endpoint.reply)]
+    problem: dict[str, Any] = {MEDIA_TYPE: {"schema": by_shape[id(ProblemDocument)]}}
+    if endpoint.protocol is not None:
+        problem["application/json"] = {"schema": {"type": "object"}}
+    responses: dict[str, Any] = {}
+    for status, media in endpoint.answers.items():
+        content = {one: {"schema": reply} if one == "application/json" else {} for one in media}
+        responses[str(status)] = {"description": "Success.", **({"content": content} if content else {})}
+    entry: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag],
+        "responses": {**responses, "default": {"description": "Refused.", "content": problem}},
+    }
+    parameters = [_parameter(name, "path", {}, required=True) for name in _PARAMETER.findall(path)]
+    parameters += [_header(name, text, required=True) for name, text in endpoint.headers.items()]
+    if parameters:
+        entry["parameters"] = parameters
+    if endpoint.body is not None:
+        entry["requestBody"] = _body(by_shape[id(endpoint.body)], required=True)
+    if endpoint.public:
+        entry["security"] = []
+    if endpoint.protocol is not None:
+        entry["x-protocol"] = endpoint.protocol
+    return entry

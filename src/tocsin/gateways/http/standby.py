@@ -17,8 +17,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from tocsin.core.errors import Problem
-from tocsin.gateways.http.problems import problem_response
 from tocsin.gateways.http.server import QuietServer, server_settings
+from tocsin.gateways.problems import problem_response
 from tocsin.hub.config import ServerConfig
 from tocsin.hub.service import Hub
 

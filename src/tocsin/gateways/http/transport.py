@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tocsin.core.errors import Problem
-from tocsin.gateways.http.problems import HEAD_TIMEOUT, problem_response, unhandled
+from tocsin.gateways.problems import HEAD_TIMEOUT, problem_response, unhandled
 from tocsin.hub.config import ServerConfig
 
 __all__ = ["http_protocol"]

@@ -11,10 +11,10 @@ from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.priority import VOCABULARY, Priority, liminal_name
 from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.http.operation import Call, Gateway, Operation, decoded
-from tocsin.gateways.http.problems import document_of
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool_call import Carrying, Mail, Refused, levelled
 from tocsin.hub.auth.tokens import Grant
+from tocsin.wire.problems import document_of
 
 __all__ = ["HubToolCall"]
 

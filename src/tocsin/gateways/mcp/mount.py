@@ -22,16 +22,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.commands import Caller
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.http.identity import identify
-from tocsin.gateways.http.limits import BodyTimeout, read_body
 from tocsin.gateways.http.operation import Gateway
-from tocsin.gateways.http.problems import problem_response, unhandled
+from tocsin.gateways.identity import identify
+from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.hub_call import HubToolCall
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tool_call import ToolCall, carrying_of
 from tocsin.gateways.mcp.tools import TOOLS
-from tocsin.wire.traces import trace_in
+from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.config import ServerConfig, is_loopback
+from tocsin.wire.traces import trace_in
 
 __all__ = ["PATH", "mcp_route"]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from tocsin.core.errors import CATALOGUE, Problem
-from tocsin.gateways.http.problems import ProblemDocument, document_of
 from tocsin.gateways.mcp.tool_call import Refused
+from tocsin.wire.problems import ProblemDocument, document_of
 
 __all__ = ["RefusalView", "refusal_view", "refused"]
 

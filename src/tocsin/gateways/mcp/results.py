@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from tocsin.gateways.http.agents import AgentView
-from tocsin.gateways.http.problems import ProblemDocument
 from tocsin.gateways.http.views import DeadLetterView, HappeningView, MessageView, ReceiptView
 from tocsin.gateways.mcp.tool_call import Mail
+from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
     "AcknowledgedView",

@@ -17,11 +17,11 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.validation import explain
-from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
 from tocsin.gateways.mcp.refusals import RefusalView, refusal_view, refused
 from tocsin.gateways.mcp.results import InboxView, inbox_text, inbox_view
 from tocsin.gateways.mcp.tool_call import CURRENT, Mail, Refused, ToolCall
 from tocsin.gateways.mcp.tools import ENVELOPE_ARGUMENTS, TOOLS, ToolRow
+from tocsin.gateways.problems import HTTP_ENTRIES, document_of
 
 __all__ = ["NAME", "build_server", "input_schema", "output_schema"]
 

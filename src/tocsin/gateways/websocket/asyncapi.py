@@ -7,10 +7,11 @@ import msgspec
 from tocsin.core import commands as cmd
 from tocsin.gateways import feed
 from tocsin.gateways.feed_items import ITEMS, record_shapes
-from tocsin.gateways.http.openapi import ENVELOPE
-from tocsin.gateways.http.problems import ProblemDocument
-from tocsin.gateways.http.views import SendView
-from tocsin.gateways.websocket import protocol as wire
+from tocsin.wire import socket as wire
+from tocsin.wire.messages import SendReply
+from tocsin.wire.problems import ProblemDocument
+from tocsin.wire.schemas import ENVELOPE
+from tocsin.wire.table import OPERATIONS
 
 __all__ = ["document"]
 
@@ -18,14 +19,14 @@ _REF = "#/components/schemas/{name}"
 #: What each operation is answered with.
 _ANSWERS: dict[type, Any] = {
     wire.Hello: wire.Welcome,
-    wire.Send: SendView,
+    wire.Send: SendReply,
     wire.Confirm: cmd.Confirmed,
-    wire.Ack: cmd.Acknowledged,
-    wire.Nack: cmd.Rejected,
-    wire.Processed: cmd.Done,
+    wire.Acknowledge: cmd.Acknowledged,
+    wire.Reject: cmd.Rejected,
+    wire.MarkProcessed: cmd.Done,
     wire.Recall: cmd.RecallResult,
     wire.Credit: cmd.SessionReady,
-    wire.Ping: wire.WaitingView,
+    wire.Ping: wire.Waiting,
     wire.Call: Any,
     wire.Bye: cmd.Done,
 }
@@ -116,6 +117,7 @@ def _schemas() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
     for name in ("Send", "Call", "Deliver"):
         schemas[name]["properties"]["envelope"] = _ref("Envelope")
+    schemas["Call"]["properties"]["operation"]["enum"] = list(OPERATIONS)
     for shape, answer in _ANSWERS.items():
         schemas[shape.__name__]["x-answer"] = {} if answer is Any else _ref(answer.__name__)
     schemas["Operations"] = _frame(wire.OPERATION_TYPES)

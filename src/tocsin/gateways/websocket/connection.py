@@ -16,21 +16,22 @@ from starlette.websockets import WebSocket
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller, Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
-from tocsin.gateways.http.identity import check_again
-from tocsin.gateways.http.operation import Gateway
-from tocsin.gateways.http.problems import HTTP_ENTRIES, document_of
-from tocsin.gateways.websocket import protocol as wire
+from tocsin.gateways.identity import check_again
+from tocsin.gateways.problems import HTTP_ENTRIES
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.hello import attach, welcome
-from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, callable_operation
+from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, find_operation
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
+from tocsin.hub.operations import Call, perform
 from tocsin.hub.service import Hub
+from tocsin.wire import socket as wire
+from tocsin.wire.problems import document_of
 
 __all__ = ["Connection"]
 
@@ -48,7 +49,6 @@ class Connection:
     def __init__(
         self,
         hub: Hub,
-        calls: Gateway,
         sessions: Sessions,
         metrics: SocketMetrics,
         fair_queue: FairQueue,
@@ -59,7 +59,6 @@ class Connection:
         self.grant = grant
         self._hub = hub
         self._host = hub.host
-        self._calls = calls
         self._sessions = sessions
         self._socket = socket
         self._caller = Caller(grant.agent, grant.role)
@@ -159,8 +158,8 @@ class Connection:
             return
         fair_queue, most = self._turnstile, self._turnstile.operations_max
         hurried = self._urgency.may_be_in(text)
-        if not hurried and (decision := fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
-            await decision
+        if not hurried and (turn := fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
+            await turn
         operations = wire.read_frame(text, self._config.batch_max)
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
@@ -169,8 +168,8 @@ class Connection:
             some = operations[start : start + most]
             if start or hurried:
                 urgent = hurried and self._urgency.is_among(some)
-                if (decision := fair_queue.enter(len(some), urgent=urgent)) is not None:
-                    await decision
+                if (turn := fair_queue.enter(len(some), urgent=urgent)) is not None:
+                    await turn
             if self._ending is not None or not self.check_token():
                 return
             self._submit(some)
@@ -298,24 +297,30 @@ class Connection:
             self._refuse(id_, reply)
         else:
             waiting = () if known is None else known.mailbox.depths()
-            self.outbox.put(wire.Answer(id_, wire.WaitingView(waiting)), _ANSWER_BYTES)
+            self.outbox.put(wire.Answer(id_, wire.Waiting(waiting)), _ANSWER_BYTES)
 
     async def _call(self, call: wire.Call) -> None:
+        performing = Call(self._hub.project, self._caller, self.grant)
         try:
-            operation = callable_operation(call.operation)
-            view = await operation.call(
-                self._calls, self.grant, call.path, call.query, call.body, bytes(call.envelope), call.signature
-            )
-            raw = msgspec.Raw(msgspec.json.encode(view))
+            raw = msgspec.Raw(msgspec.json.encode(await self._performed(call, performing)))
         except TocsinError as error:
             self._refuse(call.id, error.problem)
         except Exception:
             _log.exception("%s failed", call.operation)
             entry = HTTP_ENTRIES[500]
-            problem = Problem(entry.code, "the hub failed to answer; its log says why", retryable=entry.retryable)
+            problem = Problem(entry.code, "the hub failed to answer; its log has the reason", retryable=entry.retryable)
             self.outbox.put(wire.Refusal(call.id, document_of(problem, entry)), _ANSWER_BYTES)
         else:
             self.outbox.put(wire.Answer(call.id, raw), len(bytes(raw)))
+            performing.replied(received=True)
+
+    async def _performed(self, call: wire.Call, performing: Call) -> Any:
+        operation = find_operation(call.operation)
+        if self._hub.closing.is_set():
+            raise refusal("E_HUB_003", "the hub is shutting down")
+        with self._hub.request_limits.one_of(self.grant.agent):
+            request = performing.read(operation, call.arguments, bytes(call.envelope), call.signature)
+            return await perform(performing, operation, request)
 
     async def _bye(self, id_: int | None, session: str) -> None:
         self.session = None

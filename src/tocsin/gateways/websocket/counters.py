@@ -2,8 +2,8 @@
 
 from prometheus_client import Counter
 
-from tocsin.gateways.websocket.protocol import OPERATION_NAMES, Fault
 from tocsin.hub.metrics import Metrics
+from tocsin.wire.socket import OPERATION_NAMES, Fault
 
 __all__ = ["SocketMetrics"]
 

@@ -16,22 +16,32 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.http.identity import identify
-from tocsin.gateways.http.operation import Gateway
-from tocsin.gateways.http.problems import problem_response
+from tocsin.gateways.endpoints import Endpoint
+from tocsin.gateways.identity import identify
+from tocsin.gateways.problems import problem_response
 from tocsin.gateways.websocket import asyncapi
 from tocsin.gateways.websocket.connection import Connection
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.priority_scan import PriorityScan
-from tocsin.gateways.websocket.protocol import SUBPROTOCOL
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
+from tocsin.wire.socket import SUBPROTOCOL
 
-__all__ = ["PATH", "SocketGateway"]
+__all__ = ["ENDPOINTS", "PATH", "SocketGateway"]
 
 PATH = "/v1/socket"
+#: Its HTTP endpoints.
+ENDPOINTS = (
+    Endpoint(
+        http="GET /asyncapi.json",
+        name="describe_socket",
+        summary="Describe the WebSocket protocol as AsyncAPI 3.",
+        tag="hub",
+        answers={200: ("application/json",)},
+    ),
+)
 _log = logging.getLogger("tocsin.websocket")
 #: Sockets looked at in one turn of the loop.
 _SLICE = 500
@@ -40,11 +50,9 @@ _SLICE = 500
 class SocketGateway:
     """All WebSockets of one hub."""
 
-    def __init__(self, hub: Hub, calls: Gateway | None = None) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._config = hub.config.socket
-        # What comes as a call counts with the requests of the other gateways.
-        self._calls = calls or Gateway(hub)
         self._sessions = Sessions(hub.host, self._config.resume_grace_s)
         self._connections: set[Connection] = set()
         self._by_agent: Counter[str] = Counter()
@@ -77,9 +85,7 @@ class SocketGateway:
             await socket.send_denial_response(problem_response(error.problem))
             return
         self._by_agent[grant.agent] += 1
-        connection = Connection(
-            self._hub, self._calls, self._sessions, self._metrics, self._turnstile, self._urgency, socket, grant
-        )
+        connection = Connection(self._hub, self._sessions, self._metrics, self._turnstile, self._urgency, socket, grant)
         self._connections.add(connection)
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._watch())

@@ -6,10 +6,10 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
-from tocsin.gateways.websocket.protocol import Hello, Welcome
 from tocsin.gateways.websocket.sessions import Holder, Sessions
 from tocsin.hub.config import SocketConfig
 from tocsin.hub.host import Host, Sink
+from tocsin.wire.socket import Hello, Welcome
 
 __all__ = ["Attached", "attach", "welcome"]
 
@@ -26,8 +26,8 @@ async def attach(
     host: Host, sessions: Sessions, caller: cmd.Caller, hello: Hello, holder: Holder, sink: Sink
 ) -> Attached:
     """Give a socket the session that it asks for, or a new one; refusals are raised."""
-    if hello.agent_type is not None:
-        await _must(host, cmd.RegisterAgent(hello.agent_type, hello.supported, hello.capabilities), caller)
+    if hello.type is not None:
+        await _must(host, cmd.RegisterAgent(hello.type, hello.versions, hello.capabilities), caller)
     policy = host.exchange.state.policy
     if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
         sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from prometheus_client import Counter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tocsin.gateways.websocket.protocol import Goodbye, Item, encode_frame
+from tocsin.wire.socket import Goodbye, Item, encode_frame
 
 __all__ = ["Outbox"]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import VOCABULARY, Priority
-from tocsin.gateways.websocket import protocol as wire
+from tocsin.wire import socket as wire
 
 __all__ = ["PriorityScan"]
 

@@ -12,8 +12,8 @@ from prometheus_client import Counter
 from tocsin.core.commands import Delivery, Reply
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.websocket.outbox import Outbox
-from tocsin.gateways.websocket.protocol import Deliver, Push
 from tocsin.hub.host import Host
+from tocsin.wire.socket import Deliver, Push
 
 __all__ = ["Pushes"]
 

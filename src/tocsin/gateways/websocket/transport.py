@@ -13,7 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
-from tocsin.gateways.http.problems import unhandled
+from tocsin.gateways.problems import unhandled
 
 __all__ = ["socket_protocol"]
 

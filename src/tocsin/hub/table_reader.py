@@ -1,7 +1,6 @@
-"""Answer a question about one gold table out of its extract: rows of a range, and a figure over time.
+"""Queries on one pipeline table, read from its extract: a page of rows, and a figure over time.
 
-It reads what the question needs, once, from the first row to the last, and keeps the page that was asked for. It knows
-columns by name and type alone, and no table's meaning.
+A query reads the rows of its range once and keeps one page. Columns are known by name and type only.
 """
 
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ import msgspec
 
 from tocsin.core.errors import refusal
 from tocsin.extract import Part, Table, read_rows
+from tocsin.wire.archive import TableBucket
 
-__all__ = ["Answer", "Bucket", "Question", "answer"]
+__all__ = ["Answer", "Question", "answer"]
 
 #: The columns that say when a row is of, the finest first.
 _MOMENTS = ("minute", "hour", "window_start", "began_at", "found_at", "changed_at")
@@ -38,14 +38,6 @@ class Question(msgspec.Struct, frozen=True):
     rows_max: int
 
 
-class Bucket(msgspec.Struct, frozen=True):
-    """A figure at one time."""
-
-    #: A day, or an hour as `2026-03-02T09`; UTC.
-    at: str
-    value: float
-
-
 class Answer(msgspec.Struct, frozen=True):
     """What was read."""
 
@@ -54,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
     dated: bool
     left_out: int
     step: Literal["hour", "day"]
-    series: list[Bucket]
+    series: list[TableBucket]
 
 
 def answer(folder: Path, table: Table, parts: list[Part], question: Question) -> Answer:
@@ -86,7 +78,7 @@ def answer(folder: Path, table: Table, parts: list[Part], question: Question) ->
             known = sums.get(at)
             value = row[figure]
             sums[at] = value if known is None else known + value if question.fold == "sum" else max(known, value)
-    series = [Bucket(at, sums[at]) for at in sorted(sums)]
+    series = [TableBucket(at, sums[at]) for at in sorted(sums)]
     left_out = sum(part.rows - part.kept for part in wanted)
     return Answer(rows, total, timed is not None, left_out, step, series)
 

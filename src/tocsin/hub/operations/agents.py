@@ -1,0 +1,109 @@
+"""Handlers of the operations on agents and their tokens."""
+
+from tocsin.core import commands as cmd
+from tocsin.core.errors import Problem, error_for, refusal
+from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.hub.auth.tokens import Grant, Issued
+from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.records import agent_record
+from tocsin.wire import agents as wire
+from tocsin.wire.operation import Request
+
+__all__ = ["HANDLERS"]
+
+
+async def get_me(call: Call, request: Request) -> wire.Me:
+    """Describe the caller."""
+    grant, agent = call.grant, call.state.agents.get(call.agent)
+    if grant is None:
+        raise refusal("E_AUTH_001", "this needs a token")
+    registered = None if agent is None else agent_record(call.project, agent)
+    await call.durable()
+    return wire.Me(
+        agent=grant.agent,
+        role=grant.role,
+        project=grant.project,
+        admin=grant.admin,
+        token_id=grant.token_id,
+        token_expires_at=as_datetime_or_none(grant.expires_at),
+        registered=registered,
+    )
+
+
+async def list_agents(call: Call, request: Request) -> list[wire.AgentRecord]:
+    """List all agents by name."""
+    agents = call.state.agents
+    records = [agent_record(call.project, agents[name]) for name in sorted(agents)]
+    await call.durable()
+    return records
+
+
+async def get_agent(call: Call, request: wire.GetAgent) -> wire.AgentRecord:
+    """Describe an agent."""
+    found = call.state.agents.get(request.agent)
+    if found is None:
+        raise refusal("E_ROUTING_001", f"{request.agent} is not registered", found=request.agent)
+    record = agent_record(call.project, found)
+    await call.durable()
+    return record
+
+
+def _token(call: Call, grant: Grant) -> wire.TokenRecord:
+    return wire.TokenRecord(
+        token_id=grant.token_id,
+        agent=grant.agent,
+        role=grant.role,
+        admin=grant.admin,
+        created_at=as_datetime_or_none(grant.created_at),
+        expires_at=as_datetime_or_none(grant.expires_at),
+        revoked_at=as_datetime_or_none(grant.revoked_at),
+        live=grant.is_live(call.project.now()),
+    )
+
+
+def _issued(call: Call, issued: Issued) -> wire.IssuedToken:
+    return wire.IssuedToken(issued.secret.spell(), _token(call, issued.grant))
+
+
+async def list_tokens(call: Call, request: Request) -> list[wire.TokenRecord]:
+    """List all tokens."""
+    return [_token(call, grant) for grant in call.hub.authority.grants()]
+
+
+async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
+    """Register an agent if a type is given, and issue its token."""
+    call.hub.authority.must_allow(request.agent, request.role)
+    if request.type is not None:
+        command = cmd.RegisterAgent(request.type)
+        reply = await call.project.host.submit(command, cmd.Caller(request.agent, request.role))
+        if isinstance(reply, Problem):
+            raise error_for(reply)
+    # The token comes last, so that a failed registration leaves none behind.
+    issued = await call.hub.token_administration.issue(
+        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s
+    )
+    return _issued(call, issued)
+
+
+async def rotate_tokens(call: Call, request: wire.RotateTokens) -> wire.IssuedToken:
+    """Replace an agent's tokens by a new one."""
+    issued = await call.hub.token_administration.rotate(
+        request.agent, overlap_s=request.overlap_s, lifetime_s=request.lifetime_s
+    )
+    return _issued(call, issued)
+
+
+async def revoke_tokens(call: Call, request: wire.RevokeTokens) -> list[wire.TokenRecord]:
+    """Revoke an agent's tokens."""
+    return [_token(call, grant) for grant in await call.hub.token_administration.revoke(request.agent)]
+
+
+HANDLERS: dict[str, Handler] = {
+    "get_me": get_me,
+    "list_agents": list_agents,
+    "get_agent": get_agent,
+    "list_tokens": list_tokens,
+    "issue_token": issue_token,
+    "rotate_tokens": rotate_tokens,
+    "revoke_tokens": revoke_tokens,
+}

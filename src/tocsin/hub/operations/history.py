@@ -1,0 +1,212 @@
+"""Handlers of the operations that read the history of messages, and dead letters.
+
+An agent sees what it sent and what it received; directors see everything. A page may therefore hold fewer items than
+its limit; `next` says whether there are more.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import islice
+
+from tocsin.core import commands as cmd
+from tocsin.core.errors import refusal
+from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
+from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds
+from tocsin.core.state import ProjectState
+from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
+from tocsin.journal.history import Brief, Signal, Wanted
+from tocsin.journal.history import Page as Rows
+from tocsin.journal.tables import Tables
+from tocsin.wire import history as wire
+from tocsin.wire.operation import Page, PageRequest
+
+__all__ = ["HANDLERS"]
+
+
+def _may_see(call: Call, row: Signal | Brief) -> bool:
+    return call.directs or call.agent in (row.sender, row.recipient)
+
+
+def _limit(call: Call, limit: int) -> int:
+    return min(limit, call.project.page_max)
+
+
+async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
+    """Return the copies of a message that the caller may see."""
+    name = request.message_id
+    found = await call.project.reader.ask(lambda tables: tables.signals(name), fresh=request.fresh)
+    seen = [signal for signal in found if _may_see(call, signal)]
+    if not seen:
+        raise refusal("E_STATE_001", f"there is no message {name[:192]} that you may see", found=name[:192])
+    return seen
+
+
+async def _page(call: Call, question: Callable[[Tables], Rows[Signal]], *, fresh: bool) -> Page[wire.MessageRecord]:
+    rows = await call.project.reader.ask(question, fresh=fresh)
+    return Page([message_record(signal) for signal in rows.items if _may_see(call, signal)], rows.next)
+
+
+async def get_message(call: Call, request: wire.GetMessage) -> list[wire.MessageRecord]:
+    """Return the copies of a message."""
+    return [message_record(signal) for signal in await _copies(call, request)]
+
+
+async def trace_message(call: Call, request: wire.GetMessage) -> list[wire.MessageHistory]:
+    """Return the copies of a message with their events."""
+    return [history_record(signal) for signal in await _copies(call, request)]
+
+
+async def list_inbox(call: Call, request: wire.ListInbox) -> Page[wire.MessageRecord]:
+    """List the caller's messages."""
+    states, limit = request.states.split(","), _limit(call, request.limit)
+    return await _page(
+        call, lambda tables: tables.mailbox(call.agent, states, request.after, limit), fresh=request.fresh
+    )
+
+
+async def list_thread(call: Call, request: wire.ListThread) -> Page[wire.MessageRecord]:
+    """List the messages of a thread."""
+    name, limit = request.correlation_id, _limit(call, request.limit)
+    return await _page(call, lambda tables: tables.thread(name, request.after, limit), fresh=request.fresh)
+
+
+async def search_messages(call: Call, request: wire.SearchMessages) -> Page[wire.MessageRecord]:
+    """Search messages by words of their payload."""
+    limit = _limit(call, request.limit)
+    return await _page(call, lambda tables: tables.search(request.q, request.after, limit), fresh=request.fresh)
+
+
+async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.MessageSummary]:
+    """Find messages by their properties."""
+    limit, depth = _limit(call, request.limit), call.project.find_depth
+    wanted = Wanted(
+        words=request.q,
+        states=tuple(filter(None, request.states.split(","))),
+        level=None if request.level is None else int(VOCABULARY[request.level]),
+        sender=request.sender,
+        recipient=request.recipient,
+        message_type=request.type,
+        delivery_class=request.delivery_class,
+        correlation_id=request.correlation_id,
+        publish_path=request.publish_path,
+        since_at=_microseconds(request.since),
+        until_at=_microseconds(request.until),
+    )
+    rows = await call.project.reader.ask(
+        lambda tables: tables.find(wanted, request.after, limit, depth), fresh=request.fresh
+    )
+    return Page([message_summary(brief) for brief in rows.items if _may_see(call, brief)], rows.next)
+
+
+def _microseconds(at: datetime | None) -> int | None:
+    return None if at is None else as_microseconds(at)
+
+
+async def list_dead_letters(call: Call, request: PageRequest) -> Page[wire.DeadLetterRecord]:
+    """List dead letters."""
+    limit = _limit(call, request.limit)
+    rows = await call.project.reader.ask(lambda tables: tables.dead_letters(request.after, limit), fresh=request.fresh)
+    return Page([dead_letter_record(item) for item in rows.items if _may_see(call, item.signal)], rows.next)
+
+
+def _cause(state: ProjectState, message: Message) -> tuple[str, str]:
+    failure = state.failures.get(message.seq)
+    return ("", "") if failure is None else (failure.reason, failure.code)
+
+
+def _matching(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
+    """Yield the dead letters that match, oldest first."""
+    for seq in state.dead:
+        message = state.messages[seq]
+        reason, code = _cause(state, message)
+        if (
+            wanted.reason in (None, reason)
+            and wanted.code in (None, code)
+            and wanted.type in (None, message.type)
+            and wanted.recipient in (None, message.recipient)
+        ):
+            yield message
+
+
+async def count_dead_letters(call: Call, request: wire.CountDeadLetters) -> list[wire.DeadLetterGroup]:
+    """Count dead letters by reason and code."""
+    state = call.state
+    groups: dict[tuple[str, str], list[Message]] = {}
+    for message in _matching(state, request):
+        groups.setdefault(_cause(state, message), []).append(message)
+    counted = [_group(reason, code, letters) for (reason, code), letters in groups.items()]
+    await call.durable()
+    return sorted(counted, key=lambda group: -group.letters)
+
+
+def _group(reason: str, code: str, letters: list[Message]) -> wire.DeadLetterGroup:
+    types = [message.type for message in letters]
+    died = [message.dead_at for message in letters]
+    return wire.DeadLetterGroup(
+        reason=reason,
+        code=code,
+        letters=len(letters),
+        oldest_at=as_datetime_or_none(min(died)),
+        newest_at=as_datetime_or_none(max(died)),
+        types={name: types.count(name) for name in sorted(set(types))},
+    )
+
+
+async def find_dead_letters(call: Call, request: wire.FindDeadLetters) -> Page[wire.DeadLetterSummary]:
+    """Find dead letters."""
+    state, limit = call.state, _limit(call, request.limit)
+    found = list(islice(_matching(state, request), request.after, request.after + limit + 1))
+    following = request.after + limit if found[limit:] else None
+    page = Page([_summary(state, message) for message in found[:limit]], following)
+    await call.durable()
+    return page
+
+
+def _summary(state: ProjectState, message: Message) -> wire.DeadLetterSummary:
+    failure = state.failures.get(message.seq)
+    reason, code = _cause(state, message)
+    return wire.DeadLetterSummary(
+        signal_id=signal_id(message),
+        message_id=message.message_id,
+        sender=message.sender,
+        recipient=message.recipient,
+        type=message.type,
+        priority=PRIORITY_NAMES[message.priority],
+        reason=reason,
+        code=code,
+        failures=0 if failure is None else failure.count,
+        attempts=message.attempts,
+        dead_at=as_datetime_or_none(message.dead_at),
+        redrivable=message.recipient in state.agents,
+    )
+
+
+def _redrivable(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
+    return (message for message in _matching(state, wanted) if message.recipient in state.agents)
+
+
+async def redrive_matching(call: Call, request: wire.RedriveMatching) -> wire.RedrivenMatching:
+    """Queue matching dead letters again, as many as one command may."""
+    batch = call.state.policy.limits.batch_max
+    names = [signal_id(message) for message in islice(_redrivable(call.state, request), batch)]
+    if not names:
+        return wire.RedrivenMatching((), {})
+    reply: cmd.Redriven = await call.submit(cmd.Redrive(tuple(names)))
+    left = sum(1 for _ in _redrivable(call.state, request))
+    return wire.RedrivenMatching(reply.redriven, reply.refused, left)
+
+
+HANDLERS: dict[str, Handler] = {
+    "get_message": get_message,
+    "trace_message": trace_message,
+    "list_inbox": list_inbox,
+    "list_thread": list_thread,
+    "search_messages": search_messages,
+    "find_messages": find_messages,
+    "list_dead_letters": list_dead_letters,
+    "count_dead_letters": count_dead_letters,
+    "find_dead_letters": find_dead_letters,
+    "redrive_matching": redrive_matching,
+}

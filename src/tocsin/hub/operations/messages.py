@@ -1,0 +1,62 @@
+"""Handlers of the operations that send and fetch messages."""
+
+import asyncio
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.protocol.priority import VOCABULARY
+from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.records import by_priority
+from tocsin.wire.messages import FetchInbox, InboxBatch, InboxMessage, SendMessages, SendReply
+
+__all__ = ["HANDLERS"]
+
+
+async def send_message(call: Call, request: cmd.Send) -> SendReply:
+    """Send one message."""
+    return SendReply.of(await call.submit(request))
+
+
+async def send_messages(call: Call, request: SendMessages) -> list[SendReply]:
+    """Send several messages, each accepted or refused by itself."""
+    limits = call.state.policy.limits
+    if call.grant is not None and call.state.policy.security.require_signatures:
+        raise refusal("E_AUTH_006", "this hub accepts signed messages only: a batch is not signed message by message")
+    if len(request.envelopes) > limits.batch_max:
+        raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} envelopes at a time", retryable=False)
+
+    async def send(envelope: msgspec.Raw) -> SendReply:
+        try:
+            command = cmd.Send(call.read_envelope(bytes(envelope), None))
+        except TocsinError as error:
+            return SendReply.of(error.problem)
+        return SendReply.of(await call.project.host.submit(command, call.caller))
+
+    return await asyncio.gather(*[send(envelope) for envelope in request.envelopes])
+
+
+async def fetch_inbox(call: Call, request: FetchInbox) -> InboxBatch:
+    """Hand out waiting messages to the caller's polling session."""
+    piggyback = call.project.piggyback
+    reply = await piggyback.drain(call.caller, request.limit, VOCABULARY[request.at_least], request.bytes_max)
+    if isinstance(reply, Problem):
+        raise error_for(reply)
+    if not isinstance(reply, cmd.Drained):
+        return InboxBatch([], {})
+
+    def handed_out(received: bool) -> None:
+        if call.confirms or not received:
+            piggyback.handed_out(call.caller, reply, taken=received)
+
+    call.after_reply(handed_out)
+    deliveries = [InboxMessage(item.signal_id, item.offer, msgspec.Raw(item.envelope)) for item in reply.deliveries]
+    return InboxBatch(deliveries, by_priority(reply.waiting))
+
+
+HANDLERS: dict[str, Handler] = {
+    "send_message": send_message,
+    "send_messages": send_messages,
+    "fetch_inbox": fetch_inbox,
+}

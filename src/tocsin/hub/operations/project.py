@@ -1,0 +1,211 @@
+"""Handlers of the operations on the policy and the project as a whole."""
+
+import heapq
+
+import yaml
+
+from tocsin.core import commands as cmd
+from tocsin.core.agents.attention import attending
+from tocsin.core.agents.presence import is_fresh, presence
+from tocsin.core.errors import TocsinError
+from tocsin.core.messages.admission import levels
+from tocsin.core.policy import Policy, document_of
+from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.core.state import Agent, Session
+from tocsin.frames import Priority as SubscriberPriority
+from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.records import by_priority, message_summary
+from tocsin.policies import parse_policy
+from tocsin.wire import project as wire
+from tocsin.wire.operation import Request
+
+__all__ = ["HANDLERS"]
+
+
+def _policy(request: wire.ChangePolicy) -> Policy:
+    return parse_policy(yaml.safe_dump(request.policy))
+
+
+async def get_policy(call: Call, request: Request) -> wire.PolicyRecord:
+    """Return the policy in force."""
+    record = wire.PolicyRecord(call.state.policy_version, document_of(call.state.policy))
+    await call.durable()
+    return record
+
+
+async def adopt_policy(call: Call, request: wire.ChangePolicy) -> cmd.Adopted:
+    """Adopt the defaults with changes."""
+    adopted: cmd.Adopted = await call.submit(cmd.AdoptPolicy(document_of(_policy(request)), request.reason))
+    return adopted
+
+
+async def check_policy(call: Call, request: wire.ChangePolicy) -> wire.PolicyCheck:
+    """Check a policy without adopting it."""
+    try:
+        _policy(request)
+    except TocsinError as error:
+        return wire.PolicyCheck(False, error.problem)
+    return wire.PolicyCheck(True)
+
+
+async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
+    """Count what the project has."""
+    host, state = call.project.host, call.state
+    waiting, states = [0] * len(Priority), dict[str, int]()
+    for agent in state.agents.values():
+        waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
+    for message in state.messages.values():
+        states[message.state] = states.get(message.state, 0) + 1
+    return wire.ProjectStatus(
+        project=host.project,
+        condition=host.condition,
+        policy_version=state.policy_version,
+        seq=state.seq,
+        agents=len(state.agents),
+        sessions=len(state.sessions),
+        waiting=by_priority(tuple(waiting)),
+        states=states,
+        dead_letters=len(state.dead),
+        events={} if call.project.hub is None else dict(call.project.hub.metrics.totals),
+    )
+
+
+async def get_overview(call: Call, request: Request) -> wire.Overview:
+    """Return the hub's counters and latencies."""
+    metrics = call.hub.metrics
+    stats = call.hub.feed.stats()
+    return wire.Overview(
+        since=as_datetime_or_none(call.hub.opened_at),
+        undeliverable=[
+            wire.UndeliverableCount(labels["signal_type"], labels["sender"], count)
+            for labels, count in metrics.counted(metrics.unknown_recipient)
+        ],
+        expired=[
+            wire.ExpiredCount(labels["signal_type"], labels["reason"], count)
+            for labels, count in metrics.counted(metrics.signal_expired)
+        ],
+        recalls={labels["outcome"]: count for labels, count in metrics.counted(metrics.signal_recalled)},
+        bounds_s=list(metrics.time_to_drain.bounds_s),
+        time_to_drain=[
+            wire.Histogram(kind, path, counts, total_s)
+            for (kind, path), counts, total_s in metrics.time_to_drain.rows()
+        ],
+        delivery_latency=[
+            wire.Histogram(priority, "", counts, total_s)
+            for (priority,), counts, total_s in metrics.delivery_latency.rows()
+        ],
+        frames=wire.FrameBusStatus(
+            stats.published,
+            [
+                wire.SubscriberStatus(name, one.priority.name.lower(), one.sent, one.dropped, one.shed, one.depth)
+                for name, one in stats.subscribers.items()
+            ],
+            [
+                wire.ShedCount(level.name.lower(), tally.offered, tally.dropped, tally.shed)
+                for level in SubscriberPriority
+                for tally in (stats.priorities[level],)
+            ],
+        ),
+    )
+
+
+async def list_pending(call: Call, request: Request) -> wire.PendingMessages:
+    """List undelivered messages; the answer is shared by callers within a short time."""
+    hub, config = call.hub, call.hub.config.dashboard
+
+    async def find() -> wire.PendingMessages:
+        # Expired messages are listed until the sweeper has removed them.
+        after_at = hub.now() - 2 * call.state.policy.sweeper.interval_us
+        found = await hub.reader.ask(lambda tables: tables.expiring(after_at, config.pending_max), fresh=False)
+        return wire.PendingMessages([message_summary(brief) for brief in found], config.pending_max)
+
+    return await hub.answer_cache.ask("pending", config.shared_s, find)
+
+
+async def list_conversations(call: Call, request: Request) -> wire.Conversations:
+    """Count recent messages by sender and recipient; the answer is shared by callers within a short time."""
+    hub, config = call.hub, call.hub.config.dashboard
+    latest, limit = config.conversations_window, config.conversations_max
+
+    async def find() -> wire.Conversations:
+        found = await hub.reader.ask(lambda tables: tables.conversations(latest, limit), fresh=False)
+        rows = [
+            wire.ConversationRecord(row.sender, row.recipient, row.messages, as_datetime_or_none(row.last_at))
+            for row in found
+        ]
+        return wire.Conversations(latest, rows)
+
+    return await hub.answer_cache.ask("conversations", config.shared_s, find)
+
+
+async def list_roster(call: Call, request: wire.ListRoster) -> wire.AgentDetailsPage:
+    """List agents with their sessions, attention and budget."""
+    agents, part = call.state.agents, request.q.lower()
+    limit = min(request.limit, call.project.page_max)
+    names = heapq.nsmallest(limit + 1, (name for name in agents if name > request.after and part in name.lower()))
+    details = [_details(call, agents[name]) for name in names[:limit]]
+    page = wire.AgentDetailsPage(details, names[limit - 1] if len(names) > limit else None, len(agents))
+    await call.durable()
+    return page
+
+
+def _details(call: Call, agent: Agent) -> wire.AgentDetails:
+    state, now = call.state, call.project.now()
+    inherited = state.inherited.get(agent.agent)
+    return wire.AgentDetails(
+        agent=agent.agent,
+        type=agent.agent_type,
+        role=agent.role,
+        version=agent.version,
+        capabilities=list(agent.capabilities),
+        presence=presence(agent, state.policy, now),
+        sessions=[_session(state.policy, session, now) for session in agent.sessions.values()],
+        attention=attending(state, agent.agent),
+        waiting=by_priority(agent.mailbox.depths()),
+        budget=_budget(state.policy, agent, now),
+        recent=len(agent.usage),
+        recent_high=agent.usage_high,
+        gaming=agent.gaming,
+        inherited=None if inherited is None else PRIORITY_NAMES[inherited],
+        registered_at=as_datetime_or_none(agent.registered_at),
+    )
+
+
+def _session(policy: Policy, session: Session, now: int) -> wire.SessionRecord:
+    return wire.SessionRecord(
+        session=session.session,
+        kind=session.kind,
+        opened_at=as_datetime_or_none(session.opened_at),
+        heartbeat_at=as_datetime_or_none(session.heartbeat_at),
+        fresh=is_fresh(session, policy, now),
+        in_flight=len(session.in_flight),
+        window=session.window,
+    )
+
+
+def _budget(policy: Policy, agent: Agent, now: int) -> wire.Budget | None:
+    multiplier = policy.roles[agent.role].quota_multiplier
+    if multiplier is None:
+        return None
+    tokens, critical, blocking = levels(agent, policy, now)
+    return wire.Budget(
+        tokens=tokens,
+        tokens_max=policy.bucket.capacity * multiplier,
+        critical=critical,
+        critical_max=policy.quotas.critical.cap * multiplier,
+        blocking=blocking,
+        blocking_max=policy.quotas.blocking.cap * multiplier,
+    )
+
+
+HANDLERS: dict[str, Handler] = {
+    "get_policy": get_policy,
+    "adopt_policy": adopt_policy,
+    "check_policy": check_policy,
+    "get_status": get_status,
+    "get_overview": get_overview,
+    "list_pending": list_pending,
+    "list_conversations": list_conversations,
+    "list_roster": list_roster,
+}

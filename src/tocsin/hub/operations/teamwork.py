@@ -1,0 +1,129 @@
+"""Handlers of the operations that read attention, requests, topics, discussions, approvals, escalations and alerts."""
+
+from tocsin.core import commands as cmd
+from tocsin.core.agents.attention import attending
+from tocsin.core.protocol.timestamps import as_datetime_or_none as time
+from tocsin.hub.operations.call import Call, Handler
+from tocsin.wire import teamwork as wire
+from tocsin.wire.operation import Request
+
+__all__ = ["HANDLERS"]
+
+
+async def get_attention(call: Call, request: Request) -> cmd.Attending:
+    """Describe what the caller is working on."""
+    reply = attending(call.state, call.agent)
+    await call.durable()
+    return reply
+
+
+async def list_requests(call: Call, request: Request) -> list[wire.RequestRecord]:
+    """List the requests that the caller may see."""
+    records = [
+        wire.RequestRecord(
+            row.request, row.requester, row.responder, row.correlation_id, time(row.opened_at), time(row.due_at)
+        )
+        for row in call.state.requests.values()
+        if call.directs or call.agent in (row.requester, row.responder)
+    ]
+    await call.durable()
+    return records
+
+
+async def list_topics(call: Call, request: Request) -> list[wire.TopicRecord]:
+    """List topics by name."""
+    topics = call.state.topics
+    records = [
+        wire.TopicRecord(name, len(topics[name].subscribers), call.agent in topics[name].subscribers)
+        for name in sorted(topics)
+    ]
+    await call.durable()
+    return records
+
+
+async def list_discussions(call: Call, request: Request) -> list[wire.DiscussionRecord]:
+    """List the discussions that the caller may see."""
+    records = [
+        wire.DiscussionRecord(
+            discussion=row.discussion,
+            opener=row.opener,
+            question=row.question,
+            participants=tuple(row.participants),
+            options=tuple(row.options),
+            consensus=row.consensus,
+            state=row.state,
+            votes=dict(row.votes),
+            due_at=time(row.due_at),
+        )
+        for row in call.state.discussions.values()
+        if call.directs or call.agent in (row.opener, *row.participants)
+    ]
+    await call.durable()
+    return records
+
+
+async def list_approvals(call: Call, request: Request) -> list[wire.ApprovalRecord]:
+    """List the approval requests that the caller may see."""
+    records = [
+        wire.ApprovalRecord(
+            approval=row.approval,
+            handoff=row.handoff,
+            asker=row.asker,
+            subject=row.subject,
+            details=row.details,
+            holds=row.holds,
+            opened_at=time(row.opened_at),
+            due_at=time(row.escalates_at),
+        )
+        for row in call.state.approvals.values()
+        if call.directs or row.asker == call.agent
+    ]
+    await call.durable()
+    return records
+
+
+async def list_escalations(call: Call, request: wire.ListEscalations) -> list[wire.EscalationRecord]:
+    """List escalations, open ones first."""
+    rows = [row for row in call.state.escalations.values() if request.closed or not row.closed_at]
+    rows.sort(key=lambda row: (bool(row.closed_at), row.opened_at))
+    records = [
+        wire.EscalationRecord(
+            escalation=row.escalation,
+            rule=row.rule,
+            trigger=row.trigger,
+            subject=row.subject,
+            detail=row.detail,
+            state=row.state,
+            opened_at=time(row.opened_at),
+            closed_at=time(row.closed_at),
+            resolution=row.resolution,
+            resolved_by=row.resolved_by,
+            steps=tuple(wire.EscalationStep(time(step.at), step.state, step.by, step.detail) for step in row.steps),
+        )
+        for row in rows
+    ]
+    await call.durable()
+    return records
+
+
+async def list_alerts(call: Call, request: Request) -> list[wire.AlertRecord]:
+    """List alerts by metric."""
+    alerts = call.state.alerts
+    records = []
+    for name in sorted(alerts):
+        row = alerts[name]
+        state = "breached" if not row.raised_at else "easing" if row.easing else "raised"
+        records.append(wire.AlertRecord(name, row.value, row.limit, state, time(row.since), time(row.raised_at)))
+    await call.durable()
+    return records
+
+
+HANDLERS: dict[str, Handler] = {
+    "get_attention": get_attention,
+    "list_requests": list_requests,
+    "list_topics": list_topics,
+    "list_discussions": list_discussions,
+    "list_approvals": list_approvals,
+    "list_escalations": list_escalations,
+    "list_alerts": list_alerts,
+}
