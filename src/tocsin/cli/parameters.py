@@ -66,7 +66,7 @@ def fields_of(operation: Operation) -> list[Field]:
         choices = tuple(str(value) for value in shape.values) if isinstance(shape, shapes.LiteralType) else ()
         default = None if field.default in (msgspec.NODEFAULT, msgspec.UNSET) else field.default
         required = field.required or f"{{{field.name}}}" in operation.path
-        about = about or f"The {field.name.replace('_', ' ')}."
+        about = about or f"The request's {field.name}."
         found.append(Field(field.encode_name, _kind(shape), choices, required, default, about))
     return found
 
