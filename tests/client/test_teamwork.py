@@ -410,7 +410,9 @@ def test_a_director_brings_an_escalation_before_a_human(kind: str, tmp_path: Pat
             (opened,) = await _timed_out(dora)
             with pytest.raises(NotPermitted):
                 await ada.escalate_to_human(opened.escalation)
-            assert (await dora.escalate_to_human(opened.escalation, reason="who knows bob?")).state == "human_escalation"
+            assert (
+                await dora.escalate_to_human(opened.escalation, reason="who knows bob?")
+            ).state == "human_escalation"
             told = await anext(hugo.inbox())
             assert opened.escalation in str(told.payload)
             await hugo.resolve_escalation(opened.escalation, "I do")
