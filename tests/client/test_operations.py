@@ -34,10 +34,11 @@ def test_a_request_is_escalated_by_default(kind: str, tmp_path: Path) -> None:
         ):
             options: tuple[tuple[dict[str, Any], int], ...] = (({"escalate": False}, 0), ({}, 1))
             for option, opened in options:
-                before = len(await dora.list_escalations(closed=True))
+                name = f"msg_unanswered_{opened}"
                 with pytest.raises(NoResponse):
-                    await ada.request("bob", NOTE, timeout_s=0.1, **option)
-                assert len(await dora.list_escalations(closed=True)) - before == opened
+                    await ada.request("bob", NOTE, timeout_s=0.1, message_id=name, **option)
+                escalations = await dora.list_escalations(closed=True)
+                assert len([row for row in escalations if row.subject == name]) == opened
 
     run(test())
 
@@ -137,10 +138,10 @@ def test_wrong_arguments_are_refused_alike(kind: str, tmp_path: Path) -> None:
                 await message.acknowledge("seen")  # type: ignore[arg-type]
             assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_003", "$.status")
             with pytest.raises(ValidationFailed) as refused:
-                await ada._caller.call("list_lease", {}, None)  # type: ignore[arg-type]
+                await ada._caller.call("list_lease", {}, msgspec.json.Decoder(Any))
             assert "did you mean 'list_leases'?" in refused.value.problem.detail
             with pytest.raises(ValidationFailed) as refused:
-                await ada._caller.call("register_agent", {"agent_type": "Manager"}, None)  # type: ignore[arg-type]
+                await ada._caller.call("register_agent", {"agent_type": "Manager"}, msgspec.json.Decoder(Any))
             assert "it is called 'type'" in refused.value.problem.detail
             assert (await ada.get_agent("ada")).agent == "ada", "the connection is as it was"
 
