@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_type_hints
 
