@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import httpx2
 import msgspec
@@ -186,8 +186,11 @@ class McpInterface(HttpInterface):
         result = response.json()["result"]
         content = result["structuredContent"]
         if result.get("isError"):
-            return _refusal(content.get("problem", content))
-        return Answer(content.get("result", content) if set(content) <= {"result", "urgent", "waiting"} else content)
+            answer = _refusal(content.get("problem", content))
+            # Tools name an argument without the path of a JSON document.
+            return Answer(code=answer.code, field=None if answer.field is None else f"$.{answer.field}")
+        content.pop("inbox", None)
+        return Answer(content["items"] if get_origin(operation.reply) is list else content)
 
 
 class SdkInterface(HttpInterface):

@@ -131,7 +131,7 @@ STORY: tuple[Step, ...] = (
         "ada",
         "send_request",
         {"timeout_s": 600},
-        envelope("msg_11_story", "idle", "Question", correlationId="question_1"),
+        envelope("msg_11_story", "worker", "Question", correlationId="question_1"),
     ),
     Step("ada", "list_requests"),
     Step("ada", "cancel_request", {"request": "msg_11_story"}),

@@ -16,7 +16,7 @@ from tocsin.wire.table import OPERATIONS
 VOLATILE = {
     *("seq", "presence", "sessions", "recipient_state", "resolved_to_session", "publish_path", "session", "events"),
     *("token", "token_id", "budget", "facts", "since", "frames", "time_to_drain", "delivery_latency", "bounds_s"),
-    *("reached_seq", "behind_events", "behind_s", "next", "recent", "gaming", "holders", "value", "limit"),
+    *("reached_seq", "behind_events", "behind_s", "next", "recent", "gaming", "holders", "value", "limit", "states"),
 }
 #: Ids of messages that the bus itself sends.
 _NOTICE = re.compile(r"msg_\d{8}_\d{6}_[0-9a-f]{12}")
@@ -26,7 +26,11 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)")
 def normal(value: Any, names: dict[str, str]) -> Any:
     """Return a reply without what differs from run to run."""
     if isinstance(value, dict):
-        return {key: normal(part, names) for key, part in value.items() if key not in VOLATILE}
+        return {
+            key: normal(part, names)
+            for key, part in value.items()
+            if key not in VOLATILE and not (key == "waiting" and isinstance(part, dict))
+        }
     if isinstance(value, list):
         return [normal(part, names) for part in value]
     if isinstance(value, str):
