@@ -89,7 +89,7 @@ def test_a_lease_is_released_by_force_with_keys_alone(tool_call: ToolCall, stage
     assert stage.call("GET", "boss", f"/v1/leases/{lease}").status_code == 409
     holders = [row["agent"] for row in stage.get(f"/v1/leases?resource={resource}")["held"]]
     assert holders == ["bob"]
-    told = [message for message in stage.get("/v1/inbox", "ada")["items"] if message["message_type"] == "LEASE_LOST"]
+    told = [message for message in stage.get("/v1/inbox", "ada")["items"] if message["type"] == "LEASE_LOST"]
     assert told[-1]["payload"]["note"] == "the build is broken"
     assert stage.get(f"/v1/messages/{told[-1]['message_id']}")[0]["recipient"] == "ada"
 
@@ -177,7 +177,7 @@ def test_the_human_writes_to_an_agent_with_keys_alone(tool_call: ToolCall, stage
     said(page, "bob")
     mine = [m for m in stage.get("/v1/inbox", "bob")["items"] if m["sender"] == "hanna"]
     assert mine[-1]["payload"] == {"text": "look at it", "ticket": 7}
-    assert mine[-1]["message_type"] == "CUSTOM_NOTE"
+    assert mine[-1]["type"] == "CUSTOM_NOTE"
 
 
 def test_an_override_goes_at_the_highest_priority(tool_call: ToolCall, stage: Stage) -> None:

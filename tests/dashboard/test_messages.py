@@ -63,7 +63,7 @@ def test_messages_are_found_by_words_and_by_what_they_are(tool_call: ToolCall, s
 def test_older_ones_are_brought_when_asked_for(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(55):
         stage.send("boss", "ada", messageType="CUSTOM_MANY")
-    page = tool_call("messages?message_type=CUSTOM_MANY").page
+    page = tool_call("messages?type=CUSTOM_MANY").page
     expect(rows(page)).to_have_count(51)
     page.get_by_role("button", name="Older ones").click()
     expect(rows(page)).to_have_count(56)
@@ -156,7 +156,7 @@ def test_a_thread_is_shown_in_its_order(tool_call: ToolCall, stage: Stage) -> No
 def test_a_message_that_is_not_there_says_so(browser: Browser, stage: Stage) -> None:
     visitor = Visitor(browser, stage).sign_in()
     visitor.open("messages/msg_0_nothing")
-    expect(visitor.page.get_by_role("alert")).to_contain_text("is not there, or not yours")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("there is no message msg_0_nothing that you may see")
     visitor.close(allow=lambda complaint: "404" in complaint or "409" in complaint)
 
 

@@ -47,12 +47,12 @@ def test_dead_letters_are_counted_and_listed_by_what_killed_them(tmp_path: Path)
         await kill(team, 4, "E_TASK_003", messageType="Question")
         groups = (await team.get("boss", "/v1/dead-letters/groups")).json()
         assert [(group["code"], group["letters"]) for group in groups] == [("E_TASK_001", 3), ("E_TASK_003", 1)]
-        assert groups[0]["message_types"] == {"StatusUpdate": 3}
+        assert groups[0]["types"] == {"StatusUpdate": 3}
         first = (await team.get("boss", "/v1/dead-letters/find?code=E_TASK_001&limit=2")).json()
         rest = (await team.get("boss", f"/v1/dead-letters/find?code=E_TASK_001&after={first['next']}")).json()
         names = [item["message_id"] for item in first["items"] + rest["items"]]
         assert (names, rest["next"]) == (["msg_1_x", "msg_2_x", "msg_3_x"], None)
-        typed = (await team.get("boss", "/v1/dead-letters/find?message_type=Question")).json()["items"]
+        typed = (await team.get("boss", "/v1/dead-letters/find?type=Question")).json()["items"]
         assert [(item["signal_id"], item["reason"], item["redrivable"]) for item in typed] == [
             ("msg_4_x", groups[1]["reason"], True)
         ]
@@ -67,7 +67,7 @@ def test_a_sort_of_dead_letters_is_redriven_at_once(tmp_path: Path) -> None:
         for number in (1, 2, 3):
             await kill(team, number)
         await kill(team, 4, "E_TASK_003")
-        path, sort = "/v1/dead-letters/redrive-sort", {"code": "E_TASK_001"}
+        path, sort = "/v1/dead-letters/redrive-matching", {"code": "E_TASK_001"}
         assert (await team.post("ada", path, sort)).status_code == 403
         first = (await team.post("boss", path, sort)).json()
         assert (first["redriven"], first["refused"], first["left"]) == (["msg_1_x", "msg_2_x"], {}, 1)
@@ -88,7 +88,7 @@ def test_one_copy_of_a_broadcast_comes_back_and_no_other(tmp_path: Path) -> None
         await team.post("boss", "/v1/inbox/drain", {})
         said = {"reason": "no", "code": "E_TASK_002", "can_retry": False}
         assert (await team.post("boss", "/v1/messages/msg_1_x/nack", said)).status_code == 200
-        done = (await team.post("boss", "/v1/dead-letters/redrive-sort", {"recipient": "bob"})).json()
+        done = (await team.post("boss", "/v1/dead-letters/redrive-matching", {"recipient": "bob"})).json()
         assert done["redriven"] == ["msg_1_x:bob"]
         (left,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert left["signal_id"] == "msg_1_x:boss"
@@ -102,7 +102,7 @@ def test_what_nobody_can_take_any_more_stays_dead(tmp_path: Path) -> None:
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         (letter,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert letter["redrivable"] is False
-        done = (await team.post("boss", "/v1/dead-letters/redrive-sort", {})).json()
+        done = (await team.post("boss", "/v1/dead-letters/redrive-matching", {})).json()
         assert done == {"redriven": [], "refused": {}, "left": 0}
 
     with_team(tmp_path, test)
