@@ -24,6 +24,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.leases.glob_index import GlobIndex
 from tocsin.core.leases.globs import parse_pattern
 from tocsin.core.policy import document_of
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.policies import parse_policy
 
 LEASES = 10_000
@@ -67,8 +68,8 @@ def measure_leases(_: int) -> dict[str, float]:
     for number in range(WAITERS):
         holder = rng.randrange(LEASES // 2)
         waiter = bench.callers[LEASES // 2 + number * 2]
-        bench.ask(cmd.AcquireLease((_resource(holder),), priority=number % 4), waiter)
-    if len(bench.exchange.state.leases.line) != WAITERS:
+        bench.ask(cmd.AcquireLease((_resource(holder),), priority=PRIORITY_NAMES[number % 4]), waiter)
+    if len(bench.exchange.state.leases.queue) != WAITERS:
         raise RuntimeError("not everybody waits")
     gc.collect()
     gc.freeze()
@@ -87,7 +88,7 @@ def measure_leases(_: int) -> dict[str, float]:
         began = time.perf_counter()
         control()
         spent["control"].append(time.perf_counter() - began)
-        waiting = timed("wait", cmd.AcquireLease((_resource(holder),), priority=number % 4), free)
+        waiting = timed("wait", cmd.AcquireLease((_resource(holder),), priority=PRIORITY_NAMES[number % 4]), free)
         timed("renew", cmd.RenewLease(held[holder]), owner)
         timed("release", cmd.ReleaseLease(held[holder]), owner)
         bench.ask(cmd.ReleaseLease(waiting.lease), free)
@@ -115,7 +116,7 @@ def measure_hot(_: int) -> dict[str, float]:
     lease = bench.ask(cmd.AcquireLease(("hot",)), bench.callers[0]).lease
     holder = bench.callers[0]
     for number in range(HOT):
-        bench.ask(cmd.AcquireLease(("hot",), priority=number % 4), bench.callers[number + 1])
+        bench.ask(cmd.AcquireLease(("hot",), priority=PRIORITY_NAMES[number % 4]), bench.callers[number + 1])
     gc.collect()
     gc.freeze()
     spent: list[float] = []
@@ -124,7 +125,7 @@ def measure_hot(_: int) -> dict[str, float]:
         began = time.perf_counter()
         bench.exchange.handle(cmd.ReleaseLease(lease), holder, bench.now)
         spent.append(time.perf_counter() - began)
-        bench.ask(cmd.AcquireLease(("hot",), priority=number % 4), holder)
+        bench.ask(cmd.AcquireLease(("hot",), priority=PRIORITY_NAMES[number % 4]), holder)
         (now_held,) = bench.exchange.state.leases.holding("hot")
         lease, holder = now_held.lease, Caller(now_held.holder, "primary")
     return {"hot_release_p50_us": percentile(spent, 50) * 1e6, "hot_release_p99_us": percentile(spent, 99) * 1e6}
@@ -134,9 +135,9 @@ def measure_deadlocks(_: int) -> dict[str, float]:
     """Measure waits at the end of a long chain of waits: one that closes no circle, and one that does."""
     bench = Bench(CHAIN + 2)
     for number in range(CHAIN + 1):
-        bench.ask(cmd.AcquireLease((f"link_{number:04}",), priority=1), bench.callers[number])
+        bench.ask(cmd.AcquireLease((f"link_{number:04}",), priority="Coordinate"), bench.callers[number])
     for number in reversed(range(1, CHAIN)):
-        bench.ask(cmd.AcquireLease((f"link_{number + 1:04}",), priority=1), bench.callers[number])
+        bench.ask(cmd.AcquireLease((f"link_{number + 1:04}",), priority="Coordinate"), bench.callers[number])
     gc.collect()
     gc.freeze()
     bench.now += 1
@@ -146,10 +147,12 @@ def measure_deadlocks(_: int) -> dict[str, float]:
     closing: list[float] = []
     graph = bench.exchange.state.waits
     held = bench.exchange.state.leases.holding("link_0000")[0].lease
-    bench.ask(cmd.AcquireLease(("link_0000",), priority=1), bench.callers[CHAIN + 1])
+    bench.ask(cmd.AcquireLease(("link_0000",), priority="Coordinate"), bench.callers[CHAIN + 1])
     for _number in range(SAMPLES // 10):
         began = time.perf_counter()
-        reply: Any = bench.exchange.handle(cmd.AcquireLease(("link_0001",), priority=1), first, bench.now).reply
+        reply: Any = bench.exchange.handle(
+            cmd.AcquireLease(("link_0001",), priority="Coordinate"), first, bench.now
+        ).reply
         chained.append(time.perf_counter() - began)
         began = time.perf_counter()
         graph.suspects[first.agent] = None
@@ -158,17 +161,17 @@ def measure_deadlocks(_: int) -> dict[str, float]:
         checks.append(time.perf_counter() - began)
         began = time.perf_counter()
         last = bench.callers[CHAIN]
-        closed = bench.exchange.handle(cmd.AcquireLease(("link_0000",), priority=0), last, bench.now)
+        closed = bench.exchange.handle(cmd.AcquireLease(("link_0000",), priority="Info"), last, bench.now)
         closing.append(time.perf_counter() - began)
         if not isinstance(closed.reply, Problem) and len(closed.events) < 2:
             raise RuntimeError("the circle was not found")
-        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), last)
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority="Coordinate"), last)
         bench.ask(cmd.ReleaseLease(reply.lease), first)
         for lease in bench.exchange.state.leases.holding(f"link_{CHAIN:04}"):
             bench.ask(cmd.ReleaseLease(lease.lease), Caller(lease.holder, "primary"))
-        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), last)
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority="Coordinate"), last)
         before = bench.callers[CHAIN - 1]
-        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority=1), before)
+        bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority="Coordinate"), before)
     del held
     return {
         "deadlock_p50_us": percentile(checks, 50) * 1e6,

@@ -181,7 +181,7 @@ class Socket:
                 elif item.re is not None and item.re in self._frames:
                     self._frames.pop(item.re).set_result(None)
             if arrived:
-                await self._line.send(json.dumps([{"op": "confirm", "message_ids": arrived}]))
+                await self._line.send(json.dumps([{"op": "confirm_messages", "message_ids": arrived}]))
 
 
 async def over_websocket(task: dict[str, Any]) -> dict[str, float]:

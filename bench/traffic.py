@@ -137,8 +137,8 @@ class Team:
                 session = self._sessions.pop(caller.agent, None) and None
             here = number % 5 != 0 or self._random.random() < 0.9
             if session is None and here:
-                kind = ("push", "piggyback", "daemon")[number % 3]
-                yield cmd.OpenSession(kind, 256), caller
+                kinds: tuple[cmd.SessionKind, ...] = ("push", "piggyback", "daemon")
+                yield cmd.OpenSession(kinds[number % 3], 256), caller
                 self._sessions[caller.agent] = next(reversed(state.agents[caller.agent].sessions))
             elif session is not None and not here:
                 del self._sessions[caller.agent]

@@ -8,6 +8,7 @@ import msgspec
 from tocsin.core.commands import (
     SYSTEM,
     Acknowledge,
+    AckStatus,
     AcquireLease,
     AdoptPolicy,
     Caller,
@@ -34,6 +35,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import signal_id
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
+from tocsin.core.protocol.priority import liminal_name
 from tocsin.policies import parse_policy
 
 #: A policy under which things happen soon: few are remembered, deaths and expiries are common.
@@ -217,7 +219,7 @@ class Team:
 
     def _acknowledge(self, exchange: Exchange) -> tuple[Command, Caller] | None:
         found = self._message(exchange)
-        status = self._random.choice(("received", "processed"))
+        status: AckStatus = self._random.choice(("received", "processed"))
         return None if found is None else (Acknowledge(found[0], status), found[1])
 
     def _reject(self, exchange: Exchange) -> tuple[Command, Caller] | None:
@@ -257,8 +259,8 @@ class Team:
         names = ("db", "src/**", "src/a.py", "docs/*.md")
         wanted = tuple(self._random.sample(names, self._random.choice((1, 1, 2))))
         shared = self._random.random() < 0.4
-        level = self._random.randrange(4)
-        command = AcquireLease(() if shared else wanted, wanted if shared else (), priority=level)
+        priority = liminal_name(self._random.randrange(4))
+        command = AcquireLease(() if shared else wanted, wanted if shared else (), priority=priority)
         return command, self._caller(exchange)
 
     def _release(self, exchange: Exchange) -> tuple[Command, Caller] | None:

@@ -14,12 +14,12 @@ from field_docs import field_docs
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.core import policy as policies
 from tocsin.core.errors import CATALOGUE
+from tocsin.core.escalation.paths import PATHS, Place
 from tocsin.core.events import EVENT_TYPES
 from tocsin.core.messages.lifecycle import APM_STATES, TRANSITIONS
 from tocsin.core.messages.model import State
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.contracts import Contract
-from tocsin.core.teamwork.escalation_paths import PATHS, Place
 from tocsin.frames.policy import FramesPolicy
 from tocsin.gateways.mcp.server import input_schema
 from tocsin.gateways.mcp.tools import TOOLS

@@ -5,6 +5,7 @@ due moment to the next, so that nothing in a test waits.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from tocsin.core.exchange import Exchange, Outcome
 from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
+from tocsin.core.protocol.timestamps import as_microseconds
 from tocsin.core.snapshot import Snapshot, restore, take
 from tocsin.policies import default_policy, parse_policy
 
@@ -100,7 +102,7 @@ class Team:
         self._callers[agent] = Caller(agent, role)
         return self.ask(cmd.RegisterAgent(agent_type, supported, capabilities), agent, cmd.Registered).version
 
-    def attach(self, agent: str, kind: str = "push", window: int | None = None) -> str:
+    def attach(self, agent: str, kind: cmd.SessionKind = "push", window: int | None = None) -> str:
         """Open a session."""
         return self.ask(cmd.OpenSession(kind, window), agent, cmd.SessionReady).session
 
@@ -164,7 +166,7 @@ class Team:
         """Confirm receipt."""
         return self.ask(cmd.Confirm(message_ids), agent, cmd.Confirmed)
 
-    def ack(self, agent: str, message_id: str, status: str = "received") -> cmd.Acknowledged:
+    def ack(self, agent: str, message_id: str, status: cmd.AckStatus = "received") -> cmd.Acknowledged:
         """Acknowledge."""
         return self.ask(cmd.Acknowledge(message_id, status), agent, cmd.Acknowledged)
 
@@ -183,6 +185,18 @@ class Team:
     def redrive(self, agent: str, *signal_ids: str) -> cmd.Redriven:
         """Queue dead letters again."""
         return self.ask(cmd.Redrive(signal_ids), agent, cmd.Redriven)
+
+    def hold(self, command: cmd.AcquireLease | cmd.RenewLease, agent: str) -> cmd.LeaseRecord:
+        """Acquire or renew a lease, and expect to hold it."""
+        record = self.ask(command, agent, cmd.LeaseRecord)
+        assert record.state == "held", record
+        return record
+
+    def wait_for_lease(self, command: cmd.AcquireLease, agent: str) -> cmd.LeaseRecord:
+        """Ask for a lease, and expect to wait for it."""
+        record = self.ask(command, agent, cmd.LeaseRecord)
+        assert record.state == "waiting", record
+        return record
 
     def tick(self) -> cmd.Ticked:
         """Let what is due happen."""
@@ -227,9 +241,10 @@ class Team:
         """Return how long ago a stamp is."""
         return (self.now - moment) / SECOND
 
-    def elapsed_s(self, moment: int) -> float:
-        """Return a stamp as seconds since the start of the clock."""
-        return (moment - START) / SECOND
+    def elapsed_s(self, moment: datetime | int | None) -> float:
+        """Return a stamp, or the time in a reply, as seconds since the start of the clock."""
+        assert moment is not None
+        return ((as_microseconds(moment) if isinstance(moment, datetime) else moment) - START) / SECOND
 
     def snapshot(self) -> Snapshot:
         """Write the state down."""

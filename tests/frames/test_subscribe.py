@@ -39,7 +39,7 @@ def test_a_duplicate_id_is_refused_and_changes_nothing(bus: FrameBus[int]) -> No
 
 @pytest.mark.parametrize("empty", ["", " ", "\t"])
 def test_an_empty_id_is_refused(bus: FrameBus[int], empty: str) -> None:
-    with pytest.raises(InvalidSubscriberError, match="not empty"):
+    with pytest.raises(InvalidSubscriberError, match="not blank"):
         bus.subscribe(empty)
 
 
@@ -88,7 +88,7 @@ def test_an_unbounded_or_unmeasured_or_strange_channel_is_refused(bus: FrameBus[
         bus.subscribe("worker", queue.Queue())
     with pytest.raises(UnfitChannelError, match="65536"):
         bus.subscribe("worker", Channel[int](65_537))
-    with pytest.raises(UnfitChannelError, match="give capacity"):
+    with pytest.raises(UnfitChannelError, match="pass capacity"):
         bus.subscribe("worker", Line())
     with pytest.raises(UnfitChannelError, match="put_nowait"):
         bus.subscribe("worker", [])  # type: ignore[call-overload]

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from msgspec.structs import fields as fields_of
 from starlette.routing import WebSocketRoute
+from tocsin.gateways.http.doors import DOORS
+from tocsin.gateways.http.operation import Access, Call, Gateway
 
 from tests.gateways.hubs import Team, envelope, with_team
 from tocsin.cli.serve import neighbours
 from tocsin.gateways.http.app import OPERATIONS, build_app, describe, doors_of
-from tocsin.gateways.http.doors import DOORS
-from tocsin.gateways.http.operation import Access, Call, Gateway
 from tocsin.hub.logs import JsonFormatter
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.gateways.hubs import Team, envelope, with_team
-from tocsin.hub.auth.signatures import sign
-from tocsin.hub.auth.tokens import parse_token
+from tocsin.wire.signatures import Signer
 
 
 def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
@@ -22,7 +21,7 @@ def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
         assert drained["deliveries"][0]["envelope"]["payload"] == {"text": "number 1"}
         assert (await team.post("bob", "/v1/messages/msg_1_x/ack", {})).json()["state"] == "acknowledged"
         assert (await team.post("bob", "/v1/messages/msg_1_x/processed")).status_code == 200
-        life = (await team.get("ada", "/v1/messages/msg_1_x/life")).json()[0]
+        life = (await team.get("ada", "/v1/messages/msg_1_x/history")).json()[0]
         kinds = [happening["kind"] for happening in life["life"]]
         assert kinds == [
             "MessageAccepted",
@@ -140,13 +139,13 @@ def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: P
         import msgspec
 
         body = msgspec.json.encode(envelope(1))
-        secret = parse_token(team.tokens["ada"])
-        assert secret is not None
         unsigned = await team.post("ada", "/v1/messages", body)
         assert (unsigned.status_code, unsigned.json()["error_code"]) == (401, "bad_signature")
         wrong = await team.post("ada", "/v1/messages", body, headers={"Tocsin-Signature": "v1=00"})
         assert wrong.status_code == 401
-        signed = await team.post("ada", "/v1/messages", body, headers={"Tocsin-Signature": sign(secret, body)})
+        signed = await team.post(
+            "ada", "/v1/messages", body, headers={"Tocsin-Signature": Signer(team.tokens["ada"]).sign(body)}
+        )
         assert signed.status_code == 200
 
     with_team(tmp_path, test, policy="security: {require_signatures: true}")

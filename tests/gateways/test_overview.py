@@ -34,7 +34,7 @@ def test_what_happened_is_counted(tmp_path: Path) -> None:
         await team.post("bob", "/v1/inbox/drain", {})
         await team.post("ada", "/v1/messages/msg_1_x/recall")
         view = await found(team, "/v1/overview")
-        assert view["undeliverable"] == [{"message_type": "Question", "sender": "ada", "sends": 1}]
+        assert view["undeliverable"] == [{"type": "Question", "sender": "ada", "sends": 1}]
         assert view["recalls"] == {"recalled": 1, "already_delivered": 1}
         (drained,) = view["time_to_drain"]
         assert (drained["about"], drained["path"], sum(drained["counts"])) == ("StatusUpdate", "drain", 2)
@@ -119,7 +119,7 @@ def test_messages_are_found_and_an_agent_finds_its_own(tmp_path: Path) -> None:
         assert await ids("") == ["msg_3_x", "msg_2_x", "msg_1_x"]
         assert await ids("", "ada") == ["msg_2_x", "msg_1_x"]
         assert await ids("level=Blocking") == ["msg_2_x"]
-        assert await ids("sender=ada&message_type=StatusUpdate") == ["msg_1_x"]
+        assert await ids("sender=ada&type=StatusUpdate") == ["msg_1_x"]
         assert await ids("states=queued,offered&limit=2") == ["msg_3_x", "msg_2_x"]
         assert await ids("since=2100-01-01T00:00:00Z") == []
         assert await ids("until=2100-01-01T00:00:00") == ["msg_3_x", "msg_2_x", "msg_1_x"]

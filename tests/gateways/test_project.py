@@ -122,7 +122,7 @@ def test_history_that_cannot_be_read_is_read_again_on_new_tables(
 
         team.hub.reader._tables.close()
         monkeypatch.setattr(team.hub.host.journal, "tables", away)
-        for path in ("/v1/search?q=number", "/v1/messages/msg_1_x/life?fresh=false"):
+        for path in ("/v1/search?q=number", "/v1/messages/msg_1_x/history?fresh=false"):
             answer = await team.get("ada", path)
             assert (answer.status_code, answer.json()["code"]) == (503, "E_HUB_007")
         monkeypatch.undo()

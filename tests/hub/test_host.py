@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.hub.journals import MeddledJournal
@@ -18,16 +19,22 @@ from tocsin.core import exchange
 from tocsin.core.commands import (
     SYSTEM,
     AdoptPolicy,
+    BroadcastReceipt,
     Caller,
     Confirm,
     Delivery,
     Drain,
     Drained,
     OpenSession,
+    Publish,
+    Published,
     Receipt,
     RegisterAgent,
+    Requested,
     Send,
+    SendRequest,
     SessionReady,
+    Subscribe,
 )
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
@@ -84,6 +91,23 @@ def test_a_reply_is_spoken_after_the_commit_and_says_what_it_is_worth(tmp_path: 
             for reply in await asyncio.gather(*replies):
                 assert isinstance(reply, Receipt)
                 assert (reply.durability, reply.copies) == ("flushed", 1)
+
+    run(test())
+
+
+def test_receipts_inside_other_replies_are_worth_the_same(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path) as (host, _):
+            await host.submit(Subscribe("news"), BOB)
+            broadcast = await host.submit(message(1, "*"), ADA)
+            assert isinstance(broadcast, BroadcastReceipt)
+            published = await host.submit(Publish("news", message(2, "*").envelope), ADA)
+            assert isinstance(published, Published)
+            question = msgspec.structs.replace(message(3).envelope, correlation_id="req_1")
+            requested = await host.submit(SendRequest(question), ADA)
+            assert isinstance(requested, Requested)
+            receipts = [*broadcast.receipts, *published.receipts, requested.receipt]
+            assert [(receipt.durability, receipt.copies) for receipt in receipts] == [("flushed", 1)] * 3
 
     run(test())
 

@@ -7,7 +7,8 @@ from typing import Any
 from tocsin.core.commands import Delivery, Done, Receipt, Reply
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.hub.outgoing import OutgoingQueue
 
 
@@ -19,12 +20,12 @@ def push(name: str, priority: int = Priority.INFO) -> Delivery:
     return Delivery(name, "s", 1, b"{}", None, priority)
 
 
-def receipt(priority: int) -> Receipt:
+def receipt(priority: Priority) -> Receipt:
     return Receipt(
-        *("sig", "msg", True, False, "bob", RecipientState.AVAILABLE, DeliveryClass.ASYNC, 0, None),
+        *("sig", "msg", True, False, "bob", RecipientState.AVAILABLE, DeliveryClass.ASYNC, as_datetime(0), None),
         PublishPath.PUSHED,
-        priority,
-        priority,
+        liminal_name(priority),
+        liminal_name(priority),
     )
 
 

@@ -59,7 +59,9 @@ class Past:
             self.ask(cmd.Tick(), SYSTEM)
         self.now = until
 
-    def join(self, name: str, role: str = "primary", *, kind: str | None = "push", agent_type: str = "AdHoc") -> Caller:
+    def join(
+        self, name: str, role: str = "primary", *, kind: cmd.SessionKind | None = "push", agent_type: str = "AdHoc"
+    ) -> Caller:
         caller = Caller(name, role)
         self.ask(cmd.RegisterAgent(agent_type, ("1.1.0",)), caller)
         if kind is not None:

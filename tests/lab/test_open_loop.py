@@ -9,7 +9,7 @@ from tocsin.core.commands import Caller
 from tocsin.lab.fidelity import fidelity_of
 from tocsin.lab.open_loop import open_loop
 from tocsin.lab.replaying import lenient, ready
-from tocsin.lab.trace import Trace
+from tocsin.lab.trace import Trace, command_of
 from tocsin.policies import default_policy, parse_policy
 
 ASSIGNMENT = {
@@ -67,7 +67,7 @@ def test_coordination_comes_back_exactly() -> None:
     approval = next(iter(past.exchange.state.approvals))
     past.ask(cmd.DecideApproval(approval, "approve", "go"), director)
     override = next(iter(past.exchange.state.leases.leases))
-    past.ask(cmd.AskApproval("lease_override", override), bob)
+    past.ask(cmd.RequestApproval("lease_override", override), bob)
     past.wait(1)
     past.ask(cmd.ReleaseLease(override), ann)
     past.wait(1)
@@ -75,7 +75,7 @@ def test_coordination_comes_back_exactly() -> None:
     discussion = next(iter(past.exchange.state.discussions))
     past.wait(1)
     past.ask(cmd.Speak(discussion, "yes"), ann)
-    past.ask(cmd.AskApproval("plan_approval", discussion), bob)
+    past.ask(cmd.RequestApproval("plan_approval", discussion), bob)
     past.ask(cmd.Vote(discussion, "agree"), ann)
     past.ask(cmd.Vote(discussion, "agree"), bob)
     past.ask(cmd.Subscribe("news"), bob)
@@ -86,6 +86,31 @@ def test_coordination_comes_back_exactly() -> None:
     (trace,) = traces_of(past.events)
     asked = {step.ask for step in trace.steps}
     assert {"AcquireLease", "BeginWork", "FinishWork", "DecideApproval", "Vote", "Speak", "RetireAgent"} <= asked
+    exact(trace)
+
+
+def test_names_notes_and_changed_payloads_come_back_as_they_were_asked() -> None:
+    past = Past(default_policy())
+    ann, bob, director = past.join("ann"), past.join("bob"), past.join("dora", "director")
+    past.ask(cmd.RegisterAgent(), bob)
+    past.ask(cmd.AcquireLease(exclusive=("x",), priority="ASK"), ann)
+    past.send(ann, "bob")
+    past.ask(cmd.BeginWork(past.last_id), bob)
+    past.wait(1)
+    past.ask(cmd.PutAside("Zeile 42, weiter mit ß"), bob)
+    past.send(ann, "bob", "CUSTOM_PLAN")
+    past.wait(1)
+    past.ask(cmd.DecideApproval(next(iter(past.exchange.state.approvals)), "approve", "", {"steps": 1}), director)
+    (trace,) = traces_of(past.events)
+    asked = {step.ask: command_of(step) for step in trace.steps if step.ask != "AdoptPolicy"}
+    assert asked["RegisterAgent"] == cmd.RegisterAgent("AdHoc"), "the type that it kept"
+    lease = asked["AcquireLease"]
+    assert isinstance(lease, cmd.AcquireLease)
+    assert lease.priority == "Blocking"
+    assert asked["PutAside"] == cmd.PutAside("Zeile 42, weiter mit ß")
+    decided = asked["DecideApproval"]
+    assert isinstance(decided, cmd.DecideApproval)
+    assert decided.payload == {}, "segments carry no content"
     exact(trace)
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tocsin.core import commands as cmd
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -19,8 +20,8 @@ def acquire(world: "World") -> None:
     wanted = rng.sample(_RESOURCES, rng.choice((1, 1, 1, 2, 3)))
     shares = rng.choice((0, 0, 1, len(wanted)))
     lease: str | None = f"lease_{world.steps}" if rng.random() < 0.3 else None
-    if rng.random() < 0.05 and (book.leases or book.line):
-        lease = rng.choice([*book.leases, *book.line])
+    if rng.random() < 0.05 and (book.leases or book.queue):
+        lease = rng.choice([*book.leases, *book.queue])
     if rng.random() < 0.03:
         wanted.append(rng.choice(("a//b", "x", "**c")))
     command = cmd.AcquireLease(
@@ -28,7 +29,7 @@ def acquire(world: "World") -> None:
         tuple(wanted[:shares]),
         ttl_s=rng.choice((None, 0.5, 5, 60, 600)),
         wait_s=rng.choice((None, None, 0, 2, 30, 300)),
-        priority=rng.choice((None, None, 0, 1, 2, 3, 4)),
+        priority=rng.choice((None, None, *PRIORITY_NAMES)),
         lease=lease,
     )
     world.ask(command, caller)
@@ -50,7 +51,7 @@ def release(world: "World") -> None:
     """Release something, leave a line, or release what is not held."""
     rng, book = world.rng, world.exchange.state.leases
     mine = [(lease.lease, lease.holder) for lease in book.leases.values()]
-    mine += [(request.lease, request.agent) for request in book.line.values() if rng.random() < 0.3]
+    mine += [(request.lease, request.agent) for request in book.queue.values() if rng.random() < 0.3]
     if not mine or rng.random() < 0.1:
         world.ask(cmd.ReleaseLease(resources=(rng.choice(_RESOURCES),)), world.somebody())
         return
@@ -66,5 +67,5 @@ def release(world: "World") -> None:
 def force(world: "World") -> None:
     """Take something away, as one who may or one who may not."""
     book = world.exchange.state.leases
-    names = [*book.leases, *book.line, "nothing"]
+    names = [*book.leases, *book.queue, "nothing"]
     world.ask(cmd.ForceRelease(world.rng.choice(names), "simulated"), world.somebody())

@@ -147,7 +147,7 @@ class Ledger:
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
         check_coordination(live)
-        must(self.in_line.keys() == live.leases.line.keys(), "a request left the line and nobody was told")
+        must(self.in_line.keys() == live.leases.queue.keys(), "a request left the line and nobody was told")
 
     def _check_mailboxes(self, live: ProjectState, now: int) -> None:
         waiting: dict[str, list[Message]] = {name: [] for name in live.agents}

@@ -13,11 +13,11 @@ from tests.simulation.teamwork_checks import Affairs
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.escalation.paths import PATHS
 from tocsin.core.events import Event
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.escalation_paths import PATHS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,7 +49,7 @@ def go_on_with_work(world: "World") -> None:
             cmd.MarkProcessed("msg_none_0" if interrupter is None else interrupter.message_id),
             cmd.ReachPausePoint(),
             cmd.ReachPausePoint(stay=True),
-            cmd.PutAside(world.rng.randbytes(world.rng.choice((0, 3, 40)))),
+            cmd.PutAside(world.rng.randbytes(world.rng.choice((0, 3, 40))).decode("latin-1")),
             cmd.ResumeWork(),
             cmd.ResumeWork(world.rng.choice([*aside, "msg_none_0"])),
             cmd.FinishWork(world.rng.random() < 0.8),
@@ -112,7 +112,7 @@ def seek_approval(world: "World") -> None:
         handoff = world.rng.choice(_HANDOFFS)
         leases = [*world.exchange.state.leases.leases, "something"]
         about = [*leases, *leases, *world.exchange.state.discussions]
-        world.ask(cmd.AskApproval(handoff, world.rng.choice(about), "more"), caller)
+        world.ask(cmd.RequestApproval(handoff, world.rng.choice(about), "more"), caller)
     else:
         chosen = world.rng.choice([*world.exchange.state.approvals, "apr_none"])
         known = world.exchange.state.approvals.get(chosen)
@@ -123,7 +123,7 @@ def seek_approval(world: "World") -> None:
 def decide_approval(world: "World") -> None:
     """Let somebody decide what waits for a word; mostly somebody who may."""
     chosen = world.rng.choice([*world.exchange.state.approvals, "apr_none"])
-    changed = world.rng.choice((None, None, b'{"plan": "other"}'))
+    changed = world.rng.choice((None, None, {"plan": "other"}))
     commands: tuple[Command, ...] = (
         cmd.DecideApproval(chosen, "approve", "", changed),
         cmd.DecideApproval(chosen, "refuse", "no"),
@@ -166,8 +166,8 @@ def meddle(world: "World") -> None:
     talk, caller = world.rng.choice(waiting), world.somebody()
     match world.rng.choice(("ask", "ask", "withdraw", "cancel", "leave")):
         case "ask":
-            reply = world.ask(cmd.AskApproval(world.rng.choice(_HANDOFFS), talk.discussion), caller)
-            if isinstance(reply, cmd.ApprovalAsked):
+            reply = world.ask(cmd.RequestApproval(world.rng.choice(_HANDOFFS), talk.discussion), caller)
+            if isinstance(reply, cmd.ApprovalRequested):
                 world.ask(cmd.WithdrawApproval(reply.approval), caller)
         case "withdraw":
             world.ask(cmd.WithdrawApproval(talk.approval), world.callers[talk.opener])
@@ -292,9 +292,9 @@ class Accounts:
         """Check that what an agent got back is what it saved last, and that it got it once, but for duplicates."""
         key = (agent, work)
         if not idle and not reply.duplicate:
-            must(reply.saved == b"", f"{agent} only went on, and got something back")
+            must(reply.saved == "", f"{agent} only went on, and got something back")
             return
-        must(reply.saved == self.saved.get(key, b""), f"{agent} got back something else than it saved")
+        must(reply.saved.encode() == self.saved.get(key, b""), f"{agent} got back something else than it saved")
         if idle:
             must(reply.duplicate is (key in self.given), f"{agent} got back what it saved twice, or never")
             self.given.add(key)
@@ -348,7 +348,7 @@ class Accounts:
         must(state.causes.keys() == {known.cause for known in state.escalations.values()}, "causes were mixed up")
 
 
-_HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
+_HANDOFFS: tuple[cmd.Handoff, ...] = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
 #: What makes a message one that is held.
 _HELD: dict[str, object] = {"messageType": "CUSTOM_PLAN", "payload": {"plan": "x"}}
 _OVER = (State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)

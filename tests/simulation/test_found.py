@@ -49,7 +49,7 @@ class _Story:
         assert isinstance(reply, cmd.Receipt)
         return message_id
 
-    def attach(self, kind: str = "piggyback") -> str:
+    def attach(self, kind: cmd.SessionKind = "piggyback") -> str:
         reply = self.ask(cmd.OpenSession(kind), _DOER)
         assert isinstance(reply, cmd.SessionReady)
         return reply.session
@@ -146,9 +146,12 @@ def test_places_in_line_follow_a_new_policy_at_once() -> None:
     for caller in (third, fourth):
         story.ask(cmd.RegisterAgent("AdHoc", ("1.1.0",)), caller)
     passing = story.ask(cmd.AcquireLease(("y",)), third)
-    assert isinstance(held, cmd.Held)
-    assert isinstance(passing, cmd.Held)
+    assert isinstance(held, cmd.LeaseRecord)
+    assert isinstance(passing, cmd.LeaseRecord)
+    assert (held.state, passing.state) == ("held", "held")
     story.ask(cmd.ReleaseLease(passing.lease), third)
-    assert isinstance(story.ask(cmd.AcquireLease(("y",)), fourth), cmd.Queued), "passed by often enough"
+    waiting = story.ask(cmd.AcquireLease(("y",)), fourth)
+    assert isinstance(waiting, cmd.LeaseRecord)
+    assert waiting.state == "waiting", "passed by often enough"
     story.ask(cmd.AdoptPolicy(document_of(parse_policy("leases: {overtakes_max: 3}")), "more"), SYSTEM)
     assert [lease.holder for lease in story.exchange.state.leases.leases.values()] == ["boss", "fourth"]

@@ -38,7 +38,7 @@ def _check_holders(live: ProjectState) -> None:
 def _check_line(live: ProjectState) -> None:
     """Check who waits for whom in the lines, and that nobody waits for nothing."""
     book, most = live.leases, live.policy.leases.overtakes_max
-    line = list(book.line.values())
+    line = list(book.queue.values())
 
     def order(request: LeaseRequest) -> tuple[int, int]:
         return (-max(request.level, live.inherited.get(request.agent, 0)), request.seq)
@@ -48,7 +48,7 @@ def _check_line(live: ProjectState) -> None:
         return any(_clash(claim, held) for lease in others for held in lease.claims)
 
     waits = {wait.ref: wait for wait in live.waits.waits.values() if wait.kind == "lease"}
-    must(waits.keys() == book.line.keys(), "the waits for leases are not the requests in line")
+    must(waits.keys() == book.queue.keys(), "the waits for leases are not the requests in line")
     for request in line:
         holders = {
             lease.holder
@@ -77,7 +77,7 @@ def check_times(live: ProjectState, now: int) -> None:
     late = now - live.policy.timers.granularity_us
     for lease in live.leases.leases.values():
         must(lease.expires_at > late, f"{lease.lease} is held beyond its time")
-    for request in live.leases.line.values():
+    for request in live.leases.queue.values():
         must(request.wait_until > late, f"{request.lease} waits beyond its time")
 
 

@@ -178,7 +178,8 @@ class World:
     def attach(self) -> None:
         """Open a session."""
         kind = self.rng.choice(("push", "push", "piggyback", "piggyback", "daemon", "carrier pigeon"))
-        self.ask(cmd.OpenSession(kind, self.rng.choice((None, 1, 2, 8))), self.somebody())
+        window = self.rng.choice((None, 1, 2, 8))
+        self.ask(cmd.OpenSession(kind, window), self.somebody())  # type: ignore[arg-type]
 
     def beat(self) -> None:
         """Let sessions show life; now and then one that is not the caller's."""

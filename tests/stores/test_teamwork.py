@@ -74,7 +74,7 @@ def office(journal: Journal) -> Office:
 
 def test_a_lease_its_line_and_what_is_lent_are_rows_and_go_again(office: Office) -> None:
     office.do(AcquireLease(("src/**",), ("db",), 100, lease="first"), ADA)
-    office.do(AcquireLease(("src/a",), wait_s=50, priority=2, lease="second"), BOB)
+    office.do(AcquireLease(("src/a",), wait_s=50, priority="Blocking", lease="second"), BOB)
     office.project()
     assert office.kinds() == [("inheritance", "ada"), ("lease", "first"), ("lease_request", "second")]
     assert sorted(office.tables.rows(HELD)) == [
@@ -96,7 +96,7 @@ def test_a_lease_its_line_and_what_is_lent_are_rows_and_go_again(office: Office)
 
 def test_a_reopened_project_has_its_leases_and_lines(office: Office) -> None:
     office.do(AcquireLease(("x",), lease="first"), ADA)
-    office.do(AcquireLease(("x",), priority=3, lease="second"), BOB)
+    office.do(AcquireLease(("x",), priority="Critical", lease="second"), BOB)
     office.project()
     office.do(AcquireLease(("y",), lease="third"), BOB)
     again = reopen(office.journal, office.tables, SeededIds(2))

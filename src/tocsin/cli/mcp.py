@@ -26,9 +26,9 @@ from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.server import build_server
 from tocsin.gateways.mcp.tool_call import NOTHING_WAITS, Carrying, Mail, Refused, carrying_of, levelled
-from tocsin.gateways.problems import ProblemDocument
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import log_to_stderr
+from tocsin.wire.problems import ProblemDocument
 from tocsin.wire.traces import trace_in
 
 __all__ = ["Bridge", "serve_stdio"]

@@ -1,9 +1,9 @@
-"""The state of coordination as documents: for each kind, which events touch it, how it is written and read back.
+"""Coordination state as JSON documents: the events that touch each kind, its encoding and its restoration.
 
-A document is one JSON object under a kind and an id. Everything that agents coordinate by is kept so, because a new
-kind is then one entry in `KINDS`, and the snapshot, the tables and the recovery follow by themselves. An entry says
-which events touch which ids; a document that is gone after an event is removed. Documents are restored kind by kind
-in the order of `KINDS`, and within one by their `seq`, where they have one, and by id.
+A document is one JSON object under a kind and an id. All coordination state is stored this way, so a new kind needs one
+entry in `KINDS`, and the snapshot, the tables and the recovery then include it. An entry maps event types to the ids
+that they touch; a document that does not exist after an event is removed. Documents are restored kind by kind in the
+order of `KINDS`, and within a kind by `seq`, where there is one, and by id.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,27 +25,27 @@ class Kind(msgspec.Struct, frozen=True):
     """One kind of document."""
 
     name: str
-    #: Which documents an event touches, by the event's type.
+    #: Ids of the documents that an event touches, by the event's type.
     touched: dict[type, Callable[[Any], Iterable[str]]]
-    #: All ids.
+    #: Returns the ids of all documents.
     ids: Callable[[ProjectState], Iterable[str]]
-    #: A document, of `row` or as plain data; nothing once it is gone.
+    #: Returns one document, as `row` or as plain data; null once it does not exist.
     read: Callable[[ProjectState, str], Any]
-    #: What a document is decoded as.
+    #: Type that a document is decoded as.
     row: Any
-    #: Enters a decoded document into a state that is being restored.
+    #: Adds a decoded document to a state that is being restored.
     restore: Callable[[ProjectState, Any], None]
 
 
 class InheritanceRow(msgspec.Struct, frozen=True):
-    """What an agent is lent."""
+    """Priority level that an agent has inherited."""
 
     agent: str
     level: int
 
 
 class WaitRow(msgspec.Struct, frozen=True):
-    """A wait, with whom it is for."""
+    """A wait and the agents that it waits for."""
 
     waiter: str
     kind: str
@@ -112,7 +112,7 @@ _LEASE_EVENTS = (ev.LeaseGranted, ev.LeaseRenewed, ev.LeaseExpiring, ev.LeaseRel
 
 
 def _kept(name: str, row: Any, table: Callable[[ProjectState], dict[str, Any]], key: str, *events: type) -> Kind:
-    """Make the entry of a kind whose documents are the state's own structs, named by one field in all its events."""
+    """Return the entry of a kind whose documents are structs of the state, named by one field in all its events."""
 
     def named(holder: Any) -> str:
         return str(getattr(holder, key))
@@ -124,7 +124,7 @@ def _kept(name: str, row: Any, table: Callable[[ProjectState], dict[str, Any]], 
     return Kind(name, touches, table, lambda state, id_: table(state).get(id_), row, restore)
 
 
-#: Every kind, in the order in which they are restored.
+#: All kinds, in the order of restoration.
 KINDS: tuple[Kind, ...] = (
     Kind(
         "inheritance",
@@ -150,8 +150,8 @@ KINDS: tuple[Kind, ...] = (
             ev.LeaseWaitEnded: _lease_of,
             ev.WaitRaised: _raised_request,
         },
-        lambda state: state.leases.line,
-        lambda state, id_: state.leases.line.get(id_),
+        lambda state: state.leases.queue,
+        lambda state, id_: state.leases.queue.get(id_),
         LeaseRequest,
         lambda state, row: state.leases.enter(row),
     ),
@@ -243,20 +243,20 @@ _JSON = msgspec.json.Encoder()
 
 
 def touched(event: Event) -> list[tuple[str, str]]:
-    """Return the documents that an event touches, by kind and id."""
+    """Return the kind and id of each document that an event touches."""
     return [
         (kind.name, id_) for kind in KINDS if (ids := kind.touched.get(type(event))) is not None for id_ in ids(event)
     ]
 
 
 def document(state: ProjectState, kind: str, id_: str) -> bytes | None:
-    """Write a document down, or nothing where it is gone."""
+    """Return a document as JSON, or null where it does not exist."""
     row = _BY_NAME[kind].read(state, id_)
     return None if row is None else _JSON.encode(row)
 
 
 def documents(state: ProjectState) -> list[tuple[str, str, bytes]]:
-    """Write all documents down, by kind and id."""
+    """Return all documents as kind, id and JSON."""
     found: list[tuple[str, str, bytes]] = []
     for kind in KINDS:
         found += [(kind.name, id_, _JSON.encode(kind.read(state, id_))) for id_ in sorted(kind.ids(state))]
@@ -264,7 +264,7 @@ def documents(state: ProjectState) -> list[tuple[str, str, bytes]]:
 
 
 def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes]]) -> None:
-    """Enter documents into a state that has its policy, agents and messages."""
+    """Add documents to a state that already has its policy, agents and messages."""
     by_kind: dict[str, list[tuple[str, bytes]]] = {kind.name: [] for kind in KINDS}
     for name, id_, data in found:
         by_kind[name].append((id_, data))

@@ -1,26 +1,26 @@
-"""What can go wrong, as one catalogue, and the exceptions that carry it.
+"""The error catalogue, and the exceptions that carry its entries.
 
 The tree splits first by what the caller can do next:
 
     TocsinError
-    ├── RequestError             fix the request; the same again fails the same
-    │   ├── ValidationFailed     E_VALIDATION_*  the envelope or payload is not as it should be
+    ├── RequestError             change the request; an identical one fails again
+    │   ├── ValidationFailed     E_VALIDATION_*  invalid envelope or payload
     │   ├── ProtocolViolation    E_PROTOCOL_*    version, JSON, correlation
-    │   ├── RoutingFailed        E_ROUTING_*     nobody, or the wrong one, at that address
-    │   ├── NotPermitted         E_AUTH_*        who you are does not allow it
-    │   ├── StateConflict        E_STATE_*       the thing is gone, or past that point
-    │   ├── LeaseConflict        E_LEASE_*       a resource is not yours, or not free
-    │   ├── PolicyRefused        E_POLICY_*      the policy document is wrong
-    │   ├── LabRefused           E_LAB_*         history does not allow that conclusion
-    │   └── TaskFailed           E_TASK_*        spoken between agents; the bus only carries it
-    └── TryLater                 the same request may succeed later
+    │   ├── RoutingFailed        E_ROUTING_*     unknown or unsuitable recipient
+    │   ├── NotPermitted         E_AUTH_*        identity or role does not allow it
+    │   ├── StateConflict        E_STATE_*       the object is gone, or in the wrong state
+    │   ├── LeaseConflict        E_LEASE_*       a resource is not held, or not free
+    │   ├── PolicyRefused        E_POLICY_*      invalid policy document
+    │   ├── LabRefused           E_LAB_*         the history does not support the experiment
+    │   └── TaskFailed           E_TASK_*        sent between agents; the bus only carries it
+    └── TryLater                 the identical request may succeed later
         ├── AdmissionRefused     E_ADMISSION_*   rate, quota, depth, presence
-        └── HubUnavailable       E_HUB_*         commit failed, store away, not the owner, shutting down
+        └── HubUnavailable       E_HUB_*         commit failed, store unreachable, not the owner, shutting down
 
     InvariantViolation           a bug in Tocsin; never a caller's fault
 
-Each code is one row of `CATALOGUE`; gateways and client map a `Problem` mechanically, by its code alone. The retryable
-flag of a row says what is usual for the code; a `Problem` says what holds for this refusal.
+Each code is one row of `CATALOGUE`; gateways and clients map a `Problem` by its code alone. The `retryable` flag of a
+row is the default for its code; the flag of a `Problem` is the one for that refusal.
 """
 
 from typing import Any, Literal
@@ -54,20 +54,20 @@ Severity = Literal["Low", "Medium", "High", "Critical"]
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One row of the catalogue."""
+    """One row of the error catalogue."""
 
     #: Stable machine-readable code.
     code: str
     #: Stable snake-case name, the `error_code` of a problem document.
     name: str
-    #: What it means, in the catalogue's words.
+    #: Short description of the error.
     title: str
     severity: Severity
     #: Whether the caller can do something about it.
     recoverable: bool
-    #: What that something is.
+    #: What the caller can do about it.
     remedy: str
-    #: Whether the very same request may succeed later.
+    #: Whether the identical request may succeed later.
     retryable: bool
     #: HTTP status of the problem document.
     status: int
@@ -101,13 +101,13 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_TASK_004", "task_dependency", "Task dependency missing", "High", True, "wait/resolve", True, 424),
 
     ("E_ADMISSION_001", "rate_limited", "Token bucket empty", "Medium", True, "wait, or lower the priority", True, 429),
-    ("E_ADMISSION_002", "critical_quota", "Critical quota used up", "Medium", True, "wait, or lower it", True, 429),
-    ("E_ADMISSION_003", "blocking_quota", "Blocking quota used up", "Medium", True, "wait, or lower it", True, 429),
-    ("E_ADMISSION_004", "unauthorized_priority", "Priority not permitted", "High", True, "lower it", False, 403),
+    ("E_ADMISSION_002", "critical_quota", "Critical quota used up", "Medium", True, "wait, lower priority", True, 429),
+    ("E_ADMISSION_003", "blocking_quota", "Blocking quota used up", "Medium", True, "wait, lower priority", True, 429),
+    ("E_ADMISSION_004", "unauthorized_priority", "Priority not permitted", "High", True, "lower priority", False, 403),
     ("E_ADMISSION_005", "mailbox_full", "Mailbox of the recipient is full", "High", True, "wait", True, 429),
-    ("E_ADMISSION_006", "recipient_unavailable", "Sync recipient absent", "Medium", True, "wait or async", True, 409),
-    ("E_ADMISSION_007", "message_id_reused", "messageId of other content", "High", True, "use a new ID", False, 409),
-    ("E_ADMISSION_008", "limit_reached", "A limit of the project is reached", "High", True, "free some", True, 429),
+    ("E_ADMISSION_006", "recipient_unavailable", "Recipient unavailable", "Medium", True, "wait or async", True, 409),
+    ("E_ADMISSION_007", "message_id_reused", "messageId already used", "High", True, "use a new ID", False, 409),
+    ("E_ADMISSION_008", "limit_reached", "Project limit reached", "High", True, "free something", True, 429),
 
     ("E_AUTH_001", "unauthenticated", "No valid credentials", "High", True, "present a token", False, 401),
     ("E_AUTH_002", "sender_mismatch", "Sender is not the caller", "High", True, "send as yourself", False, 403),
@@ -118,15 +118,15 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_AUTH_007", "not_registered", "Caller is not registered", "Medium", True, "register", False, 403),
 
     ("E_LEASE_001", "lease_not_held", "Lease not held", "Medium", True, "acquire it first", False, 409),
-    ("E_LEASE_002", "lease_conflict", "Resource is held by another", "Medium", True, "wait in line", True, 409),
+    ("E_LEASE_002", "lease_conflict", "Resource is held by another", "Medium", True, "wait in the queue", True, 409),
     ("E_LEASE_003", "lease_lapsed", "Lease has lapsed", "Medium", True, "acquire it again", False, 409),
     ("E_LEASE_004", "deadlock_broken", "Wait ended to break a deadlock", "High", True, "release, retry", True, 409),
     ("E_LEASE_005", "invalid_resource", "Invalid resource name", "Medium", True, "fix the name", False, 422),
 
     ("E_STATE_001", "message_not_found", "Message not found", "Medium", False, "check the message ID", False, 404),
-    ("E_STATE_002", "wrong_state", "Not possible in this state", "Low", False, "look at its life", False, 409),
+    ("E_STATE_002", "wrong_state", "Not possible in this state", "Low", False, "check its history", False, 409),
     ("E_STATE_003", "session_not_found", "Session not found", "Medium", True, "open a session", False, 404),
-    ("E_STATE_004", "not_in_history", "Not in the history", "Low", True, "look at what there is", False, 404),
+    ("E_STATE_004", "not_in_history", "Not in the history", "Low", True, "use an existing name", False, 404),
 
     ("E_POLICY_001", "invalid_policy", "Policy is not valid", "High", True, "fix the policy", False, 422),
     ("E_POLICY_002", "no_policy", "No policy adopted yet", "High", True, "adopt a policy first", False, 409),
@@ -134,46 +134,46 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_HUB_001", "commit_failed", "Commit failed; nothing was stored", "Critical", True, "retry", True, 503),
     ("E_HUB_002", "not_the_owner", "This hub does not own the project", "High", True, "ask the owner", True, 503),
     ("E_HUB_003", "shutting_down", "The hub is shutting down", "Medium", True, "reconnect", True, 503),
-    ("E_HUB_004", "hub_unreachable", "No hub answers", "High", True, "start it, or reconnect", True, 503),
-    ("E_HUB_005", "no_answer", "No answer in time", "High", True, "ask again under the same ID", True, 504),
+    ("E_HUB_004", "hub_unreachable", "The hub cannot be reached", "High", True, "start it, or reconnect", True, 503),
+    ("E_HUB_005", "no_answer", "No answer in time", "High", True, "retry with the same ID", True, 504),
     ("E_HUB_006", "history_unavailable", "History cannot be read now", "Medium", True, "run the pipeline", True, 503),
     ("E_HUB_007", "store_unavailable", "The store cannot be reached now", "High", True, "retry", True, 503),
 
-    ("E_LAB_001", "unfaithful_model", "The replay is not like history", "High", True, "see why", False, 409),
-    ("E_LAB_002", "nothing_to_replay", "There is no history to replay", "Medium", True, "name others", False, 404),
-    ("E_LAB_003", "invalid_experiment", "The experiment makes no sense", "Medium", True, "describe it", False, 422),
+    ("E_LAB_001", "unfaithful_model", "The replay differs from history", "High", True, "read the report", False, 409),
+    ("E_LAB_002", "nothing_to_replay", "No history to replay", "Medium", True, "name another source", False, 404),
+    ("E_LAB_003", "invalid_experiment", "The experiment is not valid", "Medium", True, "change it", False, 422),
 )
 # fmt: on
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One refusal: what is wrong, where, what was found, what would be right, and when to try again."""
+    """One refusal: the error, the field, the found and expected values, and the time to retry after."""
 
-    #: Code of its catalogue row.
+    #: Code of its row in the catalogue.
     code: str
-    #: This case in a sentence.
+    #: This case, in one sentence.
     detail: str
-    #: Path of the offending field, `$.payload.taskId` style.
+    #: Path of the offending field, such as `$.payload.taskId`.
     field: str | None = None
-    #: What was found there.
+    #: Value found there.
     found: str | None = None
-    #: What would be right.
+    #: Value that would be accepted.
     expected: str | None = None
-    #: Whether the very same request may succeed later.
+    #: Whether the identical request may succeed later.
     retryable: bool = False
-    #: After how many seconds, where that is known.
+    #: Seconds after which to retry, where known.
     retry_after_s: float | None = None
     #: Further facts, such as `recipient_state`.
     facts: dict[str, Any] = {}
 
     @property
     def entry(self) -> Entry:
-        """Return its catalogue row."""
+        """Return the catalogue row of its code."""
         return CATALOGUE[self.code]
 
 
 class TocsinError(Exception):
-    """Base of everything that Tocsin refuses; carries a `Problem`."""
+    """Base class of every refusal; carries a `Problem`."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.code}: {problem.detail}")
@@ -186,7 +186,7 @@ class TocsinError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Tell whether the very same request may succeed later."""
+        """Return whether the identical request may succeed later."""
         return self.problem.retryable
 
     @property
@@ -196,59 +196,59 @@ class TocsinError(Exception):
 
 
 class RequestError(TocsinError):
-    """The request has to change."""
+    """The request must be changed before it can succeed."""
 
 
 class ValidationFailed(RequestError):
-    """The envelope or payload is not as it should be."""
+    """The envelope or payload is invalid."""
 
 
 class ProtocolViolation(RequestError):
-    """Version, JSON or correlation is not as the protocol asks."""
+    """The version, JSON or correlation breaks the protocol."""
 
 
 class RoutingFailed(RequestError):
-    """The receiver does not exist or cannot take this."""
+    """The receiver does not exist or cannot take this message."""
 
 
 class NotPermitted(RequestError):
-    """Who the caller is does not allow it."""
+    """The caller's identity or role does not allow the request."""
 
 
 class StateConflict(RequestError):
-    """The thing is gone or past that point."""
+    """The object does not exist any more, or its state does not allow the request."""
 
 
 class LeaseConflict(RequestError):
-    """A resource is not the caller's, or not free."""
+    """A resource is not held by the caller, or is held by another agent."""
 
 
 class PolicyRefused(RequestError):
-    """The policy document is wrong."""
+    """The policy document is invalid."""
 
 
 class LabRefused(RequestError):
-    """History does not allow that conclusion, or there is none."""
+    """The history does not support the experiment, or there is none."""
 
 
 class TaskFailed(RequestError):
-    """A task error that agents speak between themselves."""
+    """A task error sent from one agent to another."""
 
 
 class TryLater(TocsinError):
-    """The same request may succeed later."""
+    """The identical request may succeed later."""
 
 
 class AdmissionRefused(TryLater):
-    """Rate, quota, depth or presence is in the way."""
+    """A rate, quota, depth or presence limit refuses the request for now."""
 
 
 class HubUnavailable(TryLater):
-    """The hub cannot serve now."""
+    """The hub cannot serve the request now."""
 
 
 class InvariantViolation(RuntimeError):
-    """Something that can never be, is: a bug in Tocsin."""
+    """The state contradicts an invariant: a bug in Tocsin."""
 
 
 _CLASSES: dict[str, type[TocsinError]] = {
@@ -267,7 +267,7 @@ _CLASSES: dict[str, type[TocsinError]] = {
 
 
 def error_for(problem: Problem) -> TocsinError:
-    """Make the exception of the family that the problem's code belongs to."""
+    """Return the exception for a problem, of the class that its code belongs to."""
     return _CLASSES[problem.code.split("_")[1]](problem)
 
 
@@ -282,7 +282,7 @@ def refusal(
     retryable: bool | None = None,
     **facts: Any,
 ) -> TocsinError:
-    """Make the exception for one refusal; `retryable` is the catalogue's unless said otherwise."""
+    """Return the exception for one refusal; `retryable` defaults to the catalogue's value."""
     if retryable is None:
         retryable = CATALOGUE[code].retryable
     return error_for(Problem(code, detail, field, found, expected, retryable, retry_after_s, facts))

@@ -1,11 +1,11 @@
-"""The one entry: a command, its caller and the time in; a reply and events out.
+"""The exchange, the single entry to the core: a command, its caller and the time in; a reply and events out.
 
-Theory of operation. `handle` decides and, event by event, applies, so that a decision sees what it has already
-decided. Whoever calls it makes the events durable before the reply is spoken; where that fails, the exchange is thrown
-away and rebuilt by `apply`ing the journal. Nothing here waits: `next_due` says when to come back with a `Tick`.
+Theory of operation. `handle` decides a command and applies each event at once, so that a decision sees the effect of
+its earlier events. The caller makes the events durable before it sends the reply; if that fails, it discards the
+exchange and rebuilds it by applying the journal. Nothing here waits: `next_due` returns the time of the next `Tick`.
 
 Expected refusals are replies (`Problem`), not exceptions. An `InvariantViolation` or any other exception means that the
-state cannot be trusted any more: rebuild it.
+state is no longer reliable: rebuild it.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,15 +15,20 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core import frame_reports, project
-from tocsin.core.agents import attention, registry
+from tocsin.core import frame_reports, policy_adoption, tick
+from tocsin.core.agents import attention, attention_transitions, registry
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.decision import Apply, Decision
 from tocsin.core.errors import Problem, TocsinError
+from tocsin.core.escalation import closing, opening, steps
+from tocsin.core.escalation import decisions as escalation
 from tocsin.core.events import Event
-from tocsin.core.leases import decisions, transitions
+from tocsin.core.leases import decisions as leases
+from tocsin.core.leases import transitions
 from tocsin.core.messages import (
+    acceptance,
     admission,
+    broadcast,
     dead_letters,
     delivery,
     drain,
@@ -35,25 +40,25 @@ from tocsin.core.messages import (
 )
 from tocsin.core.queueing import aging, queue_manager
 from tocsin.core.state import IdSource, ProjectState
-from tocsin.core.teamwork import approvals, discussions, escalation, health, reactions, requests, topics
+from tocsin.core.teamwork import approvals, discussions, health, reactions, requests, topics
 from tocsin.core.waiting import inheritance, waits
 
 __all__ = ["Exchange", "Outcome"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a command led to."""
+    """Reply and events of one command."""
 
     reply: Reply
     events: list[Event]
 
 
 def _nothing(state: ProjectState, event: Event) -> None:
-    """Change nothing: the event is history only."""
+    """Change nothing: the event is only recorded."""
 
 
 _APPLIERS: dict[type, Apply] = {
-    ev.PolicyAdopted: project.apply_policy,
+    ev.PolicyAdopted: policy_adoption.apply_policy,
     ev.AgentRegistered: registry.apply_registered,
     ev.AgentRetired: registry.apply_retired,
     ev.SessionOpened: registry.apply_opened,
@@ -61,8 +66,8 @@ _APPLIERS: dict[type, Apply] = {
     ev.SessionWentStale: registry.apply_stale,
     ev.SessionClosed: registry.apply_closed,
     ev.SendRefused: _nothing,
-    ev.BroadcastAccepted: sending.apply_broadcast,
-    ev.MessageAccepted: sending.apply_accepted,
+    ev.BroadcastAccepted: broadcast.apply_broadcast,
+    ev.MessageAccepted: acceptance.apply_accepted,
     ev.MessageOffered: delivery.apply_offered,
     ev.MessageDelivered: settlement.apply_delivered,
     ev.MessageAcknowledged: settlement.apply_acknowledged,
@@ -82,15 +87,15 @@ _APPLIERS: dict[type, Apply] = {
     ev.GamingCleared: admission.apply_gaming,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.FramesShed: _nothing,
-    ev.WorkBegun: attention.apply_begun,
-    ev.PausePointReached: attention.apply_paused,
-    ev.WorkContinued: attention.apply_continued,
-    ev.InterruptRaised: attention.apply_interrupt,
-    ev.InterruptEnded: attention.apply_interrupt_ended,
-    ev.WorkPutAside: attention.apply_put_aside,
-    ev.WorkResumed: attention.apply_resumed,
-    ev.WorkFinished: attention.apply_finished,
-    ev.AttentionLapsed: attention.apply_lapsed,
+    ev.WorkBegun: attention_transitions.apply_begun,
+    ev.PausePointReached: attention_transitions.apply_paused,
+    ev.WorkContinued: attention_transitions.apply_continued,
+    ev.InterruptRaised: attention_transitions.apply_interrupt,
+    ev.InterruptEnded: attention_transitions.apply_interrupt_ended,
+    ev.WorkPutAside: attention_transitions.apply_put_aside,
+    ev.WorkResumed: attention_transitions.apply_resumed,
+    ev.WorkFinished: attention_transitions.apply_finished,
+    ev.AttentionLapsed: attention_transitions.apply_lapsed,
     ev.RequestOpened: requests.apply_opened,
     ev.RequestExtended: requests.apply_extended,
     ev.RequestEnded: requests.apply_ended,
@@ -114,10 +119,10 @@ _APPLIERS: dict[type, Apply] = {
         ),
         health.apply_change,
     ),
-    ev.EscalationOpened: escalation.apply_opened,
-    ev.EscalationDeferred: escalation.apply_deferred,
-    ev.EscalationMoved: escalation.apply_moved,
-    ev.EscalationsForgotten: escalation.apply_forgotten,
+    ev.EscalationOpened: opening.apply_opened,
+    ev.EscalationDeferred: opening.apply_deferred,
+    ev.EscalationMoved: steps.apply_moved,
+    ev.EscalationsForgotten: closing.apply_forgotten,
     ev.SessionWindowChanged: registry.apply_window,
     ev.WaitBegan: waits.apply_wait_began,
     ev.WaitShifted: waits.apply_wait_shifted,
@@ -141,7 +146,7 @@ _APPLIERS: dict[type, Apply] = {
 Decide = Callable[[Decision, Any], Reply]
 
 _DECIDERS: dict[type, Decide] = {
-    cmd.AdoptPolicy: project.decide_adopt,
+    cmd.AdoptPolicy: policy_adoption.decide_adopt,
     cmd.RegisterAgent: registry.decide_register,
     cmd.RetireAgent: registry.decide_retire,
     cmd.OpenSession: registry.decide_open,
@@ -157,10 +162,10 @@ _DECIDERS: dict[type, Decide] = {
     cmd.Recall: recall.decide_recall,
     cmd.Redrive: dead_letters.decide_redrive,
     cmd.ReportShedding: frame_reports.decide_shedding,
-    cmd.AcquireLease: decisions.decide_acquire,
-    cmd.RenewLease: decisions.decide_renew,
-    cmd.ReleaseLease: decisions.decide_release,
-    cmd.ForceRelease: decisions.decide_force,
+    cmd.AcquireLease: leases.decide_acquire,
+    cmd.RenewLease: leases.decide_renew,
+    cmd.ReleaseLease: leases.decide_release,
+    cmd.ForceRelease: leases.decide_force,
     cmd.BeginWork: attention.decide_begin,
     cmd.ReachPausePoint: attention.decide_pause_point,
     cmd.PutAside: attention.decide_put_aside,
@@ -181,50 +186,50 @@ _DECIDERS: dict[type, Decide] = {
     cmd.ReportHealth: health.decide_report,
     cmd.ResolveEscalation: escalation.decide_resolve,
     cmd.EscalateToHuman: escalation.decide_escalate,
-    cmd.Tick: project.decide_tick,
+    cmd.Tick: tick.decide_tick,
 }
 
 
 class Exchange:
-    """One project, deciding."""
+    """Decides the commands of one project."""
 
     def __init__(self, ids: IdSource, state: ProjectState | None = None) -> None:
-        #: What the events add up to; read it, never write it.
+        #: State of the project: read-only for callers.
         self.state = ProjectState() if state is None else state
         self._ids = ids
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
-        """Decide a command at a time, microseconds since the epoch."""
-        governed = self.state.has_policy
-        if not governed and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
+        """Decide a command at a time given in microseconds since the epoch."""
+        has_policy = self.state.has_policy
+        if not has_policy and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
         decision = Decision(self.state, self.apply, caller, now, self._ids)
         try:
             reply = _DECIDERS[type(command)](decision, command)
         except TocsinError as error:
             reply = error.problem
-        if governed:
+        if has_policy:
             reactions.react(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)
 
     def apply(self, event: Event) -> None:
-        """Let the state follow an event, of a decision or out of the journal."""
+        """Apply an event of a decision or of the journal to the state."""
         state = self.state
         state.seq += 1
         _APPLIERS[type(event)](state, event)
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Rebuild by applying a journal, or the rest of one."""
+        """Rebuild the state by applying a journal, or the rest of one."""
         for event in events:
             self.apply(event)
 
     def next_due(self) -> int | None:
-        """Return when to come back with a `Tick`, if nothing else happens."""
-        return project.next_due(self.state)
+        """Return when the next `Tick` is due, if nothing else happens."""
+        return tick.next_due(self.state)
 
     def deliveries(self, events: Iterable[Event]) -> list[cmd.Delivery]:
-        """Return what the offers among some events put on its way; call it before anything else is handled."""
+        """Return the deliveries offered by some events; call it before the next command is handled."""
         state = self.state
         offers = [event for event in events if type(event) is ev.MessageOffered]
         return [delivery.delivery_of(state, state.message(event.message)) for event in offers]

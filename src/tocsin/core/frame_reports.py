@@ -1,4 +1,4 @@
-"""What a frame bus reports becomes history: the exchange never sheds, it only writes down who did."""
+"""Reports of shed frames from a frame bus, recorded as events; the exchange itself sheds nothing."""
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Done, ReportShedding
@@ -11,7 +11,7 @@ _PRIORITIES = ("critical", "high", "normal", "best_effort")
 
 
 def decide_shedding(decision: Decision, command: ReportShedding) -> Done:
-    """Record a report, one event for each priority that frames were meant for."""
+    """Record a report, one event for each subscriber priority that frames were offered to."""
     decision.must_direct("report for a frame bus")
     unknown = [name for name in command.tallies if name not in _PRIORITIES]
     if unknown:

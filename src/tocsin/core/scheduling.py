@@ -1,7 +1,7 @@
-"""What a message in its present state waits for: a place in its mailbox, and timers.
+"""Mailbox places and timers, derived from the state of messages, sessions, leases and waits.
 
-Every applier that moves a message disarms it, changes it and arms it again, so that mailboxes and timers always follow
-from the messages, and a restored state arms itself the same way.
+Every applier that changes a message's state unschedules it, changes it and schedules it again. So mailboxes and timers
+always follow from the messages, and a restored state rebuilds them in the same way.
 """
 
 from typing import Any
@@ -18,29 +18,29 @@ from tocsin.core.waiting.graph import Wait
 
 __all__ = [
     "ack_due",
-    "arm",
-    "arm_lease",
-    "arm_request",
-    "arm_session",
-    "arm_wait",
     "boost_due",
-    "disarm",
     "escalation_due",
     "lease_due",
     "move",
-    "rearm_all",
     "receipt_due",
+    "schedule",
+    "schedule_all",
+    "schedule_lease",
+    "schedule_lease_request",
+    "schedule_session",
+    "schedule_wait",
     "session_due",
+    "unschedule",
     "wait_due",
 ]
 
 _BUS = SYSTEM.agent
 
 
-def arm(state: ProjectState, message: Message) -> None:
-    """Give a message its place and timers."""
+def schedule(state: ProjectState, message: Message) -> None:
+    """Add a message to its mailbox and timers."""
     timers = state.timers
-    # The message's own number, and not another one that the compiled form would make.
+    # Typed as Any so that the compiled form keeps this int object and does not create another.
     seq: Any = message.seq
     if message.state is State.QUEUED:
         if message.backing_off:
@@ -72,8 +72,8 @@ def arm(state: ProjectState, message: Message) -> None:
         timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
 
 
-def disarm(state: ProjectState, message: Message) -> None:
-    """Take a message's place and timers away."""
+def unschedule(state: ProjectState, message: Message) -> None:
+    """Remove a message from its mailbox and timers."""
     timers, seq = state.timers, message.seq
     if message.state is State.QUEUED:
         if message.backing_off:
@@ -103,15 +103,15 @@ def disarm(state: ProjectState, message: Message) -> None:
 
 
 def move(state: ProjectState, seq: int, event: type) -> Message:
-    """Disarm a message and move it along the table; the applier stamps it, then arms it."""
+    """Unschedule a message and advance its state; the applier sets the timestamps and schedules it again."""
     message = state.message(seq)
-    disarm(state, message)
+    unschedule(state, message)
     advance(message, event)
     return message
 
 
 def boost_due(state: ProjectState, message: Message) -> int | None:
-    """Return when waiting raises a message next, if it ever does again."""
+    """Return when aging next raises a message, or null where it does not rise again."""
     aging = state.policy.aging
     if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
         return None
@@ -120,7 +120,7 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
 
 
 def escalation_due(state: ProjectState, message: Message) -> int | None:
-    """Return when a queued message has waited too long for its priority: once, and never for the bus's own."""
+    """Return when a queued message is escalated: once for each time in the queue, never for the bus's own messages."""
     after_us = state.queue_after_us[message.priority]
     if after_us is None or message.sender == _BUS or state.was_escalated(message):
         return None
@@ -128,29 +128,29 @@ def escalation_due(state: ProjectState, message: Message) -> int | None:
 
 
 def wait_due(state: ProjectState, wait: Wait) -> int | None:
-    """Return when a wait has blocked somebody for too long: once, and at some priorities never."""
+    """Return when a wait is escalated: once, and at some priorities never."""
     after_us = state.policy.escalation.wait_after_us[wait.level]
     if after_us is None or state.is_known(wait.cause):
         return None
     return wait.since + after_us
 
 
-def arm_wait(state: ProjectState, wait: Wait) -> None:
-    """Look at a wait when it has lasted too long."""
+def schedule_wait(state: ProjectState, wait: Wait) -> None:
+    """Schedule the escalation of a wait."""
     due = wait_due(state, wait)
     if due is not None:
         state.timers.deadlines.schedule(f"wait {wait.key}", due)
 
 
 def receipt_due(state: ProjectState, message: Message) -> int:
-    """Return by when an offer must be confirmed."""
+    """Return the time by which an offer must be confirmed."""
     return message.offered_at + receipt_timeout_us(state, message)
 
 
 def receipt_timeout_us(state: ProjectState, message: Message) -> int:
-    """Return how long an offer may stay unconfirmed: for a push, the contract's time where no ACK is awaited."""
+    """Return how long an offer may stay unconfirmed: for a push without ACK, the contract's timeout if it has one."""
     if message.session is None:
-        raise InvariantViolation(f"message {message.seq} is offered to no session")
+        raise InvariantViolation(f"message {message.seq} is offered but has no session")
     session = state.session(message.session)
     if session.pushes and not message.ack_required:
         timeout_us = state.contract(message).timeout_us
@@ -160,7 +160,7 @@ def receipt_timeout_us(state: ProjectState, message: Message) -> int:
 
 
 def ack_due(state: ProjectState, message: Message) -> int:
-    """Return by when a delivery must be acknowledged."""
+    """Return the time by which a delivery must be acknowledged."""
     return message.delivered_at + ack_timeout_us(state, message)
 
 
@@ -178,46 +178,46 @@ def _stale_due(state: ProjectState, message: Message) -> int:
 
 
 def session_due(state: ProjectState, session: Session) -> int:
-    """Return when a silent session goes stale, or lapses once it is."""
+    """Return when a silent session becomes stale or, once it is stale, when it lapses."""
     limits = state.policy.sessions
     return session.heartbeat_at + (limits.lapse_after_us if session.stale else limits.stale_after_us)
 
 
-def arm_session(state: ProjectState, session: Session) -> None:
-    """Look at a session again when its silence would matter."""
+def schedule_session(state: ProjectState, session: Session) -> None:
+    """Schedule the next staleness check of a session."""
     state.timers.sessions.schedule(session.session, session_due(state, session))
 
 
 def lease_due(state: ProjectState, lease: Lease) -> int:
-    """Return when the holder of a lease is warned, or when it lapses once that was done."""
+    """Return when the holder of a lease is warned or, once warned, when the lease lapses."""
     return lease.expires_at - (0 if lease.warned else state.policy.leases.warning_us(lease.ttl_s))
 
 
-def arm_lease(state: ProjectState, lease: Lease) -> None:
-    """Look at a lease again when its time is nearly over, or over."""
+def schedule_lease(state: ProjectState, lease: Lease) -> None:
+    """Schedule the warning or the end of a lease."""
     state.timers.leases.schedule(lease.lease, lease_due(state, lease))
 
 
-def arm_request(state: ProjectState, request: LeaseRequest) -> None:
-    """Look at a request again when it would wait no longer."""
+def schedule_lease_request(state: ProjectState, request: LeaseRequest) -> None:
+    """Schedule the end of a lease request's waiting time."""
     state.timers.lease_waits.schedule(request.lease, request.wait_until)
 
 
-def rearm_all(state: ProjectState) -> None:
-    """Give everything its timers anew, after a policy change or a restore; mailboxes must be empty."""
+def schedule_all(state: ProjectState) -> None:
+    """Schedule everything again, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
     for message in state.messages.values():
-        arm(state, message)
+        schedule(state, message)
     for session in state.sessions.values():
-        arm_session(state, session)
+        schedule_session(state, session)
     for wait in state.waits.waits.values():
-        arm_wait(state, wait)
-    for kind, affairs in state.affairs().items():
-        for name, affair in affairs.items():
-            if affair.due_at:
-                state.timers.deadlines.schedule(f"{kind} {name}", affair.due_at)
+        schedule_wait(state, wait)
+    for kind, entries in state.with_deadlines().items():
+        for name, entry in entries.items():
+            if entry.due_at:
+                state.timers.deadlines.schedule(f"{kind} {name}", entry.due_at)
     for lease in state.leases.leases.values():
-        arm_lease(state, lease)
-    for request in state.leases.line.values():
-        arm_request(state, request)
+        schedule_lease(state, lease)
+    for request in state.leases.queue.values():
+        schedule_lease_request(state, request)
     state.leases.unsettle_all()

@@ -1,7 +1,7 @@
-"""The whole state as plain rows, and back: the recovery point, and how two states are compared.
+"""Snapshot of the whole state as plain rows, and its restoration: the recovery point, and the comparison of states.
 
-A snapshot holds what the events add up to and nothing that follows from it: mailboxes and timers are armed anew when
-it is restored. Two exchanges that were given the same events have equal snapshots, bit for bit.
+A snapshot holds only what the events add up to; mailboxes and timers are scheduled again when it is restored. Two
+exchanges that were given the same events have equal snapshots, bit for bit.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ from tocsin.core.documents import documents, restore_documents
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
 from tocsin.core.policy import document_of, policy_from
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import rearm_all
+from tocsin.core.scheduling import schedule_all
 from tocsin.core.state import Agent, Broadcast, LatencyWindow, ProjectState, Session, Thread
 
 __all__ = ["AgentRow", "BroadcastRow", "SessionRow", "Snapshot", "restore", "take"]
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """An agent without its mailbox and sessions, which follow from messages and session rows."""
+    """An agent without its mailbox and sessions, which are rebuilt from messages and session rows."""
 
     agent: str
     agent_type: str
@@ -66,7 +66,7 @@ class BroadcastRow(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Everything, as of one sequence number."""
+    """All state as of one sequence number."""
 
     seq: int
     policy_version: int
@@ -84,12 +84,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     rate: float
     rate_changed_at: int
     latencies: list[tuple[int, int]]
-    #: What agents coordinate by: kind, id and JSON.
+    #: Coordination documents: kind, id and JSON.
     documents: list[tuple[str, str, bytes]]
 
 
 def take(state: ProjectState) -> Snapshot:
-    """Write the state down. The rows of messages are the live ones: encode them before the state moves on."""
+    """Return a snapshot of the state.
+
+    The message rows are the live structs: encode them before the state changes.
+    """
     return Snapshot(
         seq=state.seq,
         policy_version=state.policy_version,
@@ -111,7 +114,7 @@ def take(state: ProjectState) -> Snapshot:
 
 
 def agent_row(agent: Agent) -> AgentRow:
-    """Write an agent down."""
+    """Return an agent as a row."""
     return AgentRow(
         agent=agent.agent,
         agent_type=agent.agent_type,
@@ -131,7 +134,7 @@ def agent_row(agent: Agent) -> AgentRow:
 
 
 def session_row(session: Session) -> SessionRow:
-    """Write a session down."""
+    """Return a session as a row."""
     return SessionRow(
         session=session.session,
         agent=session.agent,
@@ -145,7 +148,7 @@ def session_row(session: Session) -> SessionRow:
 
 
 def broadcast_row(broadcast: Broadcast) -> BroadcastRow:
-    """Write a broadcast down."""
+    """Return a broadcast as a row."""
     return BroadcastRow(
         broadcast=broadcast.broadcast,
         sender=broadcast.sender,
@@ -160,7 +163,7 @@ def broadcast_row(broadcast: Broadcast) -> BroadcastRow:
 
 
 def restore(snapshot: Snapshot) -> ProjectState:
-    """Make the state out of a snapshot; its message structs become the state's own."""
+    """Return the state of a snapshot; the snapshot's message structs become part of the state."""
     state = ProjectState()
     state.seq = snapshot.seq
     state.policy_version = snapshot.policy_version
@@ -192,7 +195,7 @@ def restore(snapshot: Snapshot) -> ProjectState:
         sum(latency for _, latency in snapshot.latencies),
     )
     restore_documents(state, snapshot.documents)
-    rearm_all(state)
+    schedule_all(state)
     return state
 
 

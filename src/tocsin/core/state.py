@@ -1,8 +1,8 @@
-"""What a project's events add up to.
+"""State of one project: agents, messages, sessions, leases, waits and coordination, with their lookups.
 
-`State` is the data and the ways to find things in it. It is changed by the appliers in the modules beside this one,
-each of which owns the events it applies, and by nothing else. What follows from the events alone (how long an ended
-message is remembered) is done here, in passing.
+The state is the sum of the project's events. Only the appliers in the other modules of the core change it; each owns
+the events that it applies. Effects that follow from an event alone (such as how long an ended message is kept) are
+computed here.
 """
 
 from collections import deque
@@ -35,14 +35,14 @@ __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "S
 
 
 class IdSource(Protocol):
-    """Where new ids come from: random in a hub, seeded in a simulation. They are recorded in events."""
+    """Source of new ids: random in a hub, seeded in a simulation. Ids are recorded in events."""
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Return an id that was never used, `{prefix}_{timestamp}_{random}`."""
+        """Return an unused id, `{prefix}_{timestamp}_{random}`."""
 
 
 class Agent(msgspec.Struct):
-    """An identity in the project, with what waits for it and what it may still spend."""
+    """An agent of the project, with its mailbox, sessions, tokens and quotas."""
 
     agent: str
     agent_type: str
@@ -54,7 +54,7 @@ class Agent(msgspec.Struct):
     mailbox: Mailbox
     #: Open sessions, oldest first.
     sessions: dict[str, "Session"]
-    #: Tokens, and as of when.
+    #: Tokens in the bucket at `tokens_at`.
     tokens: float
     tokens_at: int
     critical_quota: float
@@ -62,9 +62,9 @@ class Agent(msgspec.Struct):
     quotas_at: int
     #: Recent sends as `at * 2 + high`, oldest first.
     usage: deque[int]
-    #: How many of them asked for a high priority: the sum of their lowest bits.
+    #: Number of those sends that asked for a high priority: the sum of their lowest bits.
     usage_high: int = 0
-    #: Whether it is taken to inflate its priorities.
+    #: Whether gaming detection has found that it inflates its priorities.
     gaming: bool = False
 
 
@@ -77,14 +77,14 @@ class Session(msgspec.Struct):
     opened_at: int
     heartbeat_at: int
     window: int
-    #: Offers without receipt, oldest first.
+    #: Sequence numbers of offers without receipt, oldest first.
     in_flight: dict[int, None]
-    #: Whether its going stale has been recorded.
+    #: Whether a `SessionWentStale` event has been recorded.
     stale: bool = False
 
     @property
     def pushes(self) -> bool:
-        """Tell whether messages are pushed to it."""
+        """Return whether messages are pushed to this session."""
         return self.kind != "piggyback"
 
 
@@ -95,17 +95,17 @@ class Broadcast(msgspec.Struct):
     sender: str
     message_type: str
     receiver_type: str
-    #: Whom the copies went to, by recipient.
+    #: Sequence number of each copy, by recipient.
     copies: dict[str, int]
     failed: tuple[str, ...]
     payload: bytes
     metadata: bytes
-    #: Copies accepted so far, of `accepted` in all.
+    #: Number of copies that were accepted.
     accepted: int
 
 
 class Thread(msgspec.Struct, gc=False):
-    """The messages of one correlationId: who opened it with what."""
+    """The messages of one correlationId, with the message that opened it."""
 
     correlation_id: str
     #: The opening message.
@@ -117,7 +117,7 @@ class Thread(msgspec.Struct, gc=False):
 
 
 class LatencyWindow(msgspec.Struct):
-    """The recent processing latencies, and the decay rate that they led to."""
+    """Recent processing latencies, and the decay rate derived from them."""
 
     rate: float
     changed_at: int
@@ -127,10 +127,10 @@ class LatencyWindow(msgspec.Struct):
 
 
 class ProjectState:
-    """Everything that the exchange knows of one project."""
+    """All state of one project."""
 
     def __init__(self) -> None:
-        #: Whether a policy is in force; before that there is neither `policy` nor `timers`.
+        #: Whether a policy is in force; before that, `policy` and `timers` do not exist.
         self.has_policy = False
         self.policy: Policy
         self.timers: Timers
@@ -140,12 +140,12 @@ class ProjectState:
         self.agents: dict[str, Agent] = {}
         self.sessions: dict[str, Session] = {}
         self.messages: dict[int, Message] = {}
-        #: messageId to sequence number, of messages to one recipient.
+        #: Sequence number by messageId, for messages to one recipient.
         self.ids: dict[str, int] = {}
         self.broadcasts: dict[str, Broadcast] = {}
-        #: By correlationId, the one idle longest first.
+        #: By correlationId, least recently used first.
         self.threads: dict[str, Thread] = {}
-        #: What went wrong so far, of messages that are not settled.
+        #: Failures so far of messages that have not ended, by sequence number.
         self.failures: dict[int, Failure] = {}
         #: Dead letters, oldest first.
         self.dead: dict[int, None] = {}
@@ -154,68 +154,68 @@ class ProjectState:
         #: `(at, seq)` of acknowledged messages, oldest first.
         self.acknowledged: deque[tuple[int, int]] = deque()
         self.latency = LatencyWindow(0.0, 0, deque())
-        #: By agent, of those that are busy or have put work aside.
+        #: By agent, for agents that are busy or have put work aside.
         self.attention: dict[str, Attention] = {}
-        #: Open ones, by messageId, and by thread, responder and requester.
+        #: Open requests by messageId; `asked` finds them by thread, responder and requester.
         self.requests: dict[str, Request] = {}
         self.asked: dict[tuple[str, str, str], str] = {}
-        #: Open ones.
+        #: Open approvals and discussions.
         self.approvals: dict[str, Approval] = {}
         self.discussions: dict[str, Discussion] = {}
-        #: Those that somebody is subscribed to.
+        #: Topics that have a subscriber.
         self.topics: dict[str, Topic] = {}
-        #: Metrics that are not well, by name.
+        #: Metrics that exceed their limit, by name.
         self.alerts: dict[str, Alert] = {}
-        #: Open and remembered.
+        #: Open escalations, and closed ones that are kept for a while.
         self.escalations: dict[str, Escalation] = {}
-        #: Those that have not returned to normal.
+        #: Names of escalations that are not closed.
         self.open_escalations: dict[str, None] = {}
-        #: Those that have, in the order in which they did.
+        #: Names of closed escalations, in the order of closing.
         self.closed_escalations: dict[str, None] = {}
-        #: Escalation by cause, and those about a message.
+        #: Escalation by cause; `escalated` finds those about a message.
         self.causes: dict[str, str] = {}
         self.escalated: dict[int, dict[str, None]] = {}
-        #: What is to be escalated once there is room, by cause, the oldest first.
+        #: Escalations to open once there is room, by cause, oldest first.
         self.deferred: dict[str, Deferred] = {}
-        #: Who waits for whom.
+        #: The graph of agents that wait for agents.
         self.waits = WaitGraph()
-        #: What each agent is lent by those who wait for it.
+        #: Priority level that each agent inherits from those that wait for it.
         self.inherited: dict[str, int] = {}
-        #: Who holds what, and who stands in line for it.
+        #: Held leases and queued lease requests.
         self.leases = LeaseBook(self.waits, self.inherited)
-        #: Messages that an agent's inheritance raises, by the agent.
+        #: Messages that an agent's inherited priority raises, by agent.
         self.lent: dict[str, dict[int, None]] = {}
-        #: Messages that wait, by their sender.
+        #: Queued messages by sender.
         self.outgoing: dict[str, dict[int, None]] = {}
 
     def adopt(self, policy: Policy) -> None:
-        """Put a policy in force, with fresh timers; the caller schedules what is open into them."""
+        """Put a policy in force with empty timers; the caller schedules what is open."""
         self.policy = policy
-        #: For each priority, how long a message may wait before it is escalated: looked at for every message.
+        #: For each priority, the time a message may wait before it is escalated; cached because every message reads it.
         self.queue_after_us = policy.escalation.queue_after_us
         self.timers = Timers(policy)
         self.has_policy = True
 
     def contract(self, message: Message) -> Contract:
-        """Return what a message's type promises now; a type that the policy has dropped is a custom one."""
+        """Return the contract of a message's type; a type that the policy no longer has is treated as a custom one."""
         return self.policy.contract_of(message.type) or self.policy.custom_contract
 
     def message(self, seq: int) -> Message:
-        """Return a message that must be there."""
+        """Return a message that must exist."""
         message = self.messages.get(seq)
         if message is None:
-            raise InvariantViolation(f"an event names message {seq}, which is not there")
+            raise InvariantViolation(f"an event names message {seq}, which does not exist")
         return message
 
     def session(self, session: str) -> Session:
-        """Return a session that must be there."""
+        """Return a session that must exist."""
         found = self.sessions.get(session)
         if found is None:
-            raise InvariantViolation(f"an event names session {session}, which is not there")
+            raise InvariantViolation(f"an event names session {session}, which does not exist")
         return found
 
     def copy_for(self, recipient: str, message_id: str) -> Message | None:
-        """Find a recipient's copy of a message by messageId or signal id."""
+        """Return a recipient's copy of a message, by messageId or signal id."""
         message_id, _, named = message_id.partition(":")
         if named not in ("", recipient):
             return None
@@ -227,7 +227,7 @@ class ProjectState:
         return message if message is not None and message.recipient == recipient else None
 
     def copies_of(self, message_id: str) -> list[Message]:
-        """Find all copies of a message by messageId, or one by signal id."""
+        """Return all copies of a message by messageId, or one by signal id."""
         message_id, _, recipient = message_id.partition(":")
         broadcast = self.broadcasts.get(message_id)
         if broadcast is not None:
@@ -237,8 +237,8 @@ class ProjectState:
         copies = [self.messages[seq] for seq in seqs]
         return [copy for copy in copies if recipient in ("", copy.recipient)]
 
-    def affairs(self) -> dict[str, Mapping[str, TimedRecord]]:
-        """Return what waits for a moment of its own, by kind and name."""
+    def with_deadlines(self) -> dict[str, Mapping[str, TimedRecord]]:
+        """Return the coordination objects that have a deadline, by kind and name."""
         return {
             "attention": self.attention,
             "request": self.requests,
@@ -248,12 +248,12 @@ class ProjectState:
         }
 
     def remember_request(self, request: Request) -> None:
-        """Enter a request where it is looked up."""
+        """Add a request to the state and its lookups."""
         self.requests[request.request] = request
         self.asked[request.correlation_id, request.responder, request.requester] = request.request
 
     def remember_escalation(self, escalation: Escalation) -> None:
-        """Enter an escalation where it is looked up."""
+        """Add an escalation to the state and its lookups."""
         name = escalation.escalation
         self.escalations[name] = escalation
         self.causes[escalation.cause] = name
@@ -262,18 +262,18 @@ class ProjectState:
         (self.closed_escalations if escalation.closed_at else self.open_escalations)[name] = None
 
     def order_closed_escalations(self) -> None:
-        """Bring those that were entered in another order into the one in which they were closed."""
+        """Sort the closed escalations by time of closing, after they were restored in another order."""
         known = self.escalations
         names = sorted(self.closed_escalations, key=lambda name: (known[name].closed_at, name))
         self.closed_escalations = dict.fromkeys(names)
 
     def close_escalation(self, name: str) -> None:
-        """Enter an escalation among those that have returned to normal."""
+        """Record that an escalation is closed."""
         self.open_escalations.pop(name, None)
         self.closed_escalations[name] = None
 
     def forget_escalation(self, name: str) -> None:
-        """Strike an escalation out."""
+        """Remove an escalation from the state."""
         escalation = self.escalations.pop(name)
         self.closed_escalations.pop(name, None)
         del self.causes[escalation.cause]
@@ -283,11 +283,11 @@ class ProjectState:
                 del self.escalated[escalation.about]
 
     def is_known(self, cause: str) -> bool:
-        """Tell whether a cause has set off an escalation, or will."""
+        """Return whether a cause has opened an escalation or waits to open one."""
         return cause in self.causes or cause in self.deferred
 
     def was_escalated(self, message: Message) -> bool:
-        """Tell whether a message's present waiting has been escalated, or will be once there is room."""
+        """Return whether a message's present time in the queue has been escalated, or is deferred."""
         if self.deferred and queue_cause(message) in self.deferred:
             return True
         for name in self.escalated.get(message.seq, ()):
@@ -297,7 +297,7 @@ class ProjectState:
         return False
 
     def note_latency(self, at: int, latency_us: int) -> None:
-        """Remember one processing latency, and forget those out of the window."""
+        """Record one processing latency, and drop those outside the window."""
         manager, window = self.policy.queue_manager, self.latency
         window.samples.append((at, latency_us))
         window.total_us += latency_us
@@ -305,16 +305,16 @@ class ProjectState:
             window.total_us -= window.samples.popleft()[1]
 
     def settle(self, message: Message, at: int) -> None:
-        """Remember an ended message for a while; one that cannot come back loses its content."""
+        """Keep an ended message for a while; one that cannot be queued again loses its content."""
         if message.digest is None and message.state is not State.DELIVERED:
             message.digest = content_digest(message.payload)
             message.payload = message.metadata = b""
         self.failures.pop(message.seq, None)
-        line = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
-        line.append((at, message.seq))
+        kept = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
+        kept.append((at, message.seq))
 
     def drop(self, message: Message) -> None:
-        """Forget a message at once."""
+        """Remove a message at once."""
         self.failures.pop(message.seq, None)
         del self.messages[message.seq]
         if message.broadcast_id is None:

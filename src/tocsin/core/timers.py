@@ -1,9 +1,9 @@
-"""Everything that is to happen later, as one thing that says when it is next due.
+"""Timer wheels of a project, and the time at which the next timer is due.
 
 A `Wheel` keeps keys in slots of one granularity: scheduling and cancelling are one set operation each, so a message
-that ends before its time leaves nothing behind. A slot fires when it is over, so a timer is late by less than its
-wheel's granularity and never early. Wheels are an index over the state, not part of it: whoever handles a fired key
-looks again whether it is really due.
+that ends early leaves nothing behind. A slot fires when it is over, so a timer is late by less than its wheel's
+granularity and never early. Wheels are an index over the state, not part of it: the code that handles a fired key
+checks again whether it is due.
 """
 
 import heapq
@@ -18,7 +18,7 @@ Key = TypeVar("Key", int, str)
 
 
 class Wheel(Generic[Key]):
-    """Keys by when they are due, in slots."""
+    """Keys in slots by due time."""
 
     __slots__ = ("_granularity_us", "_order", "_ripe", "_slots")
 
@@ -39,13 +39,13 @@ class Wheel(Generic[Key]):
             slot.add(key)
 
     def cancel(self, key: Key, due: int) -> None:
-        """Forget `key`, if it still waits in the slot of `due`."""
+        """Remove `key`, if it is still in the slot of `due`."""
         slot = self._slots.get(due // self._granularity_us)
         if slot is not None:
             slot.discard(key)
 
     def next_due(self) -> int | None:
-        """Return when the earliest slot fires; in the past where ripe keys wait."""
+        """Return when the earliest slot fires; 0 while keys of a fired slot remain."""
         if self._ripe:
             return 0
         order = self._order
@@ -54,7 +54,7 @@ class Wheel(Generic[Key]):
         return (order[0] + 1) * self._granularity_us if order else None
 
     def pop(self, now: int) -> Key | None:
-        """Take one key that is due, smallest first within its slot."""
+        """Remove and return one key that is due, smallest first within its slot."""
         due = self.next_due()
         if due is None or due > now:
             return None
@@ -69,7 +69,7 @@ class Wheel(Generic[Key]):
 
 
 class Timers:
-    """The wheels of one project, one per reason to come back."""
+    """The wheels of one project, one for each kind of timer."""
 
     __slots__ = (
         "_all",
@@ -89,29 +89,29 @@ class Timers:
 
     def __init__(self, policy: Policy) -> None:
         near = policy.timers.granularity_us
-        #: Offers whose receipt is overdue.
+        #: Offers whose receipt is due.
         self.receipts: Wheel[int] = Wheel(near)
-        #: Deliveries whose ACK is overdue.
+        #: Deliveries whose ACK is due.
         self.acks: Wheel[int] = Wheel(near)
-        #: Retries whose backoff is over.
+        #: Retries whose backoff ends.
         self.backoff: Wheel[int] = Wheel(near)
-        #: Queued messages that have waited long enough for a boost.
+        #: Queued messages that aging raises.
         self.aging: Wheel[int] = Wheel(near)
-        #: Queued messages that have waited too long for their priority.
+        #: Queued messages to escalate for their time in the queue.
         self.escalation: Wheel[int] = Wheel(near)
-        #: Sessions to look at: stale, or lapsed.
+        #: Sessions that become stale or lapse.
         self.sessions: Wheel[str] = Wheel(near)
-        #: Leases to look at: their holders to be warned, or over.
+        #: Leases to warn about or to end.
         self.leases: Wheel[str] = Wheel(near)
-        #: Requests for leases that have waited as long as they would.
+        #: Lease requests whose waiting time ends.
         self.lease_waits: Wheel[str] = Wheel(near)
-        #: What a team coordinates by, as `kind name`: each waits for one moment.
+        #: Deadlines of coordination objects, as `kind name`.
         self.deadlines: Wheel[str] = Wheel(near)
-        #: Queued messages whose TTL is over: SPEC-071's sweeper.
+        #: Queued messages whose TTL ends.
         self.expiry: Wheel[int] = Wheel(policy.sweeper.interval_us)
-        #: Queued messages whose importance has decayed away: DECAY's background task.
+        #: Queued messages whose importance falls below the stale threshold.
         self.decay: Wheel[int] = Wheel(policy.decay.sweep_interval_us)
-        #: Dead letters that nobody redrove in time.
+        #: Dead letters to purge.
         self.dead: Wheel[int] = Wheel(policy.sweeper.interval_us)
 
         self._all: tuple[Wheel[int] | Wheel[str], ...] = (
@@ -120,7 +120,7 @@ class Timers:
         )
 
     def next_due(self) -> int | None:
-        """Return the earliest moment at which anything is due."""
+        """Return the earliest time at which anything is due."""
         soonest: int | None = None
         for wheel in self._all:
             due = wheel.next_due()
@@ -130,7 +130,7 @@ class Timers:
 
 
 def earliest(one: int | None, other: int | None) -> int | None:
-    """Return the earlier of two moments, either of which may never come."""
+    """Return the earlier of two times; null means never."""
     if one is None or (other is not None and other < one):
         return other
     return one

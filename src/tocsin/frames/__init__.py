@@ -1,11 +1,11 @@
-"""The frame bus: fan-out of frames, tokens or telemetry that sheds load where it hurts least. Usable on its own.
+"""The frame bus: fan-out of frames, tokens or telemetry to subscribers, with load shedding by priority.
 
     bus = FrameBus()
     channel = bus.subscribe("person-detector", priority=Priority.CRITICAL)
     bus.publish(frame)
 
-It imports nothing else of Tocsin. A reading order: `policy`, `bus`, `shedding`, `port`, `channel`, then `foreign` and
-`ring`.
+It imports nothing else of Tocsin and can be used on its own. A reading order: `policy`, `bus`, `shedding`, `port`,
+`channel`, then `foreign` and `ring`.
 """
 
 from tocsin.frames.bus import FrameBus

@@ -1,13 +1,12 @@
-"""The frame bus: one frame to many subscribers, and under load the important ones first.
+"""The frame bus: its subscriptions, their order, and the publish loop.
 
-It owns who is subscribed, in which order they are served, and the publish loop. What a channel does when it fills is
-the port's affair, who goes without is `shedding`'s, health and reports are the observer's. Frames are never copied or
-looked at: every subscriber gets the same object.
+A port decides what happens when its channel fills, `shedding` chooses which subscribers lose a frame, and the observer
+handles health and reports. Frames are never copied or inspected: every subscriber gets the same object.
 
 Theory of operation. Publishing and changing the set of subscribers happen under one lock, held for a pass that never
-waits, so all subscribers see the frames in the same order. The ports are one tuple, sorted when someone joins or
-leaves. Waiting for a full channel comes after the pass and without the lock, and all waits of a publish run from the
-same moment: a publish waits no longer than the longest timeout among its subscribers.
+waits, so all subscribers see the frames in the same order. The ports are one tuple, sorted when a subscriber joins or
+leaves. Waiting for a full channel comes after the pass and without the lock, and all waits of a publish start at the
+same time: a publish waits no longer than the longest timeout among its subscribers.
 """
 
 import logging
@@ -42,7 +41,7 @@ C = TypeVar("C", bound="Channel[Any] | QueueLike[Any]")
 
 
 class FrameBus(Generic[F]):
-    """Hands every frame to every subscriber that can take it; all methods may be called from any thread."""
+    """Delivers every frame to every subscriber that can take it; all methods may be called from any thread."""
 
     def __init__(self, policy: FramesPolicy | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._policy = policy or FramesPolicy()
@@ -89,7 +88,7 @@ class FrameBus(Generic[F]):
 
     def subscribe(
         self,
-        id: str,  # noqa: A002 - the word of the interface
+        id: str,  # noqa: A002 - the name in the interface
         channel: object = None,
         priority: Priority = Priority.NORMAL,
         *,
@@ -97,10 +96,10 @@ class FrameBus(Generic[F]):
         timeout_s: float | None = None,
         capacity: int | None = None,
     ) -> object:
-        """Begin to send frames to a subscriber; return its channel, which the bus makes if none is brought.
+        """Add a subscriber and return its channel, which the bus creates if the caller passes none.
 
-        `timeout_s` says how long a publisher waits for it, if it is critical or blocks. `capacity` is the size of a
-        channel to be made, or of a brought one that does not say.
+        `timeout_s` is how long a publisher waits for it, if it is critical or uses `OnFull.BLOCK`. `capacity` is the
+        size of a channel that the bus creates, or of a passed one that has no `maxsize`.
         """
         request = Request(
             id=id, channel=channel, priority=priority, on_full=on_full, timeout_s=timeout_s, capacity=capacity
@@ -118,13 +117,13 @@ class FrameBus(Generic[F]):
         return subscription.port if channel is None else channel
 
     def unsubscribe(self, id: str) -> SubscriberStats:  # noqa: A002
-        """End a subscription and return its last account; no frame enters its channel afterwards."""
+        """Remove a subscriber and return its final statistics; no frame enters its channel afterwards."""
         with self._lock:
             self._require_open()
             return self._leave(self._find(id))
 
     def publish(self, frame: F, *, timeout_s: float | None = None) -> None:
-        """Hand a frame to all; wait only for full critical or blocking subscribers, and at most `timeout_s` in all."""
+        """Publish a frame to all; wait only for full critical or blocking subscribers, at most `timeout_s` in all."""
         shortage = self._serve(frame, ThreadWaiter)
         if shortage is None:
             return
@@ -139,7 +138,7 @@ class FrameBus(Generic[F]):
         self._settle(frame, shortage)
 
     async def publish_async(self, frame: F, *, timeout_s: float | None = None) -> None:
-        """Hand a frame to all, as `publish` does, but let the running loop go on while waiting."""
+        """Publish a frame to all, as `publish` does, without blocking the running loop."""
         shortage = self._serve(frame, LoopWaiter)
         if shortage is None:
             return
@@ -154,12 +153,12 @@ class FrameBus(Generic[F]):
                 finally:
                     shortage.note(subscription, in_time)
         finally:
-            for subscription, ticket in late:  # cancelled: the rest waits no longer
+            for subscription, ticket in late:  # cancelled: give up the remaining waits
                 shortage.note(subscription, ticket.wait(0.0))
             self._settle(frame, shortage)
 
     def stats(self) -> BusStats:
-        """Render all accounts."""
+        """Return the statistics of all subscribers."""
         with self._lock:
             ordered = [port.subscription for port in self._ports if port.subscription is not None]
             return BusStats(
@@ -169,7 +168,7 @@ class FrameBus(Generic[F]):
             )
 
     def health(self, id: str) -> Health:  # noqa: A002
-        """Judge how a subscriber keeps up."""
+        """Return the health of a subscriber."""
         with self._lock:
             subscription = self._find(id)
             self._look()
@@ -177,24 +176,24 @@ class FrameBus(Generic[F]):
             return subscription.health
 
     def unhealthy_subscribers(self) -> list[str]:
-        """Name those that are degraded or saturated, most important first."""
+        """Return the ids of subscribers that are degraded or saturated, most important first."""
         with self._lock:
             ordered = [port.subscription.id for port in self._ports if port.subscription is not None]
             return [subscriber for subscriber in ordered if self.health(subscriber) is not Health.HEALTHY]
 
     def watch(self, capacity: int | None = None) -> Channel[FrameBusEvent]:
-        """Open a channel of the bus's events: alarms, changes of health, reports."""
+        """Return a channel of the bus's events: alarms, changes of health, reports."""
         with self._lock:
             self._require_open()
             return self._observer.watch(capacity)
 
     def tick(self) -> None:
-        """Do what is due by now. Publishing does it too: a timer is needed only where publishing may pause."""
+        """Run what is due. Publishing does this too: a timer is needed only if publishing may pause."""
         with self._lock:
             self._look()
 
     def close(self) -> None:
-        """End all subscriptions, after a last report; closing twice is harmless."""
+        """Publish a last report and remove all subscribers; closing twice is harmless."""
         with self._lock:
             if self._closed:
                 return
@@ -207,7 +206,7 @@ class FrameBus(Generic[F]):
             self._observer.close()
 
     def _serve(self, frame: F, new_waiter: Callable[[], Waiter]) -> Shortage[F] | None:
-        """Go through the ports once, without waiting; return what is left to settle, if anything."""
+        """Offer a frame to the ports once, without waiting; return what is left to settle, if anything."""
         with self._lock:
             if self._closed:
                 raise BusClosedError
@@ -227,7 +226,7 @@ class FrameBus(Generic[F]):
         return None
 
     def _settle(self, frame: F, shortage: Shortage[F]) -> None:
-        """Account for those who got the frame late or not at all, and for those who are gone."""
+        """Count the frames that were late or lost, and remove subscribers whose channel is closed."""
         if not (shortage.in_time or shortage.missed or shortage.alarming or shortage.closed):
             return
         alarmed: list[Subscription[F]] = []
@@ -244,8 +243,8 @@ class FrameBus(Generic[F]):
             gone = [each for each in shortage.closed if self._subscriptions.get(each.id) is each]
             for subscription in gone:
                 self._leave(subscription)
-                self._observer.tell_lost(now, subscription)
-        for subscription in alarmed:  # without the lock: a log handler may publish here itself
+                self._observer.report_lost(now, subscription)
+        for subscription in alarmed:  # without the lock, because a log handler may publish here itself
             logger.error(
                 "critical subscriber %r loses frames: %d so far", subscription.id, subscription.critical_dropped
             )
@@ -266,7 +265,7 @@ class FrameBus(Generic[F]):
         in_order = sorted(self._subscriptions.values(), key=attrgetter("priority"))
         self._ports = tuple(subscription.port for subscription in in_order)
         lowest = in_order[-1].priority if in_order else Priority.CRITICAL
-        if lowest is not self._lowest:  # others come under pressure, or none do: a channel is calm up to another fill
+        if lowest is not self._lowest:  # the fill up to which a channel is calm depends on it
             self._lowest = lowest
             for subscription in in_order:
                 subscription.port.attach(subscription, calm_mark(subscription, lowest, self._policy))

@@ -1,14 +1,13 @@
 """The bus's own bounded channel, for threads and for event loops.
 
 Theory of operation. The waiting frames are a deque, whose append and popleft are atomic. The bus appends (one publish
-at a time, under its own lock) and readers pop; neither takes the channel's lock for that. The lock is for the two
-rare meetings:
+at a time, under its own lock) and readers pop; neither takes the channel's lock for that. The lock is for the two rare
+cases:
 
-- *A reader finds nothing.* It enters itself into `readers`, looks once more, and sleeps. The bus appends first and
-  looks into `readers` afterwards. Whatever the order of these four steps, one of the two sees the other, so no
-  wake-up is lost.
-- *A publisher finds no room.* Its frame is parked in a line. A reader pops first and looks at the line afterwards,
-  and moves parked frames into the channel itself; the publisher, likewise, looks for room once more after parking.
+- *A reader finds nothing.* It adds itself to `readers`, checks once more, and sleeps. The bus appends first and checks
+  `readers` afterwards. Whatever the order of these four steps, one of the two sees the other, so no wake-up is lost.
+- *A publisher finds no room.* Its frame is parked in a queue. A reader pops first and checks that queue afterwards,
+  and moves parked frames into the channel itself; the publisher, likewise, checks for room once more after parking.
   While anything is parked the bus must ask before it puts (`calm` is below zero), so a later frame never overtakes a
   parked one.
 """
@@ -30,13 +29,13 @@ _NOTHING: Any = object()
 
 
 class Channel(Port[F]):
-    """A bounded line of frames for one subscriber; any number of its threads and tasks may read it."""
+    """A bounded queue of frames for one subscriber; any number of its threads and tasks may read it."""
 
     __slots__ = ("_closed", "_lock", "_loop", "_parked")
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
-            raise ValueError("a channel holds at least 1 frame")
+            raise ValueError("a channel must hold at least 1 frame")
         super().__init__(capacity)
         self._lock = threading.RLock()
         self._parked: deque[_ChannelTicket[F]] = deque()
@@ -64,14 +63,14 @@ class Channel(Port[F]):
             return
 
     def get_nowait(self) -> F:
-        """Take the oldest frame, or raise ChannelEmptyError."""
+        """Return the oldest frame, or raise ChannelEmptyError."""
         frame: F = self._take()
         if frame is _NOTHING:
             raise ChannelEmptyError
         return frame
 
     def get(self, timeout_s: float | None = None) -> F:
-        """Take the oldest frame, blocking the thread until one comes; raise ChannelEmptyError if none comes in time."""
+        """Return the oldest frame; block until there is one, or raise ChannelEmptyError after the timeout."""
         until = moment_after(timeout_s)
         while True:
             frame: F = self._take()
@@ -83,7 +82,7 @@ class Channel(Port[F]):
                 return self.get_nowait()
 
     async def get_async(self) -> F:
-        """Take the oldest frame, waiting on the running loop until one comes."""
+        """Return the oldest frame; wait on the running loop until there is one."""
         self._loop = asyncio.get_running_loop()
         while True:
             frame: F = self._take()
@@ -95,11 +94,11 @@ class Channel(Port[F]):
                     await waiter.wait()
                 except asyncio.CancelledError:
                     if not self._rise(waiter) and self.frames:
-                        self.wake()  # the wake-up was spent on this reader: pass it on
+                        self.wake()  # this reader was woken but cancelled: wake another one
                     raise
 
     def close(self) -> None:
-        """Take no more frames; readers have what is left, then end."""
+        """Accept no more frames; readers get what is left, then ChannelClosedError."""
         with self._lock:
             self._closed = True
             self._give_up_parked()
@@ -108,16 +107,16 @@ class Channel(Port[F]):
 
     @property
     def closed(self) -> bool:
-        """True when no frame can be put any more."""
+        """Return whether the channel accepts no more frames."""
         return self._closed
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that read here last."""
+        """Return the event loop that read here last."""
         return self._loop
 
     def depth(self) -> int:
-        """Count the waiting frames."""
+        """Return the number of waiting frames."""
         return len(self.frames)
 
     def wake(self) -> None:
@@ -127,7 +126,7 @@ class Channel(Port[F]):
                 pass
 
     def offer(self, frame: F) -> bool:
-        """Put a frame if there is room now and nobody waits for it."""
+        """Put a frame if there is room and no other frame is parked; return whether it was put."""
         with self._lock:
             if self._closed or self._parked or len(self.frames) >= self.capacity:
                 return False
@@ -137,7 +136,7 @@ class Channel(Port[F]):
         return True
 
     def evict(self) -> bool:
-        """Drop the oldest waiting frame; say False when none waits."""
+        """Drop the oldest waiting frame; return False if there is none."""
         try:
             self.frames.popleft()
         except IndexError:
@@ -147,7 +146,7 @@ class Channel(Port[F]):
         return True
 
     def park(self, frame: F, waiter: Waiter) -> Ticket:
-        """Let a frame wait for room, behind those that wait already."""
+        """Park a frame until there is room, behind those parked already."""
         ticket = _ChannelTicket(self, frame, waiter)
         with self._lock:
             if self._closed:
@@ -166,18 +165,18 @@ class Channel(Port[F]):
             self._settle_calm()
 
     def detach(self) -> int:
-        """End to serve it; frames whose publishers still wait are given up, and their number returned."""
+        """Stop serving the subscription; give up parked frames and return their number."""
         with self._lock:
             self.subscription = None
             return self._give_up_parked()
 
     def settle(self) -> None:
-        """Find out anew whether the bus must ask: while frames are parked, refused, or the channel is closed."""
+        """Recompute whether the bus must ask: while frames are parked or refused, or the channel is closed."""
         with self._lock:
             self._settle_calm()
 
     def _take(self) -> Any:
-        """Take the oldest frame, or the mark for nothing."""
+        """Return the oldest frame, or the marker for none."""
         try:
             frame = self.frames.popleft()
         except IndexError:
@@ -189,7 +188,7 @@ class Channel(Port[F]):
         return frame
 
     def _admit(self) -> None:
-        """Move parked frames into the room that there is."""
+        """Move parked frames into the channel while there is room."""
         with self._lock:
             while self._parked and len(self.frames) < self.capacity:
                 ticket = self._parked.popleft()
@@ -201,7 +200,7 @@ class Channel(Port[F]):
             self.wake()
 
     def _abandon(self, ticket: "_ChannelTicket[F]") -> bool:
-        """Take a parked frame back; say False when it is in the channel already."""
+        """Remove a parked frame; return False if it is in the channel already."""
         with self._lock:
             if ticket in self._parked:
                 self._parked.remove(ticket)
@@ -209,7 +208,7 @@ class Channel(Port[F]):
             return not ticket.admitted
 
     def _give_up_parked(self) -> int:
-        """Send the waiting publishers away."""
+        """Give up all parked frames and wake their publishers."""
         given_up = len(self._parked)
         while self._parked:
             self._parked.popleft().waiter.wake()
@@ -222,7 +221,7 @@ class Channel(Port[F]):
         self.calm = self.calm_mark if taking and not self._closed and not self._parked else ASK
 
     def _fall_asleep(self, waiter: Waiter) -> bool:
-        """Enter a reader among the sleeping; say False when there is something to see after all."""
+        """Add a reader to the sleeping ones; return False if there is something to read after all."""
         with self._lock:
             self.readers.append(waiter)
             if not self.frames and not self._closed:
@@ -231,7 +230,7 @@ class Channel(Port[F]):
             return False
 
     def _rise(self, waiter: Waiter) -> bool:
-        """Strike a reader off; say False when it had been woken already."""
+        """Remove a sleeping reader; return False if it was woken already."""
         with self._lock:
             if waiter not in self.readers:
                 return False

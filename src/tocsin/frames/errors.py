@@ -1,19 +1,19 @@
-"""What can go wrong on the frame bus, split by what the caller can do next.
+"""Exceptions of the frame bus, split by what the caller can do next.
 
 FrameBusError
-├── BusClosedError            the bus is gone: stop publishing
+├── BusClosedError            the bus is closed: stop publishing
 ├── SubscribeError            the subscription was refused and nothing changed: correct the call
 │   ├── DuplicateSubscriberError
 │   ├── InvalidSubscriberError
-│   ├── TooManySubscribersError   (retryable: someone may leave)
+│   ├── TooManySubscribersError   (retryable: a subscriber may leave)
 │   └── UnfitChannelError
-├── UnknownSubscriberError    nobody of that id is here
+├── UnknownSubscriberError    no subscriber has this id
 ├── ChannelError              the reader's side
-│   ├── ChannelClosedError    no frame will come any more
+│   ├── ChannelClosedError    no more frames will come
 │   └── ChannelEmptyError     (retryable: no frame yet)
 └── RingError                 shared memory
     ├── FrameTooLargeError
-    └── FrameOverwrittenError     (retryable: the next frame is there already)
+    └── FrameOverwrittenError     (retryable: read the next frame)
 """
 
 from typing import ClassVar
@@ -24,7 +24,7 @@ class FrameBusError(Exception):
 
     #: Stable name for logs and for mapping at a gateway.
     code: ClassVar[str] = "frames_error"
-    #: True when the same call can succeed later.
+    #: Whether the same call can succeed later.
     retryable: ClassVar[bool] = False
 
 
@@ -38,45 +38,45 @@ class BusClosedError(FrameBusError):
 
 
 class SubscribeError(FrameBusError):
-    """A subscription was refused; the bus is as it was."""
+    """A subscription was refused; the bus is unchanged."""
 
     code = "frames_subscribe_refused"
 
     def __init__(self, subscriber: str, why: str) -> None:
         super().__init__(f"cannot subscribe {subscriber!r}: {why}")
-        #: The id that was asked for.
+        #: Requested id.
         self.subscriber = subscriber
 
 
 class DuplicateSubscriberError(SubscribeError):
-    """The id is taken."""
+    """The id is already subscribed."""
 
     code = "frames_duplicate_subscriber"
 
     def __init__(self, subscriber: str) -> None:
-        super().__init__(subscriber, "this id is subscribed already")
+        super().__init__(subscriber, "this id is already subscribed")
 
 
 class InvalidSubscriberError(SubscribeError):
-    """The id or an option cannot be used."""
+    """The id or an option is invalid."""
 
     code = "frames_invalid_subscriber"
 
 
 class TooManySubscribersError(SubscribeError):
-    """The bus has as many subscribers as its policy allows."""
+    """The bus has reached its limit of subscribers."""
 
     code = "frames_too_many_subscribers"
     retryable = True
 
     def __init__(self, subscriber: str, subscribers_max: int) -> None:
-        super().__init__(subscriber, f"the bus has {subscribers_max} subscribers already, its limit")
-        #: The limit, from policy.
+        super().__init__(subscriber, f"the bus has reached its limit of {subscribers_max} subscribers")
+        #: Limit from the policy.
         self.subscribers_max = subscribers_max
 
 
 class UnfitChannelError(SubscribeError):
-    """The channel is unbounded, closed, in use, or lacks what the subscription needs of it."""
+    """The channel is unbounded, closed, in use, or lacks a method that the subscription needs."""
 
     code = "frames_unfit_channel"
 
@@ -88,27 +88,27 @@ class UnknownSubscriberError(FrameBusError):
 
     def __init__(self, subscriber: str) -> None:
         super().__init__(f"no subscriber {subscriber!r}")
-        #: The id that was asked for.
+        #: Requested id.
         self.subscriber = subscriber
 
 
 class ChannelError(FrameBusError):
-    """A reader cannot have a frame."""
+    """A reader cannot get a frame."""
 
     code = "frames_channel"
 
 
 class ChannelClosedError(ChannelError):
-    """The channel is closed and read to its end."""
+    """The channel is closed and has no frames left."""
 
     code = "frames_channel_closed"
 
     def __init__(self) -> None:
-        super().__init__("the channel is closed and read to its end")
+        super().__init__("the channel is closed and has no frames left")
 
 
 class ChannelEmptyError(ChannelError):
-    """No frame is there, or none came in time."""
+    """There is no frame, or none came in time."""
 
     code = "frames_channel_empty"
     retryable = True
@@ -118,26 +118,26 @@ class ChannelEmptyError(ChannelError):
 
 
 class RingError(FrameBusError):
-    """A frame cannot be kept in, or had from, shared memory."""
+    """A frame cannot be written to or read from shared memory."""
 
     code = "frames_ring"
 
 
 class FrameTooLargeError(RingError):
-    """The frame is longer than a slot of the ring."""
+    """The frame is larger than a slot of the ring."""
 
     code = "frames_frame_too_large"
 
     def __init__(self, size: int, slot_bytes: int) -> None:
-        super().__init__(f"a frame of {size} bytes does not fit into a slot of {slot_bytes}")
-        #: Bytes of the refused frame.
+        super().__init__(f"a frame of {size} bytes does not fit into a slot of {slot_bytes} bytes")
+        #: Size of the refused frame, bytes.
         self.size = size
-        #: Bytes that a slot holds.
+        #: Size of a slot, bytes.
         self.slot_bytes = slot_bytes
 
 
 class FrameOverwrittenError(RingError):
-    """The ring has gone round and the frame's slot holds a later one."""
+    """The frame's slot was reused for a later frame."""
 
     code = "frames_frame_overwritten"
     retryable = True

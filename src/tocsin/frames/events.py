@@ -1,6 +1,6 @@
-"""What the bus says about itself: accounts on request, events to those who watch.
+"""Statistics and events of a frame bus.
 
-Times are of the bus's own clock, in seconds; who keeps events stamps them with the wall clock when they arrive.
+Times are seconds of the bus's own clock; a consumer that stores events adds the wall-clock time when they arrive.
 """
 
 from collections.abc import Mapping
@@ -13,23 +13,23 @@ from tocsin.frames.subscription import SubscriberStats
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the frames of one priority's subscribers; a frame counts once per subscriber."""
+    """Counts of the frames for the subscribers of one priority; a frame counts once per subscriber."""
 
     #: Frames published to them.
     offered: int = 0
     #: Frames that they did not get.
     dropped: int = 0
-    #: Of the dropped: those shed for the sake of someone more important.
+    #: Dropped frames that were shed in favour of a more important subscriber.
     shed: int = 0
 
     @property
     def sent(self) -> int:
-        """Frames that reached their channels."""
+        """Return the number of frames that reached their channels."""
         return self.offered - self.dropped
 
     @property
     def dropped_share(self) -> float:
-        """Share of the offered frames that were dropped, 0 when none was offered."""
+        """Return the share of offered frames that were dropped, 0 if none was offered."""
         return self.dropped / self.offered if self.offered else 0.0
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -44,74 +44,74 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BusStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole bus's account."""
+    """Statistics of the whole bus."""
 
-    #: Frames published since the bus was made.
+    #: Frames published since the bus was created.
     published: int
-    #: Accounts of those who are subscribed now, by id, most important first.
+    #: Statistics of the present subscribers, by id, most important first.
     subscribers: Mapping[str, SubscriberStats]
-    #: Sums per priority, of those who left too.
+    #: Sums per priority, including subscribers that have left.
     priorities: Mapping[Priority, Tally]
 
     @property
     def critical_dropped(self) -> int:
-        """Frames lost by critical subscribers; above 0 is an alarm."""
+        """Return the number of frames lost by critical subscribers; more than 0 is an alarm."""
         return self.priorities[Priority.CRITICAL].dropped
 
 
 class FrameBusEvent(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="event"):
-    """Something that happened on the bus."""
+    """Base of the events of a frame bus."""
 
-    #: When, by the bus's clock.
+    #: Time of the event, seconds of the bus's clock.
     at: float
 
 
 class CriticalFramesDropped(FrameBusEvent, frozen=True, kw_only=True):
-    """The alarm: a critical subscriber lost frames.
+    """A critical subscriber lost frames.
 
-    It comes at once for the first of them, then for more at each step of the health window.
+    The event is raised at once for the first lost frame, then for further ones at each step of the health window.
     """
 
-    #: Whose.
+    #: Subscriber that lost frames.
     subscriber: str
-    #: Frames lost since the last alarm.
+    #: Frames lost since the last such event.
     dropped: int
     #: Frames lost since it joined.
     dropped_total: int
 
 
 class HealthChanged(FrameBusEvent, frozen=True, kw_only=True):
-    """A subscriber's health is another than before."""
+    """The health of a subscriber changed."""
 
-    #: Whose.
+    #: The subscriber.
     subscriber: str
     #: Its priority.
     priority: Priority
-    #: The state it left.
+    #: State before.
     before: Health
-    #: The state it entered.
+    #: State after.
     after: Health
     #: Share of the frames in the window that its own full channel lost.
     lost_share: float
 
 
 class SubscriberLost(FrameBusEvent, frozen=True, kw_only=True):
-    """The bus unsubscribed someone whose channel was closed, or broken, from outside."""
+    """A subscriber was removed because its channel was closed or broken from outside."""
 
-    #: Who.
+    #: The subscriber.
     subscriber: str
     #: Its priority.
     priority: Priority
-    #: What was wrong with its channel.
+    #: Problem with its channel.
     reason: str
 
 
 class SheddingReported(FrameBusEvent, frozen=True, kw_only=True):
-    """Drop counts per priority since the report before: what shows whether shedding protects whom it should."""
+    """A report of drop counts per priority since the previous report."""
 
-    #: When the time that it covers began.
+    #: Beginning of the period.
     since: float
-    #: Frames published in that time.
+    #: Frames published in the period.
     published: int
-    #: Counts per priority in that time.
+    #: Counts per priority in the period.
     priorities: Mapping[Priority, Tally]

@@ -1,11 +1,12 @@
-"""Channels that the caller brings: anything with the queue protocol.
+"""Ports for channels that the caller passes in: any object with the queue protocol.
 
 The protocol is `put_nowait(frame)`, which raises `queue.Full` or `asyncio.QueueFull` when there is no room, and
-`qsize()`; `maxsize` says the bound, or `subscribe(..., capacity=...)` does. `put(frame, True, timeout_s)` is needed
+`qsize()`; the bound is `maxsize`, or given by `subscribe(..., capacity=...)`. `put(frame, True, timeout_s)` is needed
 to wait for room, `get_nowait()` to drop the oldest. `queue.Queue`, `asyncio.Queue`, `multiprocessing.Queue`, manager
 queues and the shared-memory `RingChannel` have all of it.
 
-A queue that raises anything else is broken: it counts as closed from then on, and harms nobody else.
+A queue that raises anything else is broken: it is treated as closed from then on, and other subscribers are not
+affected.
 """
 
 import asyncio
@@ -27,17 +28,17 @@ FIn = TypeVar("FIn", contravariant=True)
 
 
 class QueueLike(Protocol[FIn]):
-    """What a brought channel must be able to do."""
+    """Methods that a passed channel must have."""
 
     def put_nowait(self, item: FIn, /) -> None:
         """Put a frame, or raise Full."""
 
     def qsize(self) -> int:
-        """Count the waiting frames."""
+        """Return the number of waiting frames."""
 
 
 def bound_of(brought: object) -> int | None:
-    """Return how many frames a queue holds, as far as it says so; 0 means any number."""
+    """Return the capacity of a queue, as far as it is known; 0 means unbounded."""
     for name in _BOUNDS:
         bound = getattr(brought, name, None)
         if isinstance(bound, int):
@@ -46,12 +47,12 @@ def bound_of(brought: object) -> int | None:
 
 
 def is_closed(brought: object) -> bool:
-    """Say whether a queue says that it is closed."""
+    """Return whether a queue reports that it is closed."""
     return any(getattr(brought, name, False) is True for name in _ENDS)
 
 
 class QueuePort(Port[F]):
-    """A queue whose methods may be called from any thread."""
+    """Port of a queue whose methods may be called from any thread."""
 
     __slots__ = ("_broken", "queue")
 
@@ -62,16 +63,16 @@ class QueuePort(Port[F]):
 
     @property
     def closed(self) -> bool:
-        """True when the queue is closed or broken."""
+        """Return whether the queue is closed or broken."""
         return self._broken is not None or is_closed(self.queue)
 
     @property
     def failure(self) -> str:
-        """Why no frame can be put any more."""
+        """Return the reason why no frame can be put."""
         return super().failure if self._broken is None else f"its channel raised {self._broken!r}"
 
     def depth(self) -> int:
-        """Count the waiting frames; where the platform cannot, only a full queue is noticed, by its refusal."""
+        """Return the number of waiting frames; 0 on platforms that cannot count, where only a full queue is noticed."""
         try:
             return int(self.queue.qsize())
         except NotImplementedError:
@@ -80,7 +81,7 @@ class QueuePort(Port[F]):
             return self._break(error)
 
     def offer(self, frame: F) -> bool:
-        """Put a frame if there is room now."""
+        """Put a frame if there is room; return whether it was put."""
         try:
             self.queue.put_nowait(frame)
         except _FULL:
@@ -90,7 +91,7 @@ class QueuePort(Port[F]):
         return True
 
     def evict(self) -> bool:
-        """Drop the oldest waiting frame; say False when none can be had."""
+        """Drop the oldest waiting frame; return False if there is none."""
         try:
             self.queue.get_nowait()
         except (queue.Empty, asyncio.QueueEmpty):
@@ -100,7 +101,7 @@ class QueuePort(Port[F]):
         return True
 
     def park(self, frame: F, waiter: Waiter) -> Ticket:
-        """Let the queue's own `put` wait; it keeps no order among publishers."""
+        """Let the queue's own `put` wait; there is no order among publishers."""
         return _QueueTicket(self, frame)
 
     def attach(self, subscription: "Subscription[F]", calm_mark: int) -> None:
@@ -110,12 +111,12 @@ class QueuePort(Port[F]):
         self.calm = ASK
 
     def detach(self) -> int:
-        """End to serve it."""
+        """Stop serving the subscription."""
         self.subscription = None
         return 0
 
     def close(self) -> None:
-        """Leave the queue alone: it is the caller's."""
+        """Do nothing: the queue belongs to the caller."""
 
     def put(self, frame: F, timeout_s: float) -> bool:
         """Wait for room in this thread."""
@@ -128,7 +129,7 @@ class QueuePort(Port[F]):
         return True
 
     async def put_async(self, frame: F, timeout_s: float) -> bool:
-        """Wait for room without holding the loop up."""
+        """Wait for room without blocking the loop."""
         return await asyncio.to_thread(self.put, frame, timeout_s)
 
     def _break(self, error: Exception) -> int:
@@ -137,10 +138,10 @@ class QueuePort(Port[F]):
 
 
 class LoopQueuePort(QueuePort[F]):
-    """An `asyncio.Queue`, which only its own loop may touch.
+    """Port of an `asyncio.Queue`, which only its own loop may touch.
 
-    A frame published in another thread is handed to the loop, and counts as waiting from then on. The oldest frame
-    can be dropped only on the loop; from elsewhere the newest is.
+    A frame published in another thread is passed to the loop, and counts as waiting from then on. The oldest frame can
+    be dropped only on the loop; from another thread the newest is dropped.
     """
 
     __slots__ = ("_handed", "_loop")
@@ -152,15 +153,15 @@ class LoopQueuePort(QueuePort[F]):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that the queue belongs to."""
+        """Return the event loop that the queue belongs to."""
         return self._loop
 
     def depth(self) -> int:
-        """Count the waiting frames, those on their way to the loop too."""
+        """Return the number of waiting frames, including those on their way to the loop."""
         return super().depth() + len(self._handed)
 
     def offer(self, frame: F) -> bool:
-        """Put a frame if there is room now."""
+        """Put a frame if there is room; return whether it was put."""
         if running_loop() is self._loop:
             self._put_handed()
             return not self._handed and super().offer(frame)
@@ -174,7 +175,7 @@ class LoopQueuePort(QueuePort[F]):
         return True
 
     def evict(self) -> bool:
-        """Drop the oldest waiting frame, on the loop."""
+        """Drop the oldest waiting frame; only possible on the loop."""
         return running_loop() is self._loop and super().evict()
 
     def put(self, frame: F, timeout_s: float) -> bool:
@@ -196,7 +197,7 @@ class LoopQueuePort(QueuePort[F]):
         return True
 
     async def put_async(self, frame: F, timeout_s: float) -> bool:
-        """Wait for room without holding any loop up."""
+        """Wait for room without blocking any loop."""
         if asyncio.get_running_loop() is not self._loop:
             return await super().put_async(frame, timeout_s)
         try:
@@ -211,7 +212,7 @@ class LoopQueuePort(QueuePort[F]):
 
 
 class _QueueTicket(Ticket, Generic[F]):
-    """A frame that a queue's own `put` waits with."""
+    """A frame that waits in a queue's own `put`."""
 
     __slots__ = ("_frame", "_port")
 

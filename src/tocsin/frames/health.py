@@ -1,7 +1,7 @@
-"""A subscriber's health: a sliding window over its counters, and states that are entered and left at different marks.
+"""Health of a subscriber: a sliding window over its counters, and states with hysteresis.
 
-The window keeps one pair of counters per step. Between two publishes no counter changes, so steps that passed in
-silence are filled with the last pair, and the window is exact however rarely anyone looks.
+The window keeps one pair of counters per step. Between two publishes no counter changes, so steps without a publish are
+filled with the last pair, and the window is exact however rarely it is read.
 """
 
 import enum
@@ -11,13 +11,13 @@ from tocsin.frames.policy import HealthPolicy
 
 
 class Health(enum.Enum):
-    """How a subscriber keeps up with what is offered to it. Frames shed for others' sake do not count against it."""
+    """How a subscriber keeps up with what is offered to it. Frames shed in favour of others do not count."""
 
     #: It keeps up.
     HEALTHY = "healthy"
     #: It loses frames.
     DEGRADED = "degraded"
-    #: It loses most of them.
+    #: It loses most frames.
     SATURATED = "saturated"
 
 
@@ -29,16 +29,16 @@ class HealthGauge:
     def __init__(self, policy: HealthPolicy) -> None:
         self._policy = policy
         self._window: deque[tuple[int, int]] = deque([(0, 0)], maxlen=policy.window_steps)
-        #: The state after the last judgement.
+        #: State after the last judgement.
         self.health = Health.HEALTHY
 
     def slide(self, offered: int, lost: int, steps: int) -> None:
-        """Move the window on by some steps, in which the counters came to these."""
+        """Move the window by some steps; the counters are those at their end."""
         for _ in range(min(steps, self._policy.window_steps)):
             self._window.append((offered, lost))
 
     def judge(self, offered: int, lost: int) -> float | None:
-        """Judge by the counters as they are now; return the share lost if that changed the state."""
+        """Judge by the present counters; return the share lost if the state changed."""
         offered_before, lost_before = self._window[0]
         frames = offered - offered_before
         if frames <= 0:

@@ -1,6 +1,6 @@
-"""Looks at the counters from time to time: slides the health windows, raises alarms, reports.
+"""The observer of a bus: health windows, alarms and reports, computed from the counters at intervals.
 
-It has no clock and no thread. The bus calls `look` when the moment `due` has come, on a publish or on a `tick`.
+It has no clock and no thread. The bus calls `look` once the time `due` has passed, on a publish or on a `tick`.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ AnySubscription = Subscription[Any]
 
 
 class Observer:
-    """The bus's memory of how its subscribers fare."""
+    """Tracks the health and the drop counts of a bus's subscribers."""
 
     def __init__(self, policy: FramesPolicy, now: float) -> None:
         self._policy = policy
@@ -31,17 +31,17 @@ class Observer:
         self._reported_at = now
         self._reported = self._departed = dict.fromkeys(Priority, Tally())
         self._published_reported = 0
-        #: The next moment at which there is something to do.
+        #: Time at which `look` is due next.
         self.due = now + min(policy.health.step_s, policy.report.interval_s)
 
     def watch(self, capacity: int | None) -> Channel[FrameBusEvent]:
-        """Open a channel of events; when it is full the oldest event gives way."""
+        """Return a channel of events; when it is full, the oldest event is dropped."""
         watcher: Channel[FrameBusEvent] = Channel(capacity or self._policy.channel.watch_capacity)
         self._watchers = (*(other for other in self._watchers if not other.closed), watcher)
         return watcher
 
     def look(self, now: float, published: int, subscriptions: Iterable[AnySubscription]) -> None:
-        """Do what is due."""
+        """Run what is due."""
         step_s = self._policy.health.step_s
         steps = int((now - self._looked_at) / step_s)
         if steps > 0:
@@ -55,7 +55,7 @@ class Observer:
         self.due = min(self._looked_at + step_s, self._reported_at + self._policy.report.interval_s)
 
     def judge(self, now: float, published: int, subscription: AnySubscription) -> None:
-        """Judge a subscriber's health anew, and tell of a change."""
+        """Judge a subscriber's health, and emit an event if it changed."""
         before = subscription.health
         lost_share = subscription.judge(published)
         if lost_share is not None:
@@ -71,7 +71,7 @@ class Observer:
             )
 
     def alarm(self, now: float, subscription: AnySubscription) -> None:
-        """Tell of critical drops that no alarm has told of yet."""
+        """Emit an alarm for critical drops that no alarm has covered yet."""
         dropped = subscription.critical_dropped - subscription.alarmed
         if dropped:
             subscription.alarmed = subscription.critical_dropped
@@ -85,7 +85,7 @@ class Observer:
             )
 
     def alarm_first(self, now: float, subscription: AnySubscription) -> bool:
-        """Tell of a critical drop at once if it is the first since the last look; say whether it was."""
+        """Emit an alarm at once for the first critical drop since the last look; return whether it was the first."""
         if subscription.alarmed_at == self._looked_at:
             return False
         subscription.alarmed_at = self._looked_at
@@ -93,14 +93,14 @@ class Observer:
         return True
 
     def tallies(self, published: int, subscriptions: Iterable[AnySubscription]) -> dict[Priority, Tally]:
-        """Add up what became of all frames, per priority."""
+        """Return the sums of all frame counts per priority."""
         tallies = dict(self._departed)
         for subscription in subscriptions:
             tallies[subscription.priority] += _tally(subscription, published)
         return tallies
 
     def report(self, now: float, published: int, subscriptions: Iterable[AnySubscription]) -> None:
-        """Tell what became of the frames since the last report."""
+        """Emit a report of the frames since the last one."""
         tallies = self.tallies(published, subscriptions)
         self._tell(
             SheddingReported(
@@ -113,12 +113,12 @@ class Observer:
         self._reported, self._reported_at, self._published_reported = tallies, now, published
 
     def remember(self, subscription: AnySubscription, published: int) -> None:
-        """Keep the counts of someone who leaves."""
+        """Keep the counts of a subscriber that leaves."""
         tally = self._departed[subscription.priority] + _tally(subscription, published)
         self._departed = {**self._departed, subscription.priority: tally}
 
-    def tell_lost(self, now: float, subscription: AnySubscription) -> None:
-        """Tell of a subscriber whose channel was closed from outside."""
+    def report_lost(self, now: float, subscription: AnySubscription) -> None:
+        """Emit an event for a subscriber whose channel was closed from outside."""
         self._tell(
             SubscriberLost(
                 at=now,
@@ -129,7 +129,7 @@ class Observer:
         )
 
     def close(self) -> None:
-        """End the watchers' channels."""
+        """Close the watchers' channels."""
         for watcher in self._watchers:
             watcher.close()
 

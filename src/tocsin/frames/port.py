@@ -1,9 +1,9 @@
 """The writing end of a channel, as the bus sees it.
 
-A publish goes through its ports in order of priority. The usual case must cost next to nothing, so a port shows three
+A publish goes through its ports in order of priority. The usual case must cost next to nothing, so a port exposes three
 plain fields to the publish loop: while fewer than `calm` frames wait in `frames`, the bus appends there and calls
-`wake` if someone is in `readers`. Everything else (a channel that fills, closes, is full, has publishers waiting, or
-is not the bus's own kind) sets `calm` below zero or lies above it, and goes through the methods.
+`wake` if someone is in `readers`. Every other case (a channel that fills, closes, is full, has publishers waiting, or
+is a foreign queue) sets `calm` below zero or lies above it, and uses the methods.
 """
 
 import abc
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F")
 
-#: A mark that no number of waiting frames lies below: the port must be asked.
+#: Value of `calm` that no number of waiting frames is below: the bus must call the port's methods.
 ASK = -1
 
 
@@ -29,62 +29,62 @@ class Ticket(abc.ABC):
 
     @abc.abstractmethod
     def wait(self, timeout_s: float) -> bool:
-        """Block the thread until the frame is in; on False it is not, and will not be."""
+        """Block the thread until the frame is in the channel; return False if it was given up."""
 
     @abc.abstractmethod
     async def wait_async(self, timeout_s: float) -> bool:
-        """Wait on the running loop until the frame is in; on False it is not, and will not be."""
+        """Wait on the running loop until the frame is in the channel; return False if it was given up."""
 
 
 class Port(abc.ABC, Generic[F]):
-    """Where the bus puts one subscriber's frames."""
+    """Writing end of one subscriber's channel."""
 
     __slots__ = ("calm", "calm_mark", "capacity", "frames", "readers", "subscription")
 
     def __init__(self, capacity: int) -> None:
-        #: Most frames that may wait.
+        #: Maximum number of waiting frames.
         self.capacity = capacity
-        #: The waiting frames; empty for a foreign queue.
+        #: Waiting frames; empty for a foreign queue.
         self.frames: deque[F] = deque()
-        #: Readers asleep because nothing waits.
+        #: Readers that sleep because no frame waits.
         self.readers: deque[Waiter] = deque()
-        #: Below this many waiting frames the bus appends without asking.
+        #: Number of waiting frames below which the bus appends without calling a method.
         self.calm = ASK
-        #: What `calm` is in quiet times: the fill at which someone may have to be shed.
+        #: Value of `calm` in normal operation: the fill at which others may have to be shed.
         self.calm_mark = capacity
-        #: Whose port it is; None when it is not subscribed.
+        #: Subscription that it serves; None if there is none.
         self.subscription: Subscription[F] | None = None
 
     @property
     @abc.abstractmethod
     def closed(self) -> bool:
-        """True when no frame can be put any more."""
+        """Return whether the channel accepts no more frames."""
 
     @property
     def failure(self) -> str:
-        """Why no frame can be put any more."""
+        """Return the reason why no frame can be put."""
         return "its channel is closed"
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that reads here, as far as known."""
+        """Return the event loop that reads here, if known."""
         return None
 
     @abc.abstractmethod
     def depth(self) -> int:
-        """Count the waiting frames."""
+        """Return the number of waiting frames."""
 
     @abc.abstractmethod
     def offer(self, frame: F) -> bool:
-        """Put a frame if there is room now."""
+        """Put a frame if there is room; return whether it was put."""
 
     @abc.abstractmethod
     def evict(self) -> bool:
-        """Drop the oldest waiting frame; say False when none waits."""
+        """Drop the oldest waiting frame; return False if there is none."""
 
     @abc.abstractmethod
     def park(self, frame: F, waiter: Waiter) -> Ticket:
-        """Let a frame wait for room, behind those that wait already."""
+        """Park a frame until there is room, behind those parked already."""
 
     @abc.abstractmethod
     def attach(self, subscription: "Subscription[F]", calm_mark: int) -> None:
@@ -92,14 +92,14 @@ class Port(abc.ABC, Generic[F]):
 
     @abc.abstractmethod
     def detach(self) -> int:
-        """End to serve it; frames whose publishers still wait are given up, and their number returned."""
+        """Stop serving the subscription; give up parked frames and return their number."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Tell the reader that no frame will come any more."""
+        """Close the channel for its reader."""
 
     def settle(self) -> None:
-        """Find out anew whether the bus must ask."""
+        """Recompute whether the bus must ask."""
 
     def wake(self) -> None:
         """Wake one sleeping reader; a foreign queue does that by itself."""

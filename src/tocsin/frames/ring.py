@@ -1,20 +1,19 @@
-"""Frames for other processes: written once into shared memory, read in place.
+"""Frames in shared memory for readers in other processes: written once, read in place.
 
     ring = FrameRing(slots=64, slot_bytes=1 << 20, context=context)
     channel = bus.subscribe("detector", ring.channel(capacity=8), Priority.CRITICAL)
     process = context.Process(target=detect, args=(channel.reader(),))
     bus.publish(ring.write(picture))
 
-Theory of operation. A frame's bytes lie in one slot of the ring, whoever reads them. What a subscriber's channel
-carries are numbers of frames, in a small ring of its own that only the bus writes and only the reader reads; two
-semaphores count its frames and its room. No lock is shared, so a reader that dies, at whatever moment, leaves a
-channel that fills up and nothing worse.
+Theory of operation. A frame's bytes are in one slot of the ring, for all readers. A subscriber's channel carries only
+the numbers of frames, in a small ring of its own that only the bus writes and only the reader reads; two semaphores
+count its frames and its room. No lock is shared, so a reader that dies at any time leaves only a channel that fills up.
 
-The ring does not wait for readers either: after `slots` more frames a slot is used again. A slot carries the number
-of its frame, 0 while it is being written; a frame is intact as long as that is its own number. Look after reading,
-not only before: `RingFrame.intact`, or `RingFrame.copy`, which does it for you. That relies on stores being seen in
-the order in which they are made, as on x86-64; on a machine that promises less, the semaphore orders a frame's bytes
-before its arrival, but the look afterwards may come too soon.
+The ring does not wait for readers either: after `slots` more frames a slot is reused. A slot carries the number of its
+frame, 0 while it is being written; a frame is intact as long as the slot has its number. Check this after reading, not
+only before: with `RingFrame.intact`, or with `RingFrame.copy`, which does it. That relies on stores being visible in
+the order in which they are made, as on x86-64; on a machine with weaker guarantees, the semaphore orders a frame's
+bytes before its arrival, but the check afterwards may come too soon.
 """
 
 import multiprocessing
@@ -33,14 +32,14 @@ _HEADER = 2  # words before the bytes of a slot: number of its frame, size of it
 
 
 class RingFrame:
-    """A frame in shared memory, until the ring comes round."""
+    """A frame in shared memory, valid until its slot is reused."""
 
     __slots__ = ("_position", "_view", "_words", "sequence", "size")
 
     def __init__(self, words: SharedWords, position: int, sequence: int) -> None:
-        #: Its number in the ring, from 1.
+        #: Number in the ring, from 1.
         self.sequence = sequence
-        #: Its bytes.
+        #: Size in bytes.
         self.size = words.words[position + 1]
         self._words = words
         self._position = position
@@ -51,12 +50,12 @@ class RingFrame:
 
     @property
     def intact(self) -> bool:
-        """True while its slot holds this frame."""
+        """Return whether its slot still holds this frame."""
         return self._words.open and self._words.words[self._position] == self.sequence
 
     @property
     def view(self) -> memoryview:
-        """Its bytes in place, read-only; what was read from them counts if the frame is `intact` afterwards."""
+        """Return its bytes in place, read-only; what was read is valid if the frame is `intact` afterwards."""
         if not self.intact:
             raise FrameOverwrittenError(self.sequence)
         if self._view is None:
@@ -65,18 +64,18 @@ class RingFrame:
         return self._view
 
     def copy(self) -> bytes:
-        """Copy its bytes out, for keeps."""
+        """Return a copy of its bytes."""
         copied = bytes(self.view)
         if not self.intact:
             raise FrameOverwrittenError(self.sequence)
         return copied
 
     def release(self) -> None:
-        """Let go of the view, if nothing else holds on to it."""
+        """Release the view, if nothing else uses it."""
         if self._view is not None:
             try:
                 self._view.release()
-            except BufferError:  # someone made an array of it, say: it goes when that goes
+            except BufferError:  # something else uses it, such as an array: it is released with that
                 return
             self._view = None
 
@@ -86,12 +85,12 @@ class FrameRing:
 
     def __init__(self, slots: int, slot_bytes: int, *, context: BaseContext | None = None) -> None:
         if slots < 2 or slot_bytes < 1:
-            raise ValueError("a ring has at least 2 slots of at least 1 byte")
-        #: The way processes are started that will read here.
+            raise ValueError("a ring must have at least 2 slots of at least 1 byte")
+        #: Start method of the processes that read here.
         self.context: BaseContext = context or multiprocessing.get_context()
-        #: Frames that it holds.
+        #: Number of frames that it holds.
         self.slots = slots
-        #: Bytes that a frame may have.
+        #: Maximum size of a frame, bytes.
         self.slot_bytes = slot_bytes
         self._stride = _HEADER + -(-slot_bytes // _WORD)
         self._memory = SharedWords.create(slots * self._stride)
@@ -108,7 +107,7 @@ class FrameRing:
         self.close()
 
     def write(self, data: bytes | bytearray | memoryview) -> RingFrame:
-        """Put a frame's bytes into the next slot; one thread writes at a time."""
+        """Write a frame's bytes into the next slot; only one thread may write at a time."""
         source = memoryview(data).cast("B")
         if source.nbytes > self.slot_bytes:
             raise FrameTooLargeError(source.nbytes, self.slot_bytes)
@@ -128,16 +127,16 @@ class FrameRing:
         return frame
 
     def channel(self, capacity: int) -> "RingChannel":
-        """Open a channel to one reader in another process."""
+        """Return a channel to one reader in another process."""
         if capacity < 1:
-            raise ValueError("a channel holds at least 1 frame")
+            raise ValueError("a channel must hold at least 1 frame")
         self._channels = [channel for channel in self._channels if not channel.closed]
         channel = RingChannel(self, capacity)
         self._channels.append(channel)
         return channel
 
     def close(self) -> None:
-        """Close the channels and give the memory back; readers that have it open keep it until they close."""
+        """Close the channels and remove the memory; readers that have it open keep it until they close."""
         for channel in self._channels:
             channel.close()
         for frame in self._held:
@@ -157,9 +156,9 @@ class RingChannel:
     """
 
     def __init__(self, ring: FrameRing, capacity: int) -> None:
-        #: Frames that it holds.
+        #: Number of frames that it holds.
         self.maxsize = capacity
-        #: True when no frame can be put any more.
+        #: Whether it accepts no more frames.
         self.closed = False
         self._ring = ring
         self._memory = SharedWords.create(_FIRST + capacity)
@@ -167,11 +166,11 @@ class RingChannel:
         self._room: Any = ring.context.Semaphore(capacity)
 
     def reader(self) -> "RingReader":
-        """Make the reading end, to be handed to the process that reads."""
+        """Return the reading end, to be passed to the process that reads."""
         return RingReader(self._ring.layout(), self._memory.name, self.maxsize, self._arrived, self._room)
 
     def qsize(self) -> int:
-        """Count the waiting frames."""
+        """Return the number of waiting frames."""
         if self.closed:
             return 0
         words = self._memory.words
@@ -201,7 +200,7 @@ class RingChannel:
         self._room.release()
 
     def close(self) -> None:
-        """Tell the reader that no more frames come, and give the memory back."""
+        """Signal the end to the reader, and remove the memory."""
         if not self.closed:
             self.closed = True
             self._memory.words[_ENDED] = 1
@@ -210,7 +209,7 @@ class RingChannel:
 
 
 class RingReader:
-    """The reading end of a channel, for one thread of one other process. It opens the memory when it first reads."""
+    """The reading end of a channel, for one thread of one other process. It opens the memory at the first read."""
 
     def __init__(self, layout: tuple[str, int, int], memory: str, capacity: int, arrived: Any, room: Any) -> None:
         self._layout = layout
@@ -240,7 +239,7 @@ class RingReader:
             return
 
     def get(self, timeout_s: float | None = None) -> RingFrame:
-        """Take the oldest frame, waiting for one; it is the caller's until the next `get`."""
+        """Return the oldest frame, waiting for one; it is valid until the next `get`."""
         until = moment_after(timeout_s)
         while True:
             self._let_go()
@@ -252,7 +251,7 @@ class RingReader:
             self.overwritten += 1
 
     def close(self) -> None:
-        """Let go of the memory; the last frame's view ends with it."""
+        """Release the memory; the last frame's view ends with it."""
         self._let_go()
         for memory in (self._slots, self._numbers):
             if memory is not None:
@@ -260,7 +259,7 @@ class RingReader:
         self._slots = self._numbers = None
 
     def _next_number(self) -> int:
-        """Take the oldest number; the bus may skip some meanwhile, so look whether it did."""
+        """Return the oldest number; the bus may skip some meanwhile, so check for that."""
         if self._numbers is None:
             self._numbers = self._attach(self._memory_name)
         words = self._numbers.words
@@ -268,7 +267,7 @@ class RingReader:
         while True:
             skipped = words[_SKIPPED]
             if words[_ENDED] and read + skipped >= words[_WRITTEN]:
-                self._arrived.release()  # the next call, too, is to see the end
+                self._arrived.release()  # the next call must see the end too
                 raise ChannelClosedError
             number: int = words[_FIRST + (read + skipped) % self._capacity]
             if words[_SKIPPED] == skipped:
@@ -288,7 +287,7 @@ class RingReader:
     def _attach(self, name: str) -> SharedWords:
         try:
             return SharedWords.attach(name)
-        except FileNotFoundError:  # the ring was closed before this process came to read
+        except FileNotFoundError:  # the ring was closed before this process began to read
             self._arrived.release()
             raise ChannelClosedError from None
 

@@ -1,4 +1,4 @@
-"""A block of shared memory as words and as bytes, with an owner that removes it and guests that only look."""
+"""Blocks of shared memory, as words and as bytes; the process that created a block removes it."""
 
 import sys
 from multiprocessing.shared_memory import SharedMemory
@@ -12,7 +12,7 @@ class SharedWords:
     def __init__(self, memory: SharedMemory, *, owned: bool) -> None:
         self._memory = memory
         self._owned = owned
-        #: The name under which others find it.
+        #: Name under which other processes open it.
         self.name = memory.name
         #: The block as bytes.
         self.bytes = memoryview(memory.buf or b"")
@@ -23,22 +23,22 @@ class SharedWords:
 
     @classmethod
     def create(cls, words: int) -> "SharedWords":
-        """Make a block of zeros, to be removed when its maker closes it."""
+        """Create a block of zeros; it is removed when its creator closes it."""
         return cls(SharedMemory(create=True, size=words * 8), owned=True)
 
     @classmethod
     def attach(cls, name: str) -> "SharedWords":
-        """Open a block that another process made; raise FileNotFoundError when it is gone.
+        """Open a block that another process created; raise FileNotFoundError if it was removed.
 
-        Its removal is its maker's affair. Before Python 3.13 the guest is entered with the resource tracker all the
-        same, which is harmless: processes of one family share the tracker, and it knows each block once.
+        Only the creator removes it. Before Python 3.13 this process is also registered with the resource tracker, which
+        is harmless: processes of one family share the tracker, and it has each block once.
         """
         if sys.version_info >= (3, 13):
             return cls(SharedMemory(name, track=False), owned=False)
         return cls(SharedMemory(name), owned=False)
 
     def close(self) -> None:
-        """Let go of the block, and remove it if it is one's own. Raise BufferError while someone holds a view of it."""
+        """Close the block, and remove it if this process created it. Raise BufferError while a view of it is in use."""
         if self.open:
             self.open = False
             self.words.release()

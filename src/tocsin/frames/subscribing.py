@@ -1,7 +1,6 @@
-"""Turns what a caller asked for into a subscription, or says why it cannot be.
+"""Validation of `subscribe` calls, and creation of the subscription.
 
-It checks ids, options and brought channels against the policy and against each other. It knows nothing of who else is
-on the bus.
+Ids, options and passed channels are checked against the policy and against each other, not against other subscribers.
 """
 
 import asyncio
@@ -20,26 +19,26 @@ from tocsin.frames.waiting import running_loop
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller of `subscribe` said."""
+    """Arguments of a `subscribe` call."""
 
     #: The subscriber's id.
     id: str
-    #: The channel it brings; None has the bus make one.
+    #: Channel that the caller passes; None if the bus creates one.
     channel: Any
     #: Its priority.
     priority: Priority
-    #: What a full channel means for a frame.
+    #: What to do with a frame when the channel is full.
     on_full: OnFull
-    #: How long a publisher waits for it; None leaves that to the policy.
+    #: Time that a publisher waits for it, seconds; None for the policy's.
     timeout_s: float | None
-    #: Frames that its channel holds; None leaves that to the channel or the policy.
+    #: Frames that its channel holds; None for the channel's or the policy's.
     capacity: int | None
 
 
 def open_subscription(request: Request, policy: FramesPolicy, joined: int) -> Subscription[Any]:
-    """Make the subscription that was asked for, not yet attached to its port."""
+    """Return the requested subscription, not yet attached to its port."""
     if not request.id.strip():
-        raise InvalidSubscriberError(request.id, "an id is a text that is not empty")
+        raise InvalidSubscriberError(request.id, "the id must be a string that is not blank")
     if request.priority not in tuple(Priority):
         raise InvalidSubscriberError(request.id, f"{request.priority!r} is not a priority")
     return Subscription(
@@ -55,9 +54,9 @@ def open_subscription(request: Request, policy: FramesPolicy, joined: int) -> Su
 
 
 def calm_mark(subscription: Subscription[Any], lowest: Priority, policy: FramesPolicy) -> int:
-    """Return the number of waiting frames from which on someone may have to be shed, down to the lowest priority."""
+    """Return the number of waiting frames from which subscribers down to the lowest priority may be shed."""
     capacity = subscription.port.capacity
-    if not subscription.presses or subscription.priority >= lowest:
+    if not subscription.exerts_pressure or subscription.priority >= lowest:
         return capacity
     threshold = policy.shedding.threshold(lowest)
     return next(
@@ -70,7 +69,7 @@ def _wait_s(request: Request, policy: FramesPolicy) -> float:
     blocks = request.on_full is OnFull.BLOCK
     if request.timeout_s is not None:
         if not critical and not blocks:
-            raise InvalidSubscriberError(request.id, "timeout_s is for critical subscribers and for OnFull.BLOCK")
+            raise InvalidSubscriberError(request.id, "timeout_s needs a critical subscriber or OnFull.BLOCK")
         if not 0 <= request.timeout_s <= policy.wait.timeout_max_s:
             raise InvalidSubscriberError(request.id, f"timeout_s must be from 0 to {policy.wait.timeout_max_s}")
         return request.timeout_s
@@ -88,7 +87,7 @@ def _port(request: Request, policy: FramesPolicy) -> Port[Any]:
         raise UnfitChannelError(request.id, "its channel is closed")
     if isinstance(channel, Channel):
         if channel.subscription is not None:
-            raise UnfitChannelError(request.id, f"its channel serves {channel.subscription.id!r}")
+            raise UnfitChannelError(request.id, f"its channel is already used by {channel.subscription.id!r}")
         _bounded(request, channel.capacity, policy)
         return channel
     return _foreign(request, policy)
@@ -98,22 +97,22 @@ def _foreign(request: Request, policy: FramesPolicy) -> Port[Any]:
     channel = request.channel
     for needed in ("put_nowait", "qsize"):
         if not callable(getattr(channel, needed, None)):
-            raise UnfitChannelError(request.id, f"a {type(channel).__name__} is no channel: it has no {needed}()")
+            raise UnfitChannelError(request.id, f"a {type(channel).__name__} cannot be a channel: it has no {needed}()")
     if request.on_full is OnFull.DROP_OLDEST and not callable(getattr(channel, "get_nowait", None)):
-        raise UnfitChannelError(request.id, "to drop the oldest frame its channel needs get_nowait()")
+        raise UnfitChannelError(request.id, "its channel needs get_nowait() to drop the oldest frame")
     if _wait_s(request, policy) > 0 and not callable(getattr(channel, "put", None)):
-        raise UnfitChannelError(request.id, "to wait for room its channel needs put()")
+        raise UnfitChannelError(request.id, "its channel needs put() to wait for room")
     bound = bound_of(channel)
     if bound is None:
         bound = request.capacity
     if bound is None:
-        raise UnfitChannelError(request.id, "its channel does not say how much it holds: give capacity")
+        raise UnfitChannelError(request.id, "its channel has no known size: pass capacity")
     capacity = _bounded(request, bound, policy)
     if not isinstance(channel, asyncio.Queue):
         return QueuePort(channel, capacity)
     loop = running_loop()
     if loop is None:
-        raise UnfitChannelError(request.id, "an asyncio.Queue is subscribed on the loop that reads it")
+        raise UnfitChannelError(request.id, "an asyncio.Queue must be subscribed on the loop that reads it")
     return LoopQueuePort(channel, capacity, loop)
 
 
@@ -121,6 +120,6 @@ def _bounded(request: Request, capacity: int, policy: FramesPolicy) -> int:
     if not 1 <= capacity <= policy.channel.capacity_max:
         raise UnfitChannelError(
             request.id,
-            f"a channel holds from 1 to {policy.channel.capacity_max} frames, this one {capacity or 'any number'}",
+            f"a channel must hold from 1 to {policy.channel.capacity_max} frames, not {capacity or 'any number'}",
         )
     return capacity

@@ -1,4 +1,4 @@
-"""One subscriber: what it asked for, and what became of its frames.
+"""One subscriber: its options and its counters.
 
 Counters are plain integers that change only under the bus's lock. Frames sent are not counted one by one, which would
 cost every publish: they are the frames published since the subscriber joined, less those it did not get.
@@ -14,23 +14,23 @@ from tocsin.frames.port import F, Port
 
 
 class SubscriberStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscriber's account; `sent + dropped` is the number of frames published since it joined."""
+    """Statistics of a subscriber; `sent + dropped` is the number of frames published since it joined."""
 
     #: Its priority.
     priority: Priority
-    #: Frames that are in its channel or were.
+    #: Frames that were put into its channel.
     sent: int
-    #: Frames that it did not get, for whatever reason.
+    #: Frames that it did not get, for any reason.
     dropped: int
-    #: Of the dropped: those shed for the sake of a more important subscriber.
+    #: Dropped frames that were shed in favour of a more important subscriber.
     shed: int
-    #: Of the dropped: those of a critical subscriber. Above 0 is an alarm.
+    #: Dropped frames of a critical subscriber; more than 0 is an alarm.
     critical_dropped: int
-    #: Frames that wait in its channel now.
+    #: Frames waiting in its channel.
     depth: int
     #: Frames that its channel holds.
     capacity: int
-    #: Its health, as of the last look.
+    #: Health at the last look.
     health: Health
 
 
@@ -45,10 +45,10 @@ class Subscription(Generic[F]):
         "critical_dropped",
         "dropped",
         "evicts",
+        "exerts_pressure",
         "id",
         "keeps_channel",
         "port",
-        "presses",
         "priority",
         "refused_since",
         "shed",
@@ -59,7 +59,7 @@ class Subscription(Generic[F]):
 
     def __init__(
         self,
-        id: str,  # noqa: A002 - the word of the interface
+        id: str,  # noqa: A002 - the name in the interface
         port: Port[F],
         priority: Priority,
         on_full: OnFull,
@@ -72,24 +72,24 @@ class Subscription(Generic[F]):
         self.id = id
         self.port = port
         self.priority = priority
-        #: Fill of a more important channel from which on this one goes without.
+        #: Fill of a more important channel from which this one is shed.
         self.shed_from = policy.shedding.threshold(priority)
-        #: How long a publisher waits for room here.
+        #: Time that a publisher waits for room here, seconds.
         self.wait_s = wait_s
-        #: True when the oldest frame gives way to the newest.
+        #: Whether the oldest frame is dropped for the newest.
         self.evicts = on_full is OnFull.DROP_OLDEST
-        #: True when a filling channel here makes others go without. Where the latest frame wins, a full channel is how
-        #: it should be; but not a critical one.
-        self.presses = priority is Priority.CRITICAL or not self.evicts
-        #: True when the channel is the caller's and stays open after the subscription.
+        #: Whether a filling channel here sheds others. With DROP_OLDEST a full channel is normal, unless it is
+        #: critical.
+        self.exerts_pressure = priority is Priority.CRITICAL or not self.evicts
+        #: Whether the channel belongs to the caller and stays open after the subscription.
         self.keeps_channel = keeps_channel
-        #: Frames not received, of these the shed ones, and of these the ones lost by a critical subscriber.
+        #: Frames not received, the shed ones among them, and those lost by a critical subscriber.
         self.dropped = self.shed = self.critical_dropped = 0
-        #: Critical drops that the alarm has told of.
+        #: Critical drops that an alarm has covered.
         self.alarmed = 0
-        #: The look after which the alarm was raised at once; None before the first.
+        #: Time of the look after which an alarm was raised at once; None before the first.
         self.alarmed_at: float | None = None
-        #: Since when its full channel takes no frame; None while it takes them.
+        #: Time since which its full channel takes no frame; None while it takes them.
         self.refused_since: float | None = None
         self.stalled_after_s = policy.shedding.stalled_after_s
         self._joined = joined
@@ -97,21 +97,21 @@ class Subscription(Generic[F]):
 
     @property
     def health(self) -> Health:
-        """Its health, as of the last look."""
+        """Return its health at the last look."""
         return self._gauge.health
 
     def stalled(self, now: float) -> bool:
-        """Say whether it takes nothing any more, so that neither waiting nor shedding others would help it."""
+        """Return whether it is stalled, so that neither waiting nor shedding others would help it."""
         return self.refused_since is not None and now - self.refused_since >= self.stalled_after_s
 
     def accept(self) -> None:
-        """Note that its channel took a frame."""
+        """Record that its channel took a frame."""
         if self.refused_since is not None:
             self.refused_since = None
             self.port.settle()
 
-    def go_without(self) -> None:
-        """Count a frame shed for the sake of someone more important."""
+    def count_shed(self) -> None:
+        """Count a frame shed in favour of a more important subscriber."""
         self.dropped += 1
         self.shed += 1
 
@@ -122,26 +122,26 @@ class Subscription(Generic[F]):
             self.critical_dropped += 1
 
     def refuse(self, now: float) -> None:
-        """Count a frame that found no room, in time or at all; its port is to be asked until one does."""
+        """Count a frame that found no room in time; the bus must ask its port until one does."""
         self.lose()
         if self.refused_since is None:
             self.refused_since = now
             self.port.settle()
 
     def offered(self, published: int) -> int:
-        """Count the frames published since it joined."""
+        """Return the number of frames published since it joined."""
         return published - self._joined
 
     def slide(self, published: int, steps: int) -> None:
-        """Move the window of its health on."""
+        """Move the window of its health."""
         self._gauge.slide(self.offered(published) - self.shed, self.dropped - self.shed, steps)
 
     def judge(self, published: int) -> float | None:
-        """Judge its health anew; return the share lost if that changed its state."""
+        """Judge its health; return the share lost if its state changed."""
         return self._gauge.judge(self.offered(published) - self.shed, self.dropped - self.shed)
 
     def stats(self, published: int) -> SubscriberStats:
-        """Render its account."""
+        """Return its statistics."""
         return SubscriberStats(
             priority=self.priority,
             sent=self.offered(published) - self.dropped,

@@ -1,6 +1,7 @@
-"""How one side sleeps until the other wakes it, in a thread or on an event loop.
+"""Sleeping and waking, in a thread or on an event loop.
 
-A waiter is used once. `wake` may be called from any thread and never blocks; it says whether someone can still hear it.
+A waiter is used once. `wake` may be called from any thread and never blocks; it returns whether the waiter still
+sleeps.
 """
 
 import asyncio
@@ -10,14 +11,14 @@ from typing import Protocol
 
 
 class Waiter(Protocol):
-    """Someone asleep."""
+    """A sleeping reader or publisher."""
 
     def wake(self) -> bool:
-        """Wake it; say False when nobody can hear it any more."""
+        """Wake it; return False if it no longer waits."""
 
 
 class ThreadWaiter:
-    """A thread asleep on a lock."""
+    """A thread that sleeps on a lock."""
 
     __slots__ = ("_gate",)
 
@@ -26,19 +27,19 @@ class ThreadWaiter:
         self._gate.acquire()
 
     def wake(self) -> bool:
-        """Let the thread go on."""
+        """Wake the thread."""
         self._gate.release()
         return True
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Sleep until woken; say False when the time passed first."""
+        """Sleep until woken; return False after the timeout."""
         if timeout_s is None:
             return self._gate.acquire()
         return self._gate.acquire(timeout=timeout_s) if timeout_s > 0 else self._gate.acquire(blocking=False)
 
 
 class LoopWaiter:
-    """A task asleep on a future of the running loop."""
+    """A task that sleeps on a future of the running loop."""
 
     __slots__ = ("_future", "_loop")
 
@@ -47,7 +48,7 @@ class LoopWaiter:
         self._future: asyncio.Future[None] = self._loop.create_future()
 
     def wake(self) -> bool:
-        """Let the task go on, across threads if need be."""
+        """Wake the task, from any thread."""
         if running_loop() is self._loop:
             self._settle()
             return True
@@ -58,7 +59,7 @@ class LoopWaiter:
         return True
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until woken; say False when the time passed first."""
+        """Sleep until woken; return False after the timeout."""
         if timeout_s is None:
             await self._future
             return True
@@ -72,15 +73,15 @@ class LoopWaiter:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the loop that runs in this thread, if one does."""
+    """Return the loop that runs in this thread, if there is one."""
     return asyncio._get_running_loop()
 
 
 def time_left(until: float | None) -> float | None:
-    """Return the seconds until a moment of the monotonic clock, at least 0; None stays None."""
+    """Return the seconds until a time of the monotonic clock, at least 0; None stays None."""
     return None if until is None else max(0.0, until - time.monotonic())
 
 
 def moment_after(timeout_s: float | None) -> float | None:
-    """Return the moment of the monotonic clock at which a timeout ends; None stays None."""
+    """Return the time of the monotonic clock at which a timeout ends; None stays None."""
     return None if timeout_s is None else time.monotonic() + timeout_s

@@ -1,13 +1,12 @@
-"""Refusals as RFC 9457 problem documents: mechanically, from the catalogue's row and what is known of the case."""
-
-from typing import Any
+"""HTTP responses for refusals and for malformed requests."""
 
 import msgspec
 from starlette.responses import Response
 
-from tocsin.core.errors import CATALOGUE, Entry, Problem
+from tocsin.core.errors import Entry, Problem
+from tocsin.wire.problems import document_of
 
-__all__ = ["HEAD_TIMEOUT", "HTTP_ENTRIES", "ProblemDocument", "document_of", "problem_response", "unhandled"]
+__all__ = ["HEAD_TIMEOUT", "HTTP_ENTRIES", "MEDIA_TYPE", "problem_response", "unhandled"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -22,54 +21,6 @@ HTTP_ENTRIES = {
     503: Entry("E_HTTP_007", "too_many_connections", "Too many connections", "High", True, "try later", True, 503),
 }
 HEAD_TIMEOUT = Entry("E_HTTP_008", "head_timeout", "Head came too slowly", "Medium", True, "send faster", True, 408)
-
-
-class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is wrong, where, what was found, what would be right, and when to try again (RFC 9457)."""
-
-    #: Names the kind of problem.
-    type: str
-    #: What the kind means.
-    title: str
-    #: The HTTP status.
-    status: int
-    #: This case in a sentence.
-    detail: str
-    #: Stable name of the kind, such as `unknown_recipient`.
-    error_code: str
-    #: Stable code of the kind, such as `E_ROUTING_001`.
-    code: str
-    #: Whether the very same request may succeed later.
-    retryable: bool
-    #: After how many seconds, where that is known.
-    retry_after_s: float | None = None
-    #: Path of the offending field.
-    field: str | None = None
-    #: What was found there.
-    found: str | None = None
-    #: What would be right.
-    expected: str | None = None
-    #: Further facts, such as `recipient_state`.
-    facts: dict[str, Any] = {}
-
-
-def document_of(problem: Problem, entry: Entry | None = None) -> ProblemDocument:
-    """Write a refusal down."""
-    entry = entry or CATALOGUE[problem.code]
-    return ProblemDocument(
-        type=f"urn:tocsin:error:{entry.name}",
-        title=entry.title,
-        status=entry.status,
-        detail=problem.detail,
-        error_code=entry.name,
-        code=entry.code,
-        retryable=problem.retryable,
-        retry_after_s=problem.retry_after_s,
-        field=problem.field,
-        found=problem.found,
-        expected=problem.expected,
-        facts=problem.facts,
-    )
 
 
 def problem_response(problem: Problem, entry: Entry | None = None, status: int | None = None) -> Response:

@@ -124,8 +124,8 @@ class EmbeddedTeamwork:
         book, name = self._state.leases, call.path["lease"]
         if name in book.leases:
             return _lease_told(held_of(book.leases[name]))
-        if name in book.line:
-            return _lease_told(queued_of(self._state, book.line[name]))
+        if name in book.queue:
+            return _lease_told(queued_of(self._state, book.queue[name]))
         raise refusal("E_LEASE_001", f"nobody holds or waits for {name[:128]}", found=name[:128])
 
     def _leases(self, call: op.Call, caller: Caller) -> teamwork_replies.LeaseRecords:
@@ -135,7 +135,7 @@ class EmbeddedTeamwork:
             held, waiting = book.holding(resource), book.waiting_for(resource)
         else:
             held = sorted(book.leases.values(), key=lambda lease: lease.seq)
-            waiting = sorted(book.line.values(), key=book.order)
+            waiting = sorted(book.queue.values(), key=book.order)
         return teamwork_replies.LeaseRecords(
             [_lease_told(held_of(lease)) for lease in held if agent in (None, lease.holder)],
             [_lease_told(queued_of(self._state, row)) for row in waiting if agent in (None, row.agent)],

@@ -33,8 +33,10 @@ from tocsin.core.commands import (
     Drain,
     Heartbeat,
     OpenSession,
+    Published,
     Receipt,
     Reply,
+    Requested,
     Send,
     SessionReady,
     Tick,
@@ -539,13 +541,16 @@ def _problem(code: str, detail: str) -> Problem:
 
 
 def _with_worth(reply: Reply, worth: Commit) -> Reply:
-    """Tell a sender what its message can be relied upon."""
+    """Add durability and copy count to the receipts of a reply."""
     if type(reply) is Receipt:
-        return msgspec.structs.replace(reply, durability=worth.durability, copies=worth.copies)
-    if type(reply) is BroadcastReceipt:
-        receipts = tuple(
-            msgspec.structs.replace(receipt, durability=worth.durability, copies=worth.copies)
-            for receipt in reply.receipts
-        )
+        return _durable_receipt(reply, worth)
+    if type(reply) is BroadcastReceipt or type(reply) is Published:
+        receipts = tuple(_durable_receipt(receipt, worth) for receipt in reply.receipts)
         return msgspec.structs.replace(reply, receipts=receipts)
+    if type(reply) is Requested:
+        return msgspec.structs.replace(reply, receipt=_durable_receipt(reply.receipt, worth))
     return reply
+
+
+def _durable_receipt(receipt: Receipt, worth: Commit) -> Receipt:
+    return msgspec.structs.replace(receipt, durability=worth.durability, copies=worth.copies)

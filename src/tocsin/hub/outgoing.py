@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from tocsin.core.commands import Delivery, Receipt, Reply
-from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 
 __all__ = ["OutgoingQueue", "Sink"]
 
 _log = logging.getLogger(__name__)
+#: Names of the priorities that do not wait in the queue.
+_URGENT = frozenset(PRIORITY_NAMES[Priority.CRITICAL :])
 
 #: Takes what is pushed to a session.
 Sink = Callable[[Delivery], None]
@@ -50,7 +52,7 @@ class OutgoingQueue:
                 stand(push)
         for answer in replies:
             reply = answer[1]
-            if type(reply) is Receipt and reply.priority >= Priority.CRITICAL:
+            if type(reply) is Receipt and reply.priority in _URGENT:
                 _reply(answer[0], reply)
             else:
                 stand(answer)

@@ -87,7 +87,7 @@ def _join(
     every_us = round((team.poll_s if team.session == "piggyback" else team.heartbeat_s) * _SECOND)
     phases = random.random(len(members))
     for agent, phase in zip(members, phases, strict=True):
-        body = {"agent_type": team.type, "supported": (VERSIONS[-1],)}
+        body = {"type": team.type, "versions": (VERSIONS[-1],)}
         steps.append(Step(_BEGIN, agent, team.role, "RegisterAgent", body))
         if team.session == "none":
             continue

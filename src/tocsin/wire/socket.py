@@ -13,6 +13,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.validation import explain, quote
+from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
     "OPERATION_NAMES",
@@ -224,7 +225,7 @@ class Refusal(msgspec.Struct, frozen=True):
     #: Id of the operation; null where it could not be read.
     re: int | None
     #: Why.
-    problem: Problem
+    problem: ProblemDocument
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

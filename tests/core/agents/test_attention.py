@@ -10,7 +10,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.agents.preemption import Status, Verdict, judge
 from tocsin.core.messages.model import State
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import VOCABULARY, Priority, liminal_name
 from tocsin.core.teamwork.model import Attention
 
 #: D deliver, I interrupt, P wait for a pause point, T wait for one's turn. Columns: the work's level, Info first.
@@ -51,8 +51,7 @@ VERDICTS = {"D": Verdict.DELIVER, "I": Verdict.INTERRUPT, "P": Verdict.WAIT_PAUS
     ],
 )
 def test_every_row_of_the_chart(status: str, interruptible: bool, level: str, work: str, verdict: Verdict) -> None:
-    names = [liminal_name(priority) for priority in Priority]
-    judged = judge(names.index(level), Status(status), names.index(work), interruptible=interruptible)
+    judged = judge(VOCABULARY[level], Status(status), VOCABULARY[work], interruptible=interruptible)
     assert judged is verdict
 
 
@@ -68,7 +67,7 @@ def pause_point(team: Team, agent: str = "impl_001", *, stay: bool = False) -> c
     return team.ask(cmd.ReachPausePoint(stay), agent, cmd.Attending)
 
 
-def put_aside(team: Team, saved: bytes, agent: str = "impl_001") -> cmd.Attending:
+def put_aside(team: Team, saved: str, agent: str = "impl_001") -> cmd.Attending:
     return team.ask(cmd.PutAside(saved), agent, cmd.Attending)
 
 
@@ -146,13 +145,13 @@ def test_critical_interrupts_and_the_saved_work_resumes(busy: tuple[Team, str]) 
     (push,) = team.exchange.deliveries([event for event in team.events if isinstance(event, ev.MessageOffered)][-1:])
     assert (push.signal_id, push.interrupts) == (urgent, work)
 
-    attending = put_aside(team, b"line 42")
+    attending = put_aside(team, "line 42")
     assert (attending.status, attending.working_on, attending.aside) == ("processing", urgent, (work,))
     assert not is_offered(team, calm), "what interrupted it is worked on first"
     attending = finish(team)
     assert (attending.status, attending.aside) == ("idle", (work,))
     resumed = resume(team)
-    assert (resumed.message_id, resumed.saved, resumed.duplicate) == (work, b"line 42", False)
+    assert (resumed.message_id, resumed.saved, resumed.duplicate) == (work, "line 42", False)
     assert team.message(urgent).state is State.PROCESSED
     finish(team)
     assert team.message(work).state is State.PROCESSED
@@ -161,10 +160,10 @@ def test_critical_interrupts_and_the_saved_work_resumes(busy: tuple[Team, str]) 
 
 def test_what_was_saved_comes_back_once_and_again_only_for_a_lost_reply(busy: tuple[Team, str]) -> None:
     team, work = busy
-    put_aside(team, b"here")
+    put_aside(team, "here")
     assert not resume(team, work).duplicate
     again = resume(team, work)
-    assert (again.saved, again.duplicate) == (b"here", True)
+    assert (again.saved, again.duplicate) == ("here", True)
     assert len(team.happened(ev.WorkResumed)) == 1
     finish(team)
     assert team.refused(cmd.ResumeWork(work), "impl_001").code == "E_STATE_002"
@@ -173,14 +172,14 @@ def test_what_was_saved_comes_back_once_and_again_only_for_a_lost_reply(busy: tu
 def test_works_put_aside_are_a_stack_and_can_be_named(team: Team) -> None:
     team.attach("impl_001")
     first, second, third = (note(team, "Info") for _ in range(3))
-    for work, saved in ((first, b"1"), (second, b"2"), (third, b"3")):
+    for work, saved in ((first, "1"), (second, "2"), (third, "3")):
         begin(team, work)
         put_aside(team, saved)
-    assert resume(team).saved == b"3"
+    assert resume(team).saved == "3"
     finish(team)
-    assert resume(team, first).saved == b"1"
+    assert resume(team, first).saved == "1"
     finish(team)
-    assert resume(team).saved == b"2"
+    assert resume(team).saved == "2"
 
 
 def test_uninterruptible_work_is_left_alone_until_a_pause_point(team: Team) -> None:
@@ -227,7 +226,7 @@ def test_who_stays_at_a_pause_point_is_interrupted_by_what_comes_later(team: Tea
     assert pause_point(team, stay=True).status == "pause_point"
     urgent = note(team, "Blocking")
     assert is_offered(team, urgent)
-    assert resume(team).saved == b"", "the agent declines, and goes on"
+    assert resume(team).saved == "", "the agent declines, and goes on"
     assert team.exchange.state.attention["impl_001"].paused is False
 
 
@@ -238,11 +237,11 @@ def test_a_piggyback_agent_learns_of_an_interrupt_at_its_pause_point(team: Team)
     begin(team, work)
     urgent = note(team, "Critical")
     assert pause_point(team).interrupted_by == urgent
-    assert put_aside(team, b"half").status == "idle"
+    assert put_aside(team, "half").status == "idle"
     assert team.drain(session) == [urgent]
     begin(team, urgent)
     finish(team)
-    assert resume(team).saved == b"half"
+    assert resume(team).saved == "half"
 
 
 def test_waiting_long_enough_lets_a_message_in(busy: tuple[Team, str]) -> None:
@@ -291,7 +290,7 @@ def test_an_agent_that_says_nothing_for_too_long_is_not_busy(new_team: NewTeam) 
     [
         (cmd.BeginWork("msg_none_0"), "E_STATE_001"),
         (cmd.ReachPausePoint(), "E_STATE_002"),
-        (cmd.PutAside(b""), "E_STATE_002"),
+        (cmd.PutAside(""), "E_STATE_002"),
         (cmd.ResumeWork(), "E_STATE_002"),
         (cmd.FinishWork(), "E_STATE_002"),
     ],
@@ -306,7 +305,7 @@ def test_one_work_at_a_time(busy: tuple[Team, str]) -> None:
     other = note(team, "Info")
     team.drain(session)
     assert team.refused(cmd.BeginWork(other), "impl_001").code == "E_STATE_002"
-    put_aside(team, b"")
+    put_aside(team, "")
     assert team.refused(cmd.BeginWork(work), "impl_001").code == "E_STATE_002"
     begin(team, other)
 
@@ -325,10 +324,10 @@ def test_what_is_saved_is_bounded(new_team: NewTeam) -> None:
     team.register("impl_001")
     team.attach("impl_001")
     begin(team, note(team, "Info"))
-    assert team.refused(cmd.PutAside(b"x" * 11), "impl_001").code == "E_VALIDATION_005"
-    put_aside(team, b"x" * 10)
+    assert team.refused(cmd.PutAside("x" * 11), "impl_001").code == "E_VALIDATION_005"
+    put_aside(team, "x" * 10)
     begin(team, note(team, "Info"))
-    assert team.refused(cmd.PutAside(b""), "impl_001").code == "E_ADMISSION_008"
+    assert team.refused(cmd.PutAside(""), "impl_001").code == "E_ADMISSION_008"
 
 
 def test_interruptibility_can_change(busy: tuple[Team, str]) -> None:
@@ -349,16 +348,16 @@ def test_a_retired_agent_is_busy_with_nothing(busy: tuple[Team, str]) -> None:
 
 def test_who_comes_back_after_a_crash_is_told_that_it_had_this_before(busy: tuple[Team, str]) -> None:
     team, work = busy
-    put_aside(team, b"here")
+    put_aside(team, "here")
     assert not resume(team, work).duplicate
     for session in list(team.exchange.state.agents["impl_001"].sessions):
         team.detach(session)
     team.attach("impl_001")
     again = resume(team, work)
-    assert (again.saved, again.duplicate) == (b"here", True)
-    put_aside(team, b"there")
+    assert (again.saved, again.duplicate) == ("here", True)
+    put_aside(team, "there")
     news = resume(team, work)
-    assert (news.saved, news.duplicate) == (b"there", False)
+    assert (news.saved, news.duplicate) == ("there", False)
 
 
 @pytest.fixture
@@ -389,7 +388,7 @@ def test_what_has_ended_interrupts_no_longer(interrupted: tuple[Team, str, str],
     (ended,) = team.happened(ev.InterruptEnded)
     assert (ended.agent, ended.by, ended.reason) == ("impl_001", team.message(urgent).seq, reason)
     assert pause_point(team) == cmd.Attending(Status.PROCESSING, work)
-    assert put_aside(team, b"half").working_on is None, "it does not work on what has ended"
+    assert put_aside(team, "half").working_on is None, "it does not work on what has ended"
 
 
 def test_what_is_to_come_again_later_interrupts_again_then(busy: tuple[Team, str]) -> None:
@@ -411,7 +410,7 @@ def test_what_comes_after_a_stale_interrupt_interrupts(interrupted: tuple[Team, 
     ENDINGS["processed"](team, urgent)
     second = note(team, "Critical")
     assert team.happened(ev.InterruptRaised)[-1].by == team.message(second).seq
-    assert put_aside(team, b"half").working_on == second
+    assert put_aside(team, "half").working_on == second
 
 
 def test_what_was_on_its_way_meanwhile_interrupts_next(interrupted: tuple[Team, str, str]) -> None:

@@ -28,7 +28,7 @@ def test_released_sessions_do_not_count(team: Team) -> None:
 
 
 @pytest.mark.parametrize("kind", ["push", "piggyback", "daemon"])
-def test_a_fresh_session_makes_it_available(team: Team, kind: str) -> None:
+def test_a_fresh_session_makes_it_available(team: Team, kind: cmd.SessionKind) -> None:
     team.attach("impl_001", kind)
     assert state_of(team, "impl_001") == "available"
 
@@ -67,7 +67,7 @@ def test_one_fresh_session_of_several_is_enough(team: Team) -> None:
         (["piggyback", "push"], "pushed_to_ws"),
     ],
 )
-def test_the_publish_path(team: Team, kinds: list[str], path: str) -> None:
+def test_the_publish_path(team: Team, kinds: list[cmd.SessionKind], path: str) -> None:
     for kind in kinds:
         team.attach("impl_001", kind)
     assert way_to(team, "impl_001")[1] == path
@@ -132,7 +132,7 @@ def test_a_session_is_its_owners(team: Team) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "field"),
     [
-        (cmd.OpenSession("pigeon"), "E_VALIDATION_003", "$.kind"),
+        (cmd.OpenSession("pigeon"), "E_VALIDATION_003", "$.kind"),  # type: ignore[arg-type]
         (cmd.OpenSession("push", -1), "E_VALIDATION_004", "$.window"),
         (cmd.OpenSession("push", 1025), "E_VALIDATION_004", "$.window"),
     ],

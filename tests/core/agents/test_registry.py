@@ -44,6 +44,13 @@ def test_a_type_is_any_name(team: Team, agent_type: str) -> None:
     assert team.exchange.state.agents["newcomer"].agent_type == agent_type
 
 
+def test_registering_without_a_type_keeps_the_type(team: Team) -> None:
+    for name in ("newcomer", "manager_001"):
+        team.ask(cmd.RegisterAgent(), name, cmd.Registered)
+    agents = team.exchange.state.agents
+    assert (agents["newcomer"].agent_type, agents["manager_001"].agent_type) == ("AdHoc", "Manager")
+
+
 @pytest.mark.parametrize("agent_type", ["", "*", "two words", "9lives", "x" * 65, "Manager\n"])
 def test_a_type_that_cannot_be(team: Team, agent_type: str) -> None:
     problem = team.refused(cmd.RegisterAgent(agent_type, ("1.1.0",)), "newcomer")

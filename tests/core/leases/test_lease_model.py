@@ -17,6 +17,7 @@ from tests.core.driver import SECOND, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
+from tocsin.core.protocol.priority import liminal_name
 
 AGENTS = ("a", "b", "c", "d")
 #: Every file of a small world, and what each resource covers of it.
@@ -181,7 +182,7 @@ class LeaseMachine(RuleBasedStateMachine):
         name = f"lease-{self.number}"
         exclusive = tuple(r for r, shared in claims.items() if not shared)
         shared = tuple(r for r, shared in claims.items() if shared)
-        command = cmd.AcquireLease(exclusive, shared, None, None if wait else 0, level, name)
+        command = cmd.AcquireLease(exclusive, shared, None, None if wait else 0, liminal_name(level), name)
         reply = self.team.handle(command, self.team.caller(agent)).reply
         entry = Entry(name, agent, claims, level, self.number, self.team.now + 40 * SECOND)
         free = self.oracle.free(entry)
@@ -192,7 +193,8 @@ class LeaseMachine(RuleBasedStateMachine):
                 assert reply.code == "E_LEASE_004"
                 assert all(lease.name != name for lease in self.oracle.held)
             else:
-                assert isinstance(reply, cmd.Held)
+                assert isinstance(reply, cmd.LeaseRecord)
+                assert reply.state == "held"
             return
         if not wait:
             assert isinstance(reply, Problem)
@@ -203,7 +205,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.follow(since)
         if isinstance(reply, Problem):
             assert reply.code == "E_LEASE_004"
-        elif isinstance(reply, cmd.Queued):
+        elif isinstance(reply, cmd.LeaseRecord) and reply.state == "waiting":
             assert set(reply.holders) == self.oracle.holders(entry)
             assert reply.place == len(self.oracle.ahead(entry)) + 1
 
@@ -233,7 +235,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
         lease = data.draw(st.sampled_from(self.oracle.held))
-        self.team.ask(cmd.RenewLease(lease.name), lease.agent, cmd.Held)
+        self.team.hold(cmd.RenewLease(lease.name), lease.agent)
         lease.until = self.team.now + TTL * SECOND
 
     @precondition(lambda self: self.oracle.line)
@@ -300,9 +302,11 @@ class LeaseMachine(RuleBasedStateMachine):
             for lease in book.leases.values()
         }
         assert held == {(entry.name, entry.agent, frozenset(entry.claims.items())) for entry in self.oracle.held}
-        assert {(r.lease, r.overtaken) for r in book.line.values()} == {(e.name, e.overtaken) for e in self.oracle.line}
+        assert {(r.lease, r.overtaken) for r in book.queue.values()} == {
+            (e.name, e.overtaken) for e in self.oracle.line
+        }
         assert state.inherited == self.oracle.lent()
-        order = [request.lease for request in sorted(book.line.values(), key=book.order)]
+        order = [request.lease for request in sorted(book.queue.values(), key=book.order)]
         assert order == [entry.name for entry in sorted(self.oracle.line, key=self.oracle.order)]
 
     def teardown(self) -> None:

@@ -1,16 +1,17 @@
 """Leases: all or nothing, by priority and age, until their time is over; what is held is told and given back."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from tests.core.conftest import NewTeam
-from tests.core.driver import SECOND, Team
+from tests.core.driver import SECOND, START, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.model import RecipientState
 from tocsin.core.protocol.priority import Priority
-
-INFO, COORDINATE, BLOCKING, CRITICAL, OVERRIDE = Priority
+from tocsin.core.protocol.timestamps import as_datetime
 
 
 @pytest.fixture
@@ -26,14 +27,14 @@ def crew_of(team: Team) -> Team:
     return team
 
 
-def acquire(team: Team, agent: str, *exclusive: str, shared: tuple[str, ...] = (), **more: object) -> cmd.Held:
+def acquire(team: Team, agent: str, *exclusive: str, shared: tuple[str, ...] = (), **more: object) -> cmd.LeaseRecord:
     """Ask, and expect to get it at once."""
-    return team.ask(cmd.AcquireLease(exclusive, shared, **more), agent, cmd.Held)  # type: ignore[arg-type]
+    return team.hold(cmd.AcquireLease(exclusive, shared, **more), agent)  # type: ignore[arg-type]
 
 
-def queue(team: Team, agent: str, *exclusive: str, shared: tuple[str, ...] = (), **more: object) -> cmd.Queued:
+def queue(team: Team, agent: str, *exclusive: str, shared: tuple[str, ...] = (), **more: object) -> cmd.LeaseRecord:
     """Ask, and expect to wait."""
-    return team.ask(cmd.AcquireLease(exclusive, shared, **more), agent, cmd.Queued)  # type: ignore[arg-type]
+    return team.wait_for_lease(cmd.AcquireLease(exclusive, shared, **more), agent)  # type: ignore[arg-type]
 
 
 def release(team: Team, agent: str, lease: str) -> None:
@@ -86,19 +87,19 @@ def test_a_sharer_does_not_overtake_one_who_waits_alone(crew: Team) -> None:
 def test_a_more_urgent_sharer_goes_first(crew: Team) -> None:
     acquire(crew, "a", shared=("db",))
     queue(crew, "b", "db")
-    acquire(crew, "c", shared=("db",), priority=BLOCKING)
+    acquire(crew, "c", shared=("db",), priority="Blocking")
     assert holders(crew, "db") == ["a", "c"]
 
 
 def test_the_line_is_by_priority_then_age(crew: Team) -> None:
     lease = acquire(crew, "boss", "x")
-    for agent, level in (("a", COORDINATE), ("b", BLOCKING), ("c", COORDINATE), ("d", BLOCKING)):
+    for agent, level in (("a", "Coordinate"), ("b", "Blocking"), ("c", "Coordinate"), ("d", "Blocking")):
         queue(crew, agent, "x", priority=level)
     order: list[str] = []
     for _ in range(4):
         release(crew, holders(crew, "x")[0], lease.lease)
         order += holders(crew, "x")
-        lease = crew.ask(cmd.RenewLease(crew.exchange.state.leases.holding("x")[0].lease), order[-1], cmd.Held)
+        lease = crew.hold(cmd.RenewLease(crew.exchange.state.leases.holding("x")[0].lease), order[-1])
     assert order == ["b", "d", "a", "c"]
 
 
@@ -119,9 +120,9 @@ def test_a_request_for_several_is_passed_by_only_so_often(new_team: NewTeam) -> 
     queue(team, "c", "a", "b")
     for _ in range(2):
         release(team, "d", acquire(team, "d", "a").lease)
-    assert team.exchange.state.leases.line[team.happened(ev.LeaseQueued)[0].lease].overtaken == 2
+    assert team.exchange.state.leases.queue[team.happened(ev.LeaseQueued)[0].lease].overtaken == 2
     assert team.refused(cmd.AcquireLease(("a",), wait_s=0), "d").facts == {"holders": [], "ahead": ["c"]}
-    acquire(team, "d", "a", priority=BLOCKING)
+    acquire(team, "d", "a", priority="Blocking")
 
 
 def test_an_own_lease_is_in_nobodys_own_way(crew: Team) -> None:
@@ -187,7 +188,8 @@ def test_a_holder_is_warned_and_then_loses_it(crew: Team) -> None:
     crew.advance(69.9, beating=True)
     assert not crew.happened(ev.LeaseExpiring)
     crew.advance(0.2, beating=True)
-    assert crew.happened(ev.LeaseExpiring)[0].expires_at == lease.expires_at
+    assert crew.happened(ev.LeaseExpiring)[0].expires_at == START + 100 * SECOND
+    assert lease.expires_at == as_datetime(START + 100 * SECOND)
     assert told(crew, "a")[0][0] == "LEASE_EXPIRING"
     crew.advance(29.8, beating=True)
     assert holders(crew, "x") == ["a"]
@@ -215,12 +217,12 @@ def test_the_lease_of_one_who_is_gone_is_reclaimed_at_its_time_and_not_before(cr
 def test_a_renewal_gives_time_and_takes_the_warning_back(crew: Team) -> None:
     lease = acquire(crew, "a", "x", ttl_s=100)
     crew.advance(80)
-    renewed = crew.ask(cmd.RenewLease(lease.lease), "a", cmd.Held)
+    renewed = crew.hold(cmd.RenewLease(lease.lease), "a")
     assert crew.elapsed_s(renewed.expires_at) == 180
     crew.advance(99)
     assert holders(crew, "x") == ["a"]
     assert len(crew.happened(ev.LeaseExpiring)) == 2
-    longer = crew.ask(cmd.RenewLease(lease.lease, 1000), "a", cmd.Held)
+    longer = crew.hold(cmd.RenewLease(lease.lease, 1000), "a")
     assert crew.elapsed_s(longer.expires_at) == 1179
     assert crew.refused(cmd.RenewLease(lease.lease), "b").code == "E_LEASE_001"
 
@@ -273,7 +275,7 @@ def test_who_leaves_the_project_leaves_its_leases_and_places(crew: Team) -> None
     queue(crew, "c", "y")
     crew.ask(cmd.RetireAgent("b"), "boss", cmd.Done)
     assert holders(crew, "y") == ["c"]
-    assert not crew.exchange.state.leases.line
+    assert not crew.exchange.state.leases.queue
     crew.ask(cmd.RetireAgent("a"), "boss", cmd.Done)
     assert holders(crew, "x") == []
 
@@ -281,21 +283,21 @@ def test_who_leaves_the_project_leaves_its_leases_and_places(crew: Team) -> None
 def test_who_waits_lends_to_who_holds_through_chains(crew: Team) -> None:
     x = acquire(crew, "twin", "x")
     acquire(crew, "b", "y")
-    queue(crew, "b", "x", priority=INFO)
-    queue(crew, "a", "y", priority=CRITICAL)
-    assert crew.exchange.state.inherited == {"b": CRITICAL, "twin": CRITICAL}
+    queue(crew, "b", "x", priority="Info")
+    queue(crew, "a", "y", priority="Critical")
+    assert crew.exchange.state.inherited == {"b": Priority.CRITICAL, "twin": Priority.CRITICAL}
     release(crew, "twin", x.lease)
-    assert crew.exchange.state.inherited == {"b": CRITICAL}
+    assert crew.exchange.state.inherited == {"b": Priority.CRITICAL}
     assert crew.happened(ev.PriorityRestored)[-1].agent == "twin"
 
 
 def test_what_is_inherited_counts_in_other_lines(crew: Team) -> None:
     x = acquire(crew, "boss", "x")
-    queue(crew, "c", "x", priority=COORDINATE)
+    queue(crew, "c", "x", priority="Coordinate")
     acquire(crew, "b", "y")
-    queue(crew, "b", "x", priority=INFO)
+    queue(crew, "b", "x", priority="Info")
     assert crew.exchange.state.leases.waiting_for("x")[0].agent == "c"
-    waiting = queue(crew, "a", "y", priority=BLOCKING)
+    waiting = queue(crew, "a", "y", priority="Blocking")
     assert crew.exchange.state.leases.waiting_for("x")[0].agent == "b"
     crew.ask(cmd.ReleaseLease(waiting.lease), "a", cmd.Released)
     assert crew.exchange.state.leases.waiting_for("x")[0].agent == "c"
@@ -306,7 +308,7 @@ def test_what_is_inherited_counts_in_other_lines(crew: Team) -> None:
 def test_a_deadlock_is_refused_to_the_one_who_closes_it(crew: Team) -> None:
     acquire(crew, "a", "x")
     acquire(crew, "b", "y")
-    queue(crew, "a", "y", priority=BLOCKING)
+    queue(crew, "a", "y", priority="Blocking")
     problem = crew.refused(cmd.AcquireLease(("x",)), "b")
     assert (problem.code, sorted(problem.facts["cycle"])) == ("E_LEASE_004", ["a", "b"])
     assert holders(crew, "y") == ["a"], "what the victim held of the circle is released"
@@ -319,8 +321,8 @@ def test_a_deadlock_is_refused_to_the_one_who_closes_it(crew: Team) -> None:
 def test_a_deadlock_is_broken_at_the_one_who_is_less_urgent(crew: Team) -> None:
     acquire(crew, "a", "x")
     acquire(crew, "b", "y")
-    queue(crew, "a", "y", priority=INFO)
-    lease = acquire(crew, "b", "x", priority=CRITICAL)
+    queue(crew, "a", "y", priority="Info")
+    lease = acquire(crew, "b", "x", priority="Critical")
     assert holders(crew, "x") == ["b"]
     assert crew.happened(ev.DeadlockFound)[0].victim == "a"
     assert lease.lease in crew.exchange.state.leases.leases
@@ -338,10 +340,10 @@ def test_two_sharers_who_both_want_it_alone_are_a_deadlock(crew: Team) -> None:
 def test_a_place_in_line_can_close_a_deadlock(crew: Team) -> None:
     acquire(crew, "a", shared=("x",))
     acquire(crew, "c", "y")
-    queue(crew, "b", "x", priority=BLOCKING)
-    queue(crew, "c", shared=("x",), priority=BLOCKING)
+    queue(crew, "b", "x", priority="Blocking")
+    queue(crew, "c", shared=("x",), priority="Blocking")
     assert not crew.happened(ev.DeadlockFound)
-    assert crew.refused(cmd.AcquireLease(("y",), priority=INFO), "a").code == "E_LEASE_004"
+    assert crew.refused(cmd.AcquireLease(("y",), priority="Info"), "a").code == "E_LEASE_004"
     assert crew.happened(ev.DeadlockFound)[0].cycle == ("a", "c", "b")
 
 
@@ -400,9 +402,9 @@ def test_two_who_would_share_do_not_contend_with_each_other(crew: Team) -> None:
 
 def test_a_clone_waits_at_its_cap_and_a_primary_may_not_override(crew: Team) -> None:
     acquire(crew, "a", "x")
-    assert queue(crew, "twin", "x", priority=CRITICAL).priority == COORDINATE
-    assert crew.refused(cmd.AcquireLease(("x",), priority=OVERRIDE), "b").code == "E_ADMISSION_004"
-    assert queue(crew, "boss", "x", priority=OVERRIDE).place == 1
+    assert queue(crew, "twin", "x", priority="Critical").priority == "Coordinate"
+    assert crew.refused(cmd.AcquireLease(("x",), priority="DirectorOverride"), "b").code == "E_ADMISSION_004"
+    assert queue(crew, "boss", "x", priority="DirectorOverride").place == 1
 
 
 @pytest.mark.parametrize(
@@ -418,13 +420,33 @@ def test_a_clone_waits_at_its_cap_and_a_primary_may_not_override(crew: Team) -> 
         (cmd.AcquireLease(("x",), ttl_s=float("nan")), "E_VALIDATION_004"),
         (cmd.AcquireLease(("x",), ttl_s=1e9), "E_VALIDATION_004"),
         (cmd.AcquireLease(("x",), wait_s=-1), "E_VALIDATION_004"),
-        (cmd.AcquireLease(("x",), priority=9), "E_VALIDATION_003"),
+        (cmd.AcquireLease(("x",), priority="Loud"), "E_VALIDATION_003"),
         (cmd.AcquireLease(("x",), lease="no spaces"), "E_VALIDATION_004"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(crew: Team, command: cmd.AcquireLease, code: str) -> None:
     assert crew.refused(command, "a").code == code
     assert not crew.exchange.state.leases.leases
+
+
+def test_an_unknown_priority_is_refused_with_the_choices(crew: Team) -> None:
+    problem = crew.refused(cmd.AcquireLease(("x",), priority="Loud"), "a")
+    assert (problem.code, problem.field, problem.found) == ("E_VALIDATION_003", "$.priority", "Loud")
+    assert problem.expected == "one of Info, Coordinate, Blocking, Critical, DirectorOverride"
+
+
+@pytest.mark.parametrize(("name", "level"), [("Blocking", "Blocking"), ("ASK", "Blocking"), ("LOW", "Info")])
+def test_a_priority_is_a_name_of_any_vocabulary(crew: Team, name: str, level: str) -> None:
+    assert acquire(crew, "a", "x", priority=name).priority == level
+
+
+def test_times_in_replies_are_utc_datetimes(crew: Team) -> None:
+    held = acquire(crew, "a", "x", ttl_s=1.5)
+    assert held.expires_at == datetime(2025, 11, 12, 10, 0, 1, 500_000, tzinfo=UTC)
+    assert (held.place, held.wait_until) == (None, None)
+    waiting = queue(crew, "b", "x", wait_s=20)
+    assert waiting.wait_until == datetime(2025, 11, 12, 10, 0, 20, tzinfo=UTC)
+    assert waiting.expires_at is None
 
 
 def test_a_stranger_holds_nothing(crew: Team) -> None:
@@ -466,9 +488,9 @@ def test_a_new_policy_keeps_leases_and_lines(crew: Team) -> None:
 def test_a_grant_can_close_a_deadlock_and_is_refused_then(crew: Team) -> None:
     acquire(crew, "a", shared=("x",))
     acquire(crew, "b", "y")
-    queue(crew, "b", "x", priority=BLOCKING)
-    queue(crew, "c", "y", priority=INFO)
-    problem = crew.refused(cmd.AcquireLease((), ("x",), priority=CRITICAL), "c")
+    queue(crew, "b", "x", priority="Blocking")
+    queue(crew, "c", "y", priority="Info")
+    problem = crew.refused(cmd.AcquireLease((), ("x",), priority="Critical"), "c")
     assert (problem.code, sorted(problem.facts["cycle"])) == ("E_LEASE_004", ["b", "c"])
     assert crew.happened(ev.DeadlockFound)[0].victim == "c"
     assert holders(crew, "x") == ["a"]

@@ -9,6 +9,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.envelope import iso
+from tocsin.core.protocol.timestamps import as_microseconds
 
 
 def ack_of(team: Team, message_id: str) -> dict[str, object]:
@@ -76,7 +77,7 @@ def test_an_ack_needs_no_tokens_and_is_no_sign_of_gaming(new_team: NewTeam) -> N
         )
     assert {team.message(report).state for report in reports} == {State.ACKNOWLEDGED}
     assert not team.exchange.state.agents["manager_001"].usage
-    assert team.send("manager_001", "impl_001", priority="ASK").priority == 2
+    assert team.send("manager_001", "impl_001", priority="ASK").priority == "Blocking"
 
 
 @pytest.mark.parametrize("changed", [{"priority": "Info"}, {"priority": "Blocking"}])
@@ -90,10 +91,10 @@ def test_the_moment_of_expiry_is_still_in_time(team: Team) -> None:
     """SPEC-071 §9: expired once `expires_at < NOW()`, not before."""
     session = team.attach("impl_002", "piggyback")
     receipt = team.send("impl_001", "impl_002", metadata={"ttl": 30})
-    team.now = receipt.expires_at
+    team.now = as_microseconds(receipt.expires_at)
     assert team.drain(session) == [receipt.signal_id]
     late = team.send("impl_001", "impl_002", metadata={"ttl": 5})
-    team.now = late.expires_at + 1
+    team.now = as_microseconds(late.expires_at) + 1
     assert team.drain(session) == []
 
 

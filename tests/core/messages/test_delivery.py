@@ -225,7 +225,7 @@ def test_a_stale_session_is_not_pushed_to(team: Team) -> None:
 
 
 @pytest.mark.parametrize("kind", ["push", "piggyback", "daemon"])
-def test_what_a_session_did_not_confirm_goes_back_when_it_ends(team: Team, kind: str) -> None:
+def test_what_a_session_did_not_confirm_goes_back_when_it_ends(team: Team, kind: cmd.SessionKind) -> None:
     session = team.attach("impl_002", kind)
     sent = note(team, "TASK")
     if kind == "piggyback":
@@ -247,7 +247,7 @@ def test_a_lapsed_session_gives_back_what_it_holds(team: Team) -> None:
 
 
 @pytest.mark.parametrize(("kind", "timeout_s"), [("push", 30), ("daemon", 30), ("piggyback", 600)])
-def test_an_offer_without_receipt_comes_back(team: Team, kind: str, timeout_s: int) -> None:
+def test_an_offer_without_receipt_comes_back(team: Team, kind: cmd.SessionKind, timeout_s: int) -> None:
     session = team.attach("impl_002", kind)
     sent = note(team, "TASK")
     if kind == "piggyback":

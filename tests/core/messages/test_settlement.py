@@ -8,6 +8,7 @@ from tests.fixtures import load
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.lifecycle import apm_state
+from tocsin.core.protocol.timestamps import as_datetime
 
 ASSIGNMENT = load("apm/task_assignment_payload")
 
@@ -152,7 +153,7 @@ def test_in_transit_to_failed_after_three_retries(team: Team) -> None:
 def test_in_transit_to_pending_by_a_nack_that_can_retry(team: Team) -> None:
     message_id = drained(team)
     reply = team.nack("impl_001", message_id, can_retry=True)
-    assert (reply.state, reply.ready_at) == ("queued", team.now + 1 * SECOND)
+    assert (reply.state, reply.ready_at) == ("queued", as_datetime(team.now + 1 * SECOND))
     message = team.message(message_id)
     assert (apm_state(message), message.attempts, message.delivered_at) == ("PENDING", 1, 0)
     (requeued,) = team.happened(ev.MessageRequeued)
@@ -289,7 +290,7 @@ def test_what_is_acknowledged_cannot_be_rejected(team: Team) -> None:
 
 def test_a_status_that_is_none_is_refused(team: Team) -> None:
     message_id = drained(team)
-    problem = team.refused(cmd.Acknowledge(message_id, "seen"), "impl_001")
+    problem = team.refused(cmd.Acknowledge(message_id, "seen"), "impl_001")  # type: ignore[arg-type]
     assert (problem.code, problem.field, problem.found) == ("E_VALIDATION_003", "$.status", "seen")
 
 

@@ -290,4 +290,4 @@ def test_what_the_decoder_refuses_is_explained(case: tuple[str, dict[str, Any]])
         problem = error.problem
         assert problem.field is not None
         assert problem.field.startswith("$.payload.")
-        assert problem.expected != "a value that fits"
+        assert problem.expected != "a value that matches"

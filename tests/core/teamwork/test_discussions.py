@@ -177,10 +177,10 @@ def test_an_opener_who_withdraws_the_approval_has_no_consensus(new_team: NewTeam
 @pytest.mark.parametrize("handoff", ["plan_approval", "ratification"])
 @pytest.mark.parametrize("asker", ["dan", "opener"])
 def test_another_approval_about_a_discussion_ratifies_nothing(
-    new_team: NewTeam, ending: str, handoff: str, asker: str
+    new_team: NewTeam, ending: str, handoff: cmd.Handoff, asker: str
 ) -> None:
     team, discussion, approval = ratifying(new_team)
-    other = team.ask(cmd.AskApproval(handoff, discussion), asker, cmd.ApprovalAsked).approval
+    other = team.ask(cmd.RequestApproval(handoff, discussion), asker, cmd.ApprovalRequested).approval
     match ending:
         case "withdrawn":
             team.ask(cmd.WithdrawApproval(other), asker, cmd.Done)
@@ -196,8 +196,8 @@ def test_another_approval_about_a_discussion_ratifies_nothing(
 
 def test_a_ratification_that_gives_way_in_a_deadlock_is_no_consensus(new_team: NewTeam) -> None:
     team, *_ = ratifying(new_team)
-    team.ask(cmd.AcquireLease(exclusive=("x",)), "opener", cmd.Held)
-    team.handle(cmd.AcquireLease(exclusive=("x",), priority=4), team.caller("boss"))
+    team.hold(cmd.AcquireLease(exclusive=("x",)), "opener")
+    team.handle(cmd.AcquireLease(exclusive=("x",), priority="DirectorOverride"), team.caller("boss"))
     assert [found.victim for found in team.happened(ev.DeadlockFound)] == ["opener"]
     assert closings(team) == [("not_ratified", "")]
     assert not team.exchange.state.approvals

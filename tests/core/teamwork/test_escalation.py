@@ -12,9 +12,9 @@ from tests.core.envelopes import letter
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
+from tocsin.core.escalation.paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.messages.model import NEVER, Message
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.teamwork.escalation_paths import PATHS, ROUTES, Place, place_after
 from tocsin.core.teamwork.model import Escalation
 from tocsin.policies import default_policy, parse_policy
 
@@ -57,7 +57,7 @@ def test_every_arrow_of_liminal_is_there_and_no_other_is_called_its_own() -> Non
 
 
 def test_nothing_moves_but_by_the_table() -> None:
-    with pytest.raises(InvariantViolation, match="cannot be"):
+    with pytest.raises(InvariantViolation, match="has no step"):
         place_after(Place.NORMAL, "human_acts")
 
 
@@ -104,9 +104,9 @@ def note(team: Team, priority: str, receiver: str = "impl_001", sender: str = "i
     return team.send(sender, receiver, "CUSTOM_NOTE", priority=priority, metadata={"ttl": 86400}).signal_id
 
 
-def acquire(team: Team, agent: str, resource: str = "src/api/**", priority: int | None = None) -> None:
+def acquire(team: Team, agent: str, resource: str = "src/api/**", priority: str | None = None) -> None:
     reply = team.handle(cmd.AcquireLease((resource,), (), 3600, 3600, priority), team.caller(agent)).reply
-    assert isinstance(reply, cmd.Held | cmd.Queued | Problem)
+    assert isinstance(reply, cmd.LeaseRecord | Problem)
 
 
 def error_report(team: Team, severity: str, receiver: str = "manager_001") -> str:
@@ -120,7 +120,7 @@ def register_all(team: Team) -> None:
     team.register("manager_001", "Manager")
 
 
-def hold_up(team: Team, priority: int) -> None:
+def hold_up(team: Team, priority: str) -> None:
     acquire(team, "impl_001")
     acquire(team, "impl_002", priority=priority)
 
@@ -131,7 +131,7 @@ def close_a_circle(team: Team) -> None:
 
 
 def degrade(team: Team) -> None:
-    team.ask(cmd.ReportHealth({"clone_spawn_p99_s": 0.016}), "boss", cmd.HealthTaken)
+    team.ask(cmd.ReportHealth({"clone_spawn_p99_s": 0.016}), "boss", cmd.HealthReported)
 
 
 def inflate(team: Team) -> None:
@@ -149,7 +149,7 @@ def request(team: Team) -> None:
 
 
 def ask_approval(team: Team) -> None:
-    team.ask(cmd.AskApproval("plan_approval", "the plan"), "impl_001", cmd.ApprovalAsked)
+    team.ask(cmd.RequestApproval("plan_approval", "the plan"), "impl_001", cmd.ApprovalRequested)
 
 
 def contend(team: Team) -> None:
@@ -173,7 +173,7 @@ OPERATIONAL: dict[str, Trouble] = {
     "deadlock": Trouble(close_a_circle, 0, 0),
     "resource_contended": Trouble(contend, 0, 2),
     "time_in_queue": Trouble(lambda team: note(team, "Blocking"), 60, 60),
-    "dependency_blocked": Trouble(lambda team: hold_up(team, Priority.COORDINATE), 60, 60),
+    "dependency_blocked": Trouble(lambda team: hold_up(team, "Coordinate"), 60, 60),
     "consensus_timeout": Trouble(discuss, 300, 300),
     "priority_inflation": Trouble(inflate, 0, 0.5),
     "health_degraded": Trouble(degrade, 60, 60, degrade),
@@ -198,7 +198,7 @@ def test_liminals_operational_triggers(team: Team, trigger: str) -> None:
 
 
 def test_a_wait_at_blocking_over_60_s_is_told_to_the_director_then_to_a_human(calm: Team) -> None:
-    hold_up(calm, Priority.BLOCKING)
+    hold_up(calm, "Blocking")
     calm.advance(60 - LATE_S)
     assert not opened(calm)
     calm.advance(2 * LATE_S)
@@ -588,7 +588,7 @@ def test_a_lease_that_blocks_somebody_for_60_s_is_a_blocked_dependency(team: Tea
     assert escalation.state == "inheritance_applied"
     (raised,) = team.happened(ev.WaitRaised)
     assert (raised.waiter, raised.wait_kind, raised.level) == ("impl_002", "lease", Priority.BLOCKING)
-    (request,) = team.exchange.state.leases.line.values()
+    (request,) = team.exchange.state.leases.queue.values()
     assert request.level == Priority.BLOCKING
     assert team.exchange.state.inherited == {"impl_001": Priority.BLOCKING}, "what is lent follows"
     team.advance(60)
@@ -602,8 +602,8 @@ def test_a_wait_that_is_raised_goes_before_one_that_was_before_it(new_team: NewT
     team = new_team(f"escalation: {{rules: {{info_blocks: {rule}}}}}")
     register_all(team)
     acquire(team, "impl_001")
-    acquire(team, "impl_002", priority=Priority.BLOCKING)
-    acquire(team, "manager_001", priority=Priority.INFO)
+    acquire(team, "impl_002", priority="Blocking")
+    acquire(team, "manager_001", priority="Info")
     team.advance(10 + LATE_S)
     line = team.exchange.state.leases
     assert [request.agent for request in line.waiting_for("src/api/**")] == ["manager_001", "impl_002"]

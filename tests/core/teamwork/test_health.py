@@ -47,7 +47,7 @@ def test_liminals_limits_and_60_s_before_each_alert(new_team: NewTeam, metric: s
 
 
 def report(team: Team, values: dict[str, float] | None = None, by: str | None = None) -> tuple[str, ...]:
-    return team.ask(cmd.ReportHealth(values or {}), by, cmd.HealthTaken).alerts
+    return team.ask(cmd.ReportHealth(values or {}), by, cmd.HealthReported).alerts
 
 
 def degraded(team: Team) -> None:

@@ -385,9 +385,9 @@ def test_a_held_request_waits_for_any_director_and_then_for_its_responder(team: 
 
 
 def test_a_held_request_and_directors_who_wait_for_its_sender_are_a_circle(team: Team) -> None:
-    team.ask(cmd.AcquireLease(exclusive=("x",)), "impl_001", cmd.Held)
+    team.hold(cmd.AcquireLease(exclusive=("x",)), "impl_001")
     request = ask(team, message_type="CUSTOM_PLAN", priority="Info")
-    team.handle(cmd.AcquireLease(exclusive=("x",), priority=3), team.caller("boss"))
+    team.handle(cmd.AcquireLease(exclusive=("x",), priority="Critical"), team.caller("boss"))
     (found,) = team.happened(ev.DeadlockFound)
     assert (found.victim, found.refused) == ("impl_001", f"request:{request}")
     assert outcomes(team) == ["deadlock"]

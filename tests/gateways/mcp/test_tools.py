@@ -11,9 +11,9 @@ import pytest
 from tests.gateways.mcp.clients import Hub, Way, over_http, text_of, together
 from tocsin.core.errors import CATALOGUE, Problem
 from tocsin.core.protocol.payloads import PAYLOADS
-from tocsin.gateways.problems import document_of
 from tocsin.gateways.mcp.refusals import refusal_view
 from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
+from tocsin.gateways.problems import document_of
 
 NAMES = [
     "register_agent",

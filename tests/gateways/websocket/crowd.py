@@ -73,7 +73,7 @@ def enter(connection: socket.socket) -> None:
         head += connection.recv(4096) or exactly(connection, 1)
     if b" 101 " not in head:
         raise SystemExit(head.decode())
-    connection.sendall(frame([{"op": "hello", "id": 1, "agent_type": "AdHoc", "window": 4}]))
+    connection.sendall(frame([{"op": "hello", "id": 1, "type": "AdHoc", "window": 4}]))
 
 
 def welcome(connection: socket.socket) -> None:
@@ -118,7 +118,7 @@ def main() -> None:
                 if not isinstance(push, dict):
                     continue
                 got.add(push["envelope"]["receiver"]["agentId"])
-                crowd[number].sendall(frame([{"op": "confirm", "message_ids": [push["signal_id"]]}]))
+                crowd[number].sendall(frame([{"op": "confirm_messages", "message_ids": [push["signal_id"]]}]))
     sys.stdout.write(f"got {len(got)}\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -109,14 +109,14 @@ class Client:
         return self.welcome
 
     async def send(self, number: int, **changes: Any) -> Any:
-        return (await self.ok("send", envelope=envelope(number, **changes)))["receipt"]
+        return (await self.ok("send_message", envelope=envelope(number, **changes)))["receipt"]
 
     async def take(self, count: int = 1) -> list[str]:
         """Wait for pushes, and return their signal ids."""
         return [(await self.pushes.get())["signal_id"] for _ in range(count)]
 
     async def confirm(self, *signal_ids: str) -> Any:
-        return await self.ok("confirm", message_ids=list(signal_ids))
+        return await self.ok("confirm_messages", message_ids=list(signal_ids))
 
     async def closed(self) -> int:
         """Wait until the socket is closed, and return the code."""

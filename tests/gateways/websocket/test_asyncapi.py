@@ -19,9 +19,9 @@ from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_
 from tocsin.core.events import EVENT_TYPES, PolicyAdopted
 from tocsin.gateways import feed
 from tocsin.gateways.feed_items import FeedItem
-from tocsin.gateways.websocket import protocol as wire
 from tocsin.gateways.websocket.asyncapi import document
 from tocsin.journal.records import record_of
+from tocsin.wire import socket as wire
 
 DESCRIBED = document("1")
 
@@ -47,20 +47,20 @@ def test_real_frames_fit_the_document(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         described = (await team.get("ada", "/asyncapi.json")).json()
         ada, bob = Witness(await team.open("ada")), Witness(await team.open("bob"))
-        await ada.hello(window=4, agent_type="Manager", capabilities=[])
+        await ada.hello(window=4, type="Manager", capabilities=[])
         await bob.hello()
         await ada.send(1)
-        await ada.ok("send", envelope=envelope(2, receiver="*", metadata={"ttl": 60}, qos={"importance": 3}))
-        await ada.refused("send", envelope=envelope(3, receiver="nobody"))
+        await ada.ok("send_message", envelope=envelope(2, receiver="*", metadata={"ttl": 60}, qos={"importance": 3}))
+        await ada.refused("send_message", envelope=envelope(3, receiver="nobody"))
         await bob.take(2)
         await bob.confirm("msg_1_x")
-        await bob.ok("ack", message_id="msg_1_x", notes="yes")
-        await bob.ok("nack", message_id="msg_2_x:bob", reason="no", can_retry=True)
-        await bob.ok("processed", message_id="msg_1_x")
-        await ada.ok("recall", message_id="msg_1_x")
+        await bob.ok("acknowledge_message", message_id="msg_1_x", notes="yes")
+        await bob.ok("reject_message", message_id="msg_2_x:bob", reason="no", can_retry=True)
+        await bob.ok("mark_processed", message_id="msg_1_x")
+        await ada.ok("recall_message", message_id="msg_1_x")
         await bob.ok("credit", window=0)
         await bob.ok("ping")
-        await bob.ok("call", operation="agent", path={"agent": "ada"}, query={}, body={})
+        await bob.ok("call", operation="get_agent", arguments={"agent": "ada"})
         await bob.ok("bye")
         team.hub.authority.revoke("ada")
         await asyncio.gather(ada.closed(), bob.closed())
@@ -110,9 +110,9 @@ def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: p
             ada, bob = await team.attach("ada"), await team.attach("bob")
             await ada.send(1)
             await bob.take()
-            await bob.ok("ack", message_id="msg_1_x")
-            await ada.ok("send", envelope=envelope(2, receiver="*"))
-            await ada.refused("send", envelope=envelope(3, receiver="nobody"))
+            await bob.ok("acknowledge_message", message_id="msg_1_x")
+            await ada.ok("send_message", envelope=envelope(2, receiver="*"))
+            await ada.refused("send_message", envelope=envelope(3, receiver="nobody"))
             taking.clear()
             for number in range(4, 14):
                 await ada.send(number)
@@ -157,7 +157,7 @@ def test_every_kind_of_event_fits_the_document(kind: type) -> None:
         ("Operations", {"op": "ping", "id": 1}),
         ("Operations", [{"op": "fly", "id": 1}]),
         ("Operations", [{"op": "ping"}]),
-        ("Operations", [{"op": "send", "id": 1, "envelope": {"version": "1.1.0"}}]),
+        ("Operations", [{"op": "send_message", "id": 1, "envelope": {"version": "1.1.0"}}]),
         ("Items", [{"re": 1}]),
         ("Items", [{"bye": {"reason": "x"}}]),
         ("Items", [{"deliver": {"signal_id": "x", "offer": 1, "session": "s", "envelope": []}}]),

@@ -24,7 +24,7 @@ def test_what_was_taken_in_is_answered_before_the_goodbye(tmp_path: Path) -> Non
             return append(group)
 
         inner.append = held  # type: ignore[method-assign]
-        text, futures = ada.numbered(*[{"op": "send", "envelope": envelope(number)} for number in range(8)])
+        text, futures = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(8)])
         await ada.raw(text)
         await asyncio.to_thread(taken.wait)
         team.hub.closing.set()
@@ -69,7 +69,7 @@ async def _open(hub: RunningHub) -> Client:
         compression=None,
     )
     client = Client(socket)
-    await client.hello(agent_type="Manager")
+    await client.hello(type="Manager")
     return client
 
 
@@ -78,7 +78,7 @@ async def _stream(hub: RunningHub) -> set[str]:
     try:
         while True:
             letters = [envelope(number + index, receiver="ada") for index in range(16)]
-            text, futures = client.numbered(*[{"op": "send", "envelope": letter} for letter in letters])
+            text, futures = client.numbered(*[{"op": "send_message", "envelope": letter} for letter in letters])
             await client.raw(text)
             number += 16
             if number == 64:

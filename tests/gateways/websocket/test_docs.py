@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tocsin.gateways.websocket.asyncapi import document
-from tocsin.gateways.websocket.protocol import OPERATION_NAMES
+from tocsin.wire.socket import OPERATION_NAMES
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "websocket.md").read_text(encoding="utf-8")
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
 from tocsin.core.errors import CATALOGUE
-from tocsin.gateways.websocket.protocol import OPERATION_NAMES, Fault, read_frame
+from tocsin.wire.socket import OPERATION_NAMES, Fault, read_frame
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 ROUNDS = 2000 if SOAK else 60
@@ -45,7 +45,7 @@ ENVELOPES = st.builds(
 OPERATIONS = st.builds(
     lambda name, fields, letter: {"op": name, **fields} | ({"envelope": letter} if name == "send" else {}),
     st.sampled_from(NAMES),
-    st.dictionaries(st.sampled_from([*FIELDS, "agent_type", "supported", "capabilities", "query", "body"]), VALUES),
+    st.dictionaries(st.sampled_from([*FIELDS, "type", "versions", "capabilities", "arguments"]), VALUES),
     ENVELOPES,
 )
 FRAMES = st.one_of(
@@ -224,11 +224,11 @@ def test_operations_that_are_refused_leave_nothing_behind(tmp_path: Path) -> Non
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         bad: list[dict[str, Any]] = [
-            {"op": "send", "envelope": envelope(1, receiver="nobody" + "x" * 30)},
-            {"op": "send", "envelope": {"payload": "x" * 1000}},
-            {"op": "ack", "message_id": "msg_0_x"},
+            {"op": "send_message", "envelope": envelope(1, receiver="nobody" + "x" * 30)},
+            {"op": "send_message", "envelope": {"payload": "x" * 1000}},
+            {"op": "acknowledge_message", "message_id": "msg_0_x"},
             {"op": "call", "operation": "nothing"},
-            {"op": "call", "operation": "agent", "path": {"agent": "nobody"}},
+            {"op": "call", "operation": "get_agent", "arguments": {"agent": "nobody"}},
             {"op": "credit", "window": -1},
             {"op": "hello"},
         ]

@@ -69,8 +69,8 @@ def test_a_hub_that_trusts_loopback_takes_a_socket_at_its_word(tmp_path: Path) -
             compression=None,
         )
         eve = Client(socket)
-        await eve.hello(agent_type="AdHoc")
-        assert (await eve.ok("send", envelope=envelope(1, sender="eve")))["receipt"]["recipient"] == "bob"
+        await eve.hello(type="AdHoc")
+        assert (await eve.ok("send_message", envelope=envelope(1, sender="eve")))["receipt"]["recipient"] == "bob"
         eve.cut()
         await eve.closed()
 
@@ -80,14 +80,14 @@ def test_a_hub_that_trusts_loopback_takes_a_socket_at_its_word(tmp_path: Path) -
 def test_nobody_speaks_for_somebody_else(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob, boss = await team.attach("ada"), await team.attach("bob"), await team.attach("boss")
-        problem = await ada.refused("send", envelope=envelope(1, sender="bob"))
+        problem = await ada.refused("send_message", envelope=envelope(1, sender="bob"))
         assert (problem["code"], problem["found"], problem["expected"]) == ("E_AUTH_002", "bob", "ada")
-        assert (await boss.refused("send", envelope=envelope(1, sender="ada")))["code"] == "E_AUTH_002"
+        assert (await boss.refused("send_message", envelope=envelope(1, sender="ada")))["code"] == "E_AUTH_002"
         await ada.send(2)
         await bob.take()
-        assert (await boss.ok("confirm", message_ids=["msg_2_x"])) == {"confirmed": 0, "unknown": ["msg_2_x"]}
-        assert (await boss.refused("ack", message_id="msg_2_x"))["code"] == "E_STATE_001"
-        assert (await bob.ok("recall", message_id="msg_2_x"))["outcome"] == "not_found"
+        assert (await boss.ok("confirm_messages", message_ids=["msg_2_x"])) == {"confirmed": 0, "unknown": ["msg_2_x"]}
+        assert (await boss.refused("acknowledge_message", message_id="msg_2_x"))["code"] == "E_STATE_001"
+        assert (await bob.ok("recall_message", message_id="msg_2_x"))["outcome"] == "not_found"
         assert (await ada.refused("call", operation="adopt_policy", body={"policy": {}}))["code"] == "E_AUTH_003"
         state = team.hub.host.exchange.state
         assert [message.sender for message in state.messages.values()] == ["ada"]
@@ -120,7 +120,7 @@ def test_the_operation_after_a_revocation_is_not_done(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         team.hub.authority.revoke("ada")
-        await ada.raw(json.dumps([{"op": "send", "id": 9, "envelope": envelope(1)}]))
+        await ada.raw(json.dumps([{"op": "send_message", "id": 9, "envelope": envelope(1)}]))
         assert await ada.closed() == 4401
         assert not team.hub.host.exchange.state.messages
 
@@ -158,7 +158,7 @@ def test_the_log_names_agents_and_never_tokens_or_payloads(tmp_path: Path, caplo
 
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        await ada.ok("send", envelope=envelope(1, payload={"text": "swordfish"}))
+        await ada.ok("send_message", envelope=envelope(1, payload={"text": "swordfish"}))
         await ada.raw('[{"op": "swordfish"}]')
         await ada.ok("bye")
         await ada.closed()

@@ -35,7 +35,7 @@ def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
 def test_a_frame_of_too_many_operations_is_refused_whole(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        text, _ = ada.numbered(*[{"op": "send", "envelope": envelope(number)} for number in range(5)])
+        text, _ = ada.numbered(*[{"op": "send_message", "envelope": envelope(number)} for number in range(5)])
         await ada.raw(text)
         answer = await ada.loose.get()
         assert answer["re"] is None
@@ -49,14 +49,14 @@ def test_the_hubs_frames_are_no_larger_either(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         for start in range(0, 12, 4):
-            await ada.ask(*[{"op": "send", "envelope": envelope(start + number)} for number in range(4)])
+            await ada.ask(*[{"op": "send_message", "envelope": envelope(start + number)} for number in range(4)])
         await bob.ok("credit", window=1)
         await bob.take(12)
         large = [envelope(100 + n, payload={"text": "x" * 30_000}) for n in range(4)]
         await bob.ok("credit", window=0)
         await bob.confirm(*[f"msg_{number}_x" for number in range(12)])
         for letter in large:
-            await ada.ok("send", envelope=letter)
+            await ada.ok("send_message", envelope=letter)
         frames = len(bob.frames)
         await bob.ok("credit", window=100)
         await bob.take(4)
@@ -82,7 +82,7 @@ def test_a_frame_that_is_too_large_ends_the_socket_alone(tmp_path: Path) -> None
 def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        problem = await ada.refused("send", envelope=envelope(1, payload={"text": "x" * 1_100_000}))
+        problem = await ada.refused("send_message", envelope=envelope(1, payload={"text": "x" * 1_100_000}))
         assert (problem["code"], problem["status"]) == ("E_VALIDATION_005", 413)
         await ada.ok("ping")
 
@@ -191,7 +191,7 @@ def test_any_operation_keeps_a_session_fresh(tmp_path: Path) -> None:
         session = team.hub.host.exchange.state.sessions[ada.welcome["session"]]
         before = session.heartbeat_at
         while session.heartbeat_at == before:
-            await ada.ok("recall", message_id="msg_0_x")
+            await ada.ok("recall_message", message_id="msg_0_x")
 
     quick = "storage: {projection_interval_s: 0.02}\nsessions: {heartbeat_record_s: 0}"
     with_sockets(tmp_path, test, policy=quick, socket={"heartbeat_s": 0.02})
@@ -217,7 +217,7 @@ def test_a_reader_that_takes_nothing_is_dropped_and_nothing_is_lost(tmp_path: Pa
         bob.socket.transport.pause_reading()
         (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
-            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+            await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
             assert connection.outbox.queued_bytes < 3_000_000, "what waits is bounded"
         session = team.hub.host.exchange.state.sessions[bob.welcome["session"]]
         while session.window != 0:
@@ -237,7 +237,7 @@ def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: 
         bob.socket.transport.pause_reading()
         (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
-            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+            await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
         assert connection._pushes.missed, "not all of it is kept"
         bob.socket.transport.resume_reading()
         assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
@@ -253,7 +253,7 @@ def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: P
         (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         bob.socket.transport.pause_reading()
         for number in range(30):
-            await ada.ok("send", envelope=envelope(number, payload={"text": LARGE}))
+            await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
         await bob.raw('[{"op": "ping", "id": 1}]')
         while connection._room is None:
             await asyncio.sleep(0.005)
@@ -286,7 +286,7 @@ def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) 
         (connection,) = team.gateway._connections
         futures = []
         for frame in range(10):
-            text, some = ada.numbered(*[{"op": "recall", "message_id": f"msg_{frame}_x"} for _ in range(8)])
+            text, some = ada.numbered(*[{"op": "recall_message", "message_id": f"msg_{frame}_x"} for _ in range(8)])
             futures += some
             await ada.raw(text)
         while len(held) < 16:
@@ -306,7 +306,7 @@ def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) 
 def test_a_full_host_answers_what_it_refuses_and_what_it_takes(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(60)])
+        answers = await ada.ask(*[{"op": "send_message", "envelope": envelope(number)} for number in range(60)])
         codes = {answer["problem"]["code"] for answer in answers if "problem" in answer}
         assert codes <= {"E_HUB_001"}
         sent = sum("ok" in answer for answer in answers)
@@ -328,9 +328,9 @@ def test_a_failed_commit_is_told_and_the_socket_lives_on(tmp_path: Path) -> None
             return append(group)
 
         inner.append = broken  # type: ignore[method-assign]
-        problem = await ada.refused("send", envelope=envelope(1))
+        problem = await ada.refused("send_message", envelope=envelope(1))
         assert (problem["code"], problem["retryable"]) == ("E_HUB_001", True)
-        while "problem" in (answer := await ada.one("send", envelope=envelope(1))):
+        while "problem" in (answer := await ada.one("send_message", envelope=envelope(1))):
             assert answer["problem"]["code"] == "E_HUB_001"
         assert await bob.take() == ["msg_1_x"]
 

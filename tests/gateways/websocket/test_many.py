@@ -63,10 +63,10 @@ async def write_to_all(url: str, token: str) -> None:
         compression=None,
     )
     boss = Client(socket)
-    await boss.hello(agent_type="Manager")
+    await boss.hello(type="Manager")
     for start in range(0, AGENTS, 100):
         operations = [
-            {"op": "send", "envelope": envelope(number, sender=BOSS, receiver=f"agent_{number}")}
+            {"op": "send_message", "envelope": envelope(number, sender=BOSS, receiver=f"agent_{number}")}
             for number in range(start, min(AGENTS, start + 100))
         ]
         assert all(answer["ok"]["receipt"]["delivered"] for answer in await boss.ask(*operations))

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
-from tocsin.hub.auth.signatures import sign
-from tocsin.hub.auth.tokens import parse_token
+from tocsin.wire.signatures import Signer
 
 
 def test_a_message_goes_from_socket_to_socket(tmp_path: Path) -> None:
@@ -55,7 +54,7 @@ def test_hello_registers_where_it_is_asked_to(tmp_path: Path) -> None:
         team.join("newcomer")
         client = await team.open("newcomer")
         assert (await client.refused("hello"))["code"] == "E_AUTH_007"
-        welcome = await client.hello(agent_type="Tester", supported=["1.0.0"], capabilities=["StatusUpdate"])
+        welcome = await client.hello(type="Tester", versions=["1.0.0"], capabilities=["StatusUpdate"])
         assert welcome["version"] == "1.0.0"
         known = team.hub.host.exchange.state.agents["newcomer"]
         assert (known.agent_type, known.role, known.capabilities) == ("Tester", "primary", ("StatusUpdate",))
@@ -87,8 +86,8 @@ def test_a_bad_hello_can_be_said_again(tmp_path: Path) -> None:
         client = await team.open("ada")
         problem = await client.refused("hello", window=-1)
         assert (problem["code"], problem["field"]) == ("E_VALIDATION_004", "$.window")
-        assert (await client.refused("hello", agent_type="two words"))["code"] == "E_VALIDATION_004"
-        assert (await client.refused("hello", agent_type="X", supported=["9.0.0"]))["code"] == "E_PROTOCOL_001"
+        assert (await client.refused("hello", type="two words"))["code"] == "E_VALIDATION_004"
+        assert (await client.refused("hello", type="X", versions=["9.0.0"]))["code"] == "E_PROTOCOL_001"
         await client.hello(window=1)
 
     with_sockets(tmp_path, test)
@@ -98,7 +97,7 @@ def test_the_first_frame_may_hold_more_than_hello(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         await team.attach("bob")
         ada = await team.open("ada")
-        answers = await ada.ask({"op": "hello"}, {"op": "send", "envelope": envelope(1)})
+        answers = await ada.ask({"op": "hello"}, {"op": "send_message", "envelope": envelope(1)})
         assert [next(iter(answer.keys() - {"re"})) for answer in answers] == ["ok", "ok"]
 
     with_sockets(tmp_path, test)
@@ -109,7 +108,7 @@ def test_the_operations_of_a_frame_share_a_commit_and_a_frame(tmp_path: Path) ->
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
         before = team.hub.metrics.totals.copy()
         frames = len(ada.frames)
-        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(32)])
+        answers = await ada.ask(*[{"op": "send_message", "envelope": envelope(number)} for number in range(32)])
         assert [answer["ok"]["receipt"]["message_id"] for answer in answers] == [f"msg_{n}_x" for n in range(32)]
         assert len(ada.frames) == frames + 1
         assert await bob.take(32) == [f"msg_{number}_x" for number in range(32)]
@@ -123,7 +122,7 @@ def test_the_operations_of_a_frame_share_a_commit_and_a_frame(tmp_path: Path) ->
 def test_a_frame_larger_than_a_turn_is_decided_in_order_over_several(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=100)
-        answers = await ada.ask(*[{"op": "send", "envelope": envelope(number)} for number in range(50)])
+        answers = await ada.ask(*[{"op": "send_message", "envelope": envelope(number)} for number in range(50)])
         assert all("ok" in answer for answer in answers)
         assert await bob.take(50) == [f"msg_{number}_x" for number in range(50)]
 
@@ -136,18 +135,20 @@ def test_settling(tmp_path: Path) -> None:
         for number in range(5):
             await ada.send(number)
         await bob.take(5)
-        assert await bob.ok("ack", message_id="msg_0_x", notes="seen") == {
+        assert await bob.ok("acknowledge_message", message_id="msg_0_x", notes="seen") == {
             "signal_id": "msg_0_x",
             "state": "acknowledged",
             "duplicate": False,
         }
-        assert (await bob.ok("ack", message_id="msg_1_x", status="processed"))["state"] == "processed"
-        nacked = await bob.ok("nack", message_id="msg_2_x", reason="busy", can_retry=False, code="E_TASK_003")
+        assert (await bob.ok("acknowledge_message", message_id="msg_1_x", status="processed"))["state"] == "processed"
+        nacked = await bob.ok("reject_message", message_id="msg_2_x", reason="busy", can_retry=False, code="E_TASK_003")
         assert (nacked["signal_id"], nacked["state"]) == ("msg_2_x", "dead")
-        assert await bob.ok("processed", message_id="msg_3_x") == {}
-        assert (await bob.refused("nack", message_id="msg_3_x", reason="late"))["code"] == "E_STATE_002"
-        assert (await bob.refused("ack", message_id="msg_9_x"))["code"] == "E_STATE_001"
-        assert (await ada.refused("ack", message_id="msg_4_x"))["code"] == "E_STATE_001", "not its recipient"
+        assert await bob.ok("mark_processed", message_id="msg_3_x") == {}
+        assert (await bob.refused("reject_message", message_id="msg_3_x", reason="late"))["code"] == "E_STATE_002"
+        assert (await bob.refused("acknowledge_message", message_id="msg_9_x"))["code"] == "E_STATE_001"
+        assert (await ada.refused("acknowledge_message", message_id="msg_4_x"))["code"] == "E_STATE_001", (
+            "not its recipient"
+        )
 
     with_sockets(tmp_path, test)
 
@@ -157,10 +158,10 @@ def test_a_confirmation_without_an_id_has_no_answer(tmp_path: Path) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.send(1)
         await bob.take()
-        await bob.raw('[{"op": "confirm", "message_ids": ["msg_1_x", "msg_7_x"]}]')
+        await bob.raw('[{"op": "confirm_messages", "message_ids": ["msg_1_x", "msg_7_x"]}]')
         await bob.ok("ping")
         assert bob.loose.empty()
-        assert (await ada.ok("recall", message_id="msg_1_x"))["outcome"] == "already_delivered"
+        assert (await ada.ok("recall_message", message_id="msg_1_x"))["outcome"] == "already_delivered"
         assert team.hub.host.exchange.state.messages[team.hub.host.exchange.state.ids["msg_1_x"]].state == "delivered"
 
     with_sockets(tmp_path, test)
@@ -170,8 +171,11 @@ def test_recall(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         await ada.send(1)
-        assert await ada.ok("recall", message_id="msg_1_x") == {"outcome": "recalled", "outcomes": {"bob": "recalled"}}
-        assert (await ada.ok("recall", message_id="msg_8_x"))["outcome"] == "not_found"
+        assert await ada.ok("recall_message", message_id="msg_1_x") == {
+            "outcome": "recalled",
+            "outcomes": {"bob": "recalled"},
+        }
+        assert (await ada.ok("recall_message", message_id="msg_8_x"))["outcome"] == "not_found"
 
     with_sockets(tmp_path, test)
 
@@ -190,13 +194,15 @@ def test_a_broadcast_and_a_duplicate_answer_as_http_does(tmp_path: Path) -> None
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         everyone = envelope(1, receiver="*")
-        sent = await ada.ok("send", envelope=everyone)
+        sent = await ada.ok("send_message", envelope=everyone)
         assert sorted(receipt["recipient"] for receipt in sent["receipts"]) == ["bob", "boss"]
         first, again = await ada.send(2), await ada.send(2)
         assert (first["duplicate"], again["duplicate"]) == (False, True)
         over_http = (await team.post("ada", "/v1/messages", envelope(2))).json()["receipt"]
         assert over_http == again
-        assert (await ada.refused("send", envelope=envelope(2, payload={"other": 1})))["code"] == "E_ADMISSION_007"
+        assert (await ada.refused("send_message", envelope=envelope(2, payload={"other": 1})))[
+            "code"
+        ] == "E_ADMISSION_007"
 
     with_sockets(tmp_path, test)
 
@@ -213,8 +219,8 @@ def test_a_refused_send_is_the_problem_document_of_http(tmp_path: Path) -> None:
             envelope(5, messageType="ACK", payload={}),
         ):
             over_http = (await team.post("ada", "/v1/messages", bad)).json()
-            assert await ada.refused("send", envelope=bad) == over_http
-        assert (await ada.refused("send", envelope=envelope(1, sender="bob")))["code"] == "E_AUTH_002"
+            assert await ada.refused("send_message", envelope=bad) == over_http
+        assert (await ada.refused("send_message", envelope=envelope(1, sender="bob")))["code"] == "E_AUTH_002"
 
     with_sockets(tmp_path, test)
 
@@ -222,14 +228,12 @@ def test_a_refused_send_is_the_problem_document_of_http(tmp_path: Path) -> None:
 def test_signatures(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        secret = parse_token(team.tokens["ada"])
-        assert secret is not None
         body = json.dumps(envelope(1))
-        signature = sign(secret, body.encode())
-        assert (await ada.refused("send", envelope=envelope(1)))["code"] == "E_AUTH_006"
-        await ada.raw(f'[{{"op": "send", "id": 77, "envelope": {body}, "signature": "{signature}"}}]')
+        signature = Signer(team.tokens["ada"]).sign(body.encode())
+        assert (await ada.refused("send_message", envelope=envelope(1)))["code"] == "E_AUTH_006"
+        await ada.raw(f'[{{"op": "send_message", "id": 77, "envelope": {body}, "signature": "{signature}"}}]')
         assert (await ada.loose.get())["ok"]["receipt"]["message_id"] == "msg_1_x"
-        await ada.raw(f'[{{"op": "send", "id": 78, "envelope": {{ {body[1:]}, "signature": "{signature}"}}]')
+        await ada.raw(f'[{{"op": "send_message", "id": 78, "envelope": {{ {body[1:]}, "signature": "{signature}"}}]')
         assert (await ada.loose.get())["problem"]["code"] == "E_AUTH_006", "the bytes are others"
 
     with_sockets(tmp_path, test, policy="security: {require_signatures: true}")
@@ -239,20 +243,21 @@ def test_calls_answer_what_http_answers(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         await ada.send(1, correlationId="req_1")
-        for operation, path, query, address in (
-            ("me", {}, {}, "/v1/me"),
-            ("agents", {}, {}, "/v1/agents"),
-            ("agent", {"agent": "bob"}, {}, "/v1/agents/bob"),
-            ("message", {"message_id": "msg_1_x"}, {}, "/v1/messages/msg_1_x"),
-            ("life", {"message_id": "msg_1_x"}, {"fresh": True}, "/v1/messages/msg_1_x/life?fresh=true"),
-            ("thread", {"correlation_id": "req_1"}, {"limit": 5}, "/v1/threads/req_1?limit=5"),
-            ("search", {}, {"q": "number"}, "/v1/search?q=number"),
-            ("dead_letters", {}, {}, "/v1/dead-letters"),
-            ("policy", {}, {}, "/v1/policy"),
+        for operation, arguments, address in (
+            ("get_me", {}, "/v1/me"),
+            ("list_agents", {}, "/v1/agents"),
+            ("get_agent", {"agent": "bob"}, "/v1/agents/bob"),
+            ("get_message", {"message_id": "msg_1_x"}, "/v1/messages/msg_1_x"),
+            ("trace_message", {"message_id": "msg_1_x", "fresh": True}, "/v1/messages/msg_1_x/history?fresh=true"),
+            ("list_thread", {"correlation_id": "req_1", "limit": 5}, "/v1/threads/req_1?limit=5"),
+            ("search_messages", {"q": "number"}, "/v1/search?q=number"),
+            ("list_dead_letters", {}, "/v1/dead-letters"),
+            ("get_policy", {}, "/v1/policy"),
         ):
             over_http = (await team.get("ada", address)).json()
-            assert await ada.ok("call", operation=operation, path=path, query=query) == over_http, operation
-        checked = await ada.ok("call", operation="check_policy", body={"policy": {"aging": {"threshold_s": -1}}})
+            assert await ada.ok("call", operation=operation, arguments=arguments) == over_http, operation
+        wrong = {"policy": {"aging": {"threshold_s": -1}}}
+        checked = await ada.ok("call", operation="check_policy", arguments=wrong)
         assert checked["valid"] is False
 
     with_sockets(tmp_path, test)
@@ -261,8 +266,8 @@ def test_calls_answer_what_http_answers(tmp_path: Path) -> None:
 def test_a_call_carries_an_envelope_where_http_takes_one(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob")
-        await bob.ok("call", operation="subscribe", body={"topic": "builds"})
-        wanted = {"operation": "publish", "query": {"topic": "builds"}}
+        await bob.ok("call", operation="subscribe_topic", arguments={"topic": "builds"})
+        wanted = {"operation": "publish_topic", "arguments": {"topic": "builds"}}
         news = envelope(1, receiver="*")
         published = await ada.ok("call", **wanted, envelope=news)
         assert [receipt["recipient"] for receipt in published["receipts"]] == ["bob"]
@@ -275,19 +280,22 @@ def test_a_call_carries_an_envelope_where_http_takes_one(tmp_path: Path) -> None
 def test_calls_are_refused_as_http_refuses(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
-        assert (await ada.refused("call", operation="agent", path={"agent": "nobody"}))["code"] == "E_ROUTING_001"
-        assert (await ada.refused("call", operation="agent"))["field"] == "$.path.agent"
-        assert (await ada.refused("call", operation="tokens"))["code"] == "E_AUTH_003"
-        assert (await ada.refused("call", operation="redrive", body={}))["code"] == "E_VALIDATION_001"
-        assert (await ada.refused("call", operation="thread", path={"correlation_id": "x"}, query={"limit": "many"}))[
+        assert (await ada.refused("call", operation="get_agent", arguments={"agent": "nobody"}))[
             "code"
-        ] == "E_VALIDATION_004"
+        ] == "E_ROUTING_001"
+        assert (await ada.refused("call", operation="get_agent"))["field"] == "$.agent"
+        assert (await ada.refused("call", operation="list_tokens"))["code"] == "E_AUTH_003"
+        assert (await ada.refused("call", operation="redrive_dead_letters", arguments={}))["code"] == "E_VALIDATION_001"
+        wrong = {"correlation_id": "x", "limit": "many"}
+        assert (await ada.refused("call", operation="list_thread", arguments=wrong))["code"] == "E_VALIDATION_002"
+        unknown = await ada.refused("call", operation="list_thread", arguments={"correlation_id": "x", "limt": 1})
+        assert (unknown["code"], unknown["expected"]) == ("E_VALIDATION_004", "limit")
         for name in ("send", "drain", "health", "metrics", "describe", "no_such_thing", "__class__"):
             assert (await ada.refused("call", operation=name))["code"] == "E_VALIDATION_003", name
         team.join("root", "human", admin=True)
         root = await team.open("root")
-        await root.hello(agent_type="Human")
-        assert {row["agent"] for row in await root.ok("call", operation="tokens")} >= {"ada", "root"}
+        await root.hello(type="Human")
+        assert {row["agent"] for row in await root.ok("call", operation="list_tokens")} >= {"ada", "root"}
 
     with_sockets(tmp_path, test)
 
@@ -343,7 +351,7 @@ def test_metrics_count_what_went_over_sockets(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob")
         await ada.send(1)
-        await ada.refused("send", envelope=envelope(2, receiver="nobody"))
+        await ada.refused("send_message", envelope=envelope(2, receiver="nobody"))
         await ada.raw("[7]")
         await ada.loose.get()
         await bob.take()

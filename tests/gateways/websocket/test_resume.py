@@ -158,7 +158,7 @@ class WebhookSender:
             try:
                 while self.left:
                     batch = list(self.left.items())[:16]
-                    answers = await client.ask(*[{"op": "send", "envelope": letter} for _, letter in batch])
+                    answers = await client.ask(*[{"op": "send_message", "envelope": letter} for _, letter in batch])
                     for (number, _), answer in zip(batch, answers, strict=True):
                         assert "ok" in answer, answer
                         del self.left[number]
@@ -201,7 +201,7 @@ class Reader:
                 unconfirmed.append(got["signal_id"])
                 if client.pushes.empty() or self.rng.random() < 0.2:
                     try:
-                        await client.raw(json.dumps([{"op": "confirm", "message_ids": unconfirmed}]))
+                        await client.raw(json.dumps([{"op": "confirm_messages", "message_ids": unconfirmed}]))
                     except ConnectionError:
                         break
                     unconfirmed = []

@@ -1,30 +1,31 @@
-"""Attention: what an agent is busy with, and what may interrupt it (LIMINAL's interrupt-or-queue decision).
+"""Commands about an agent's work, and the interrupts of that work.
 
-Theory of operation. An agent that never speaks of its attention is pushed whatever its window holds. One that says
-`BeginWork` is busy until it finishes: from then on only what the decision below lets through is pushed to it, and the
-rest waits for its next idle moment, in delivery order. A drain is not held back: who asks is given.
+Theory of operation. An agent that never reports its work is pushed messages up to its window. An agent that sends
+`BeginWork` is busy until it finishes: from then on a message is pushed to it only if the decision below allows it, and
+the rest waits until the agent is idle, in delivery order. A drain is not restricted.
 
-The decision combines LIMINAL's flow chart with its `can_preempt`. The chart says *when* a message is delivered:
-DirectorOverride at once; Critical at once to who is idle or at a pause point and to who is interruptible, else at the
-next pause point; all else at its turn. `can_preempt` says *whether* the delivery interrupts: it must stand two levels
-above the work, or be an override (design §5.4). So Critical does not interrupt Critical work: it waits for the pause
-point and is delivered there without interrupting; and Blocking, whose turn the chart leaves open, comes at a pause
-point of Info work. A message counts with its level, boosts included: the head of a mailbox always has the highest, so
-where the head must wait all must.
+The decision combines two rules of the requirements (LIMINAL's flow chart and its `can_preempt`). The chart gives the
+time of delivery: DirectorOverride at once; Critical at once to an agent that is idle, at a pause point or
+interruptible, else at the next pause point; everything else when the agent is idle. `can_preempt` decides whether the
+delivery interrupts: the message must be two levels above the work, or be an override. So Critical does not interrupt
+Critical work: it waits for the pause point and is delivered there without interrupting. Blocking, whose time the chart
+leaves open, is delivered at a pause point of Info work. A message counts at its present level, boosts included. The
+head of a mailbox always has the highest level, so if the head must wait, all must.
 
-An interrupt throws nothing away. The agent puts its work aside with what it wants to remember, works on what
-interrupted it, and resumes: what it saved comes back exactly once, and once more only to an agent that missed the
-reply. An agent whose last session ends, or that says nothing for too long, has its work put aside for it.
+An interrupt loses nothing. The agent puts its work aside with some saved data, works on the interrupting message, and
+resumes: the saved data is returned exactly once, and once more only to an agent that missed the reply. If an agent's
+last session ends, or it does not report for too long, the bus puts its work aside.
 
-What interrupts may itself end before the agent turns to it: processed at once, rejected, dead. Then it interrupts no
-longer, and what else is on its way to the agent or waits for it gets its chance.
+The interrupting message may end before the agent turns to it: processed at once, rejected, dead. Then the interrupt
+ends, and another message that was offered or is queued may interrupt.
 """
 
 from tocsin.core import events as ev
+from tocsin.core.agents.attention_transitions import DEADLINE_KIND
 from tocsin.core.agents.preemption import ENDED, Status, Verdict, interrupt, interrupter_of, judge, status_of
 from tocsin.core.commands import Attending, BeginWork, FinishWork, PutAside, ReachPausePoint, Resumed, ResumeWork
 from tocsin.core.decision import Decision
-from tocsin.core.errors import InvariantViolation, TocsinError, refusal
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.settlement import acknowledge, arrive, process
@@ -32,15 +33,6 @@ from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Attention, Work
 
 __all__ = [
-    "apply_begun",
-    "apply_continued",
-    "apply_finished",
-    "apply_interrupt",
-    "apply_interrupt_ended",
-    "apply_lapsed",
-    "apply_paused",
-    "apply_put_aside",
-    "apply_resumed",
     "attending",
     "decide_begin",
     "decide_finish",
@@ -52,17 +44,15 @@ __all__ = [
     "fire_attention",
 ]
 
-_KIND = "attention"
-
 
 def decide_begin(decision: Decision, command: BeginWork) -> Attending:
-    """Take the word of an agent that it works on a message of its own."""
+    """Record that the caller works on a message that was offered to it."""
     me = decision.me()
     message = decision.state.copy_for(me.agent, command.message_id)
     if message is None or not message.offers:
         raise _not_found(command.message_id)
     if message.state in ENDED:
-        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: there is nothing to work on")
+        raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be worked on")
     attention = decision.state.attention.get(me.agent)
     if attention is not None:
         _must_be_free(decision, attention, message)
@@ -79,11 +69,11 @@ def _must_be_free(decision: Decision, attention: Attention, message: Message) ->
     if busy is not None and busy.message != message.seq:
         raise refusal(
             "E_STATE_002",
-            f"{attention.agent} works on {busy.message_id}: finish it or put it aside first",
+            f"{attention.agent} already works on {busy.message_id}: finish it or put it aside first",
             found=busy.message_id,
         )
     if any(work.message == message.seq for work in attention.aside):
-        raise refusal("E_STATE_002", f"{message.message_id} was put aside: resume it", found=message.message_id)
+        raise refusal("E_STATE_002", f"{message.message_id} was put aside: resume it instead", found=message.message_id)
     if len(attention.aside) > most:
         raise _too_many_aside(attention.agent, most)
 
@@ -102,7 +92,7 @@ def _begin(decision: Decision, me: Agent, message: Message, *, interruptible: bo
 
 
 def decide_pause_point(decision: Decision, command: ReachPausePoint) -> Attending:
-    """Let in what may interrupt now; where nothing may and the agent does not stay, nothing has happened."""
+    """Deliver what may interrupt at a pause point; record nothing if nothing may and the agent does not stay."""
     me = decision.me()
     attention, work = _at_work(decision)
     if interrupter_of(decision.state, attention) is not None and not command.stay:
@@ -125,7 +115,7 @@ def _comes_at_pause_point(decision: Decision, me: Agent, work: Work) -> bool:
 
 
 def _interrupt_unpushed(decision: Decision, me: Agent, attention: Attention) -> None:
-    """Let what could not be pushed interrupt: the agent takes it with its next drain."""
+    """Let the head of the mailbox interrupt although it could not be pushed; the agent gets it with its next drain."""
     head = me.mailbox.head(decision.now, decision.policy.decay)
     work = attention.work
     if work is None or interrupter_of(decision.state, attention) is not None or head is None:
@@ -135,7 +125,7 @@ def _interrupt_unpushed(decision: Decision, me: Agent, attention: Attention) -> 
 
 
 def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
-    """Keep what an agent saved of its work, and let it work on what interrupted it."""
+    """Put the caller's work aside with its saved data, and begin the message that interrupted it."""
     me = decision.me()
     attention, work = _at_work(decision)
     limits = decision.policy.attention
@@ -143,7 +133,7 @@ def decide_put_aside(decision: Decision, command: PutAside) -> Attending:
     if len(saved) > limits.saved_bytes_max:
         raise refusal(
             "E_VALIDATION_005",
-            f"{len(saved)} bytes of saved work: at most {limits.saved_bytes_max} are kept",
+            f"{len(saved)} bytes of saved data are too many: at most {limits.saved_bytes_max} are allowed",
             field="$.saved",
             found=f"{len(saved)} bytes",
             expected=f"at most {limits.saved_bytes_max} bytes",
@@ -180,7 +170,7 @@ def _put_aside(decision: Decision, me: Agent, work: Work, saved: bytes, reason: 
 
 
 def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
-    """Let an agent go on, and give back what it saved."""
+    """Resume the caller's work and return the saved data."""
     me = decision.me()
     attention = decision.state.attention.get(me.agent)
     if attention is None:
@@ -188,14 +178,16 @@ def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
     work, wanted = attention.work, command.message_id
     if work is not None:
         if wanted is not None and wanted != work.message_id:
-            raise refusal("E_STATE_002", f"{me.agent} works on {work.message_id}: finish it or put it aside first")
+            raise refusal(
+                "E_STATE_002", f"{me.agent} already works on {work.message_id}: finish it or put it aside first"
+            )
         if attention.paused or interrupter_of(decision.state, attention) is not None:
             decision.emit(ev.WorkContinued(decision.now, me.agent, work.message, _busy_until(decision)))
             return Resumed(work.message_id, "", work.interruptible)
         return Resumed(work.message_id, work.saved.decode(errors="replace"), work.interruptible, duplicate=True)
     found = [aside for aside in attention.aside if wanted in (None, aside.message_id)]
     if not found:
-        raise refusal("E_STATE_001", f"{me.agent} has put nothing aside under that id", found=(wanted or "")[:128])
+        raise refusal("E_STATE_001", f"{me.agent} has no work with that id put aside", found=(wanted or "")[:128])
     resumed = found[-1]
     had = resumed.resumed
     decision.emit(ev.WorkResumed(decision.now, me.agent, resumed.message, _busy_until(decision)))
@@ -203,7 +195,7 @@ def decide_resume(decision: Decision, command: ResumeWork) -> Resumed:
 
 
 def decide_finish(decision: Decision, command: FinishWork) -> Attending:
-    """Take the word of an agent that its work is done."""
+    """Record that the caller's work is done."""
     me = decision.me()
     _, work = _at_work(decision)
     message = decision.state.messages.get(work.message)
@@ -215,7 +207,7 @@ def decide_finish(decision: Decision, command: FinishWork) -> Attending:
 
 
 def end_interrupt(decision: Decision, seq: int) -> None:
-    """Let the work of an agent go on where what interrupted it has ended or comes again later; or interrupt it anew."""
+    """End an interrupt whose message has ended or waits for a retry; another message may interrupt then."""
     message = decision.state.messages.get(seq)
     attention = None if message is None else decision.state.attention.get(message.recipient)
     if message is None or attention is None or attention.work is None or attention.interrupted_by != seq:
@@ -228,7 +220,7 @@ def end_interrupt(decision: Decision, seq: int) -> None:
 
 
 def _interrupt_on_its_way(decision: Decision, me: Agent, attention: Attention, work: Work) -> None:
-    """Let the most urgent of what was offered and not confirmed interrupt, if it may; the rest it has in hand."""
+    """Let the most urgent message that was offered and not confirmed interrupt, if it may."""
     offered = [decision.state.message(seq) for session in me.sessions.values() for seq in session.in_flight]
     others = [message for message in offered if message.seq != work.message]
     first = max(others, key=lambda message: (message.level, -message.seq), default=None)
@@ -239,19 +231,19 @@ def _interrupt_on_its_way(decision: Decision, me: Agent, attention: Attention, w
 
 
 def detach(decision: Decision, agent: Agent) -> None:
-    """Put the work of an agent aside that has no session any more: it may come back for it."""
+    """Put aside the work of an agent that has no session left, so that it can resume later."""
     attention = decision.state.attention.get(agent.agent)
     if attention is not None and attention.work is not None and not agent.sessions:
         _put_aside(decision, agent, attention.work, attention.work.saved, "detached", None)
 
 
 def fire_attention(decision: Decision, name: str) -> None:
-    """Look at an agent that has long said nothing of its work."""
+    """Put aside the work of an agent that has not reported for too long."""
     attention = decision.state.attention.get(name)
     if attention is None or attention.work is None:
         return
     if decision.now < attention.due_at:
-        decision.state.timers.deadlines.schedule(f"{_KIND} {name}", attention.due_at)
+        decision.state.timers.deadlines.schedule(f"{DEADLINE_KIND} {name}", attention.due_at)
         return
     threshold_s = decision.policy.attention.work_max_s
     decision.emit(ev.AttentionLapsed(decision.now, name, attention.work.message, threshold_s))
@@ -261,7 +253,7 @@ def fire_attention(decision: Decision, name: str) -> None:
 def _at_work(decision: Decision) -> tuple[Attention, Work]:
     attention = decision.state.attention.get(decision.caller.agent)
     if attention is None or attention.work is None:
-        raise refusal("E_STATE_002", f"{decision.caller.agent} is idle: it has begun no work")
+        raise refusal("E_STATE_002", f"{decision.caller.agent} is idle: begin work first")
     return attention, attention.work
 
 
@@ -274,7 +266,7 @@ def _attending(decision: Decision, me: Agent) -> Attending:
 
 
 def attending(state: ProjectState, agent: str) -> Attending:
-    """Return what an agent is busy with, as far as it said."""
+    """Return what an agent is busy with, as far as it reported."""
     attention = state.attention.get(agent)
     if attention is None:
         return Attending(Status.IDLE)
@@ -289,110 +281,14 @@ def attending(state: ProjectState, agent: str) -> Attending:
 
 
 def _too_many_aside(agent: str, most: int) -> TocsinError:
-    return refusal("E_ADMISSION_008", f"{agent} has put {most} works aside: resume one first", retryable=False)
+    return refusal(
+        "E_ADMISSION_008", f"{agent} has reached its limit of {most} works put aside: resume one first", retryable=False
+    )
 
 
 def _not_found(message_id: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
-
-
-def _of(state: ProjectState, agent: str, work: int) -> tuple[Attention, Work]:
-    attention = state.attention.get(agent)
-    if attention is None or attention.work is None or attention.work.message != work:
-        raise InvariantViolation(f"an event says that {agent} works on message {work}, which it does not")
-    return attention, attention.work
-
-
-def _rearm(state: ProjectState, attention: Attention, due_at: int) -> None:
-    state.timers.deadlines.cancel(f"{_KIND} {attention.agent}", attention.due_at)
-    attention.due_at = due_at
-    if due_at != NEVER:
-        state.timers.deadlines.schedule(f"{_KIND} {attention.agent}", due_at)
-
-
-def _release(state: ProjectState, attention: Attention) -> None:
-    """Let an agent be idle; one with nothing put aside is as if it had never spoken."""
-    attention.work = None
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, NEVER)
-    if not attention.aside:
-        del state.attention[attention.agent]
-
-
-def apply_begun(state: ProjectState, event: ev.WorkBegun) -> None:
-    """Mark the agent busy."""
-    attention = state.attention.get(event.agent)
-    if attention is None:
-        attention = state.attention[event.agent] = Attention(event.agent, aside=[])
-    if attention.work is not None:
-        attention.work.interruptible = event.interruptible
-    else:
-        attention.work = Work(event.work, event.message_id, event.level, event.interruptible, event.at)
-    attention.paused = False
-    _rearm(state, attention, event.due_at)
-
-
-def apply_paused(state: ProjectState, event: ev.PausePointReached) -> None:
-    """Mark the pause."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.paused = True
-    _rearm(state, attention, event.due_at)
-
-
-def apply_continued(state: ProjectState, event: ev.WorkContinued) -> None:
-    """Mark that the work goes on; what interrupted it waits with the agent."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, event.due_at)
-
-
-def apply_interrupt(state: ProjectState, event: ev.InterruptRaised) -> None:
-    """Remember what interrupts."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.interrupted_by = event.by
-
-
-def apply_interrupt_ended(state: ProjectState, event: ev.InterruptEnded) -> None:
-    """Let the work go on; an agent that stays at a pause point stays there."""
-    attention, _ = _of(state, event.agent, event.work)
-    attention.interrupted_by = NEVER
-
-
-def apply_put_aside(state: ProjectState, event: ev.WorkPutAside) -> None:
-    """Keep what was saved, and turn to what came in between."""
-    attention, work = _of(state, event.agent, event.work)
-    work.saved = event.saved
-    work.resumed = work.resumed and event.reason == "detached"
-    attention.aside.append(work)
-    if event.instead == NEVER:
-        _release(state, attention)
-        return
-    attention.work = Work(event.instead, event.instead_id, event.instead_level, interruptible=True, began_at=event.at)
-    attention.paused = False
-    attention.interrupted_by = NEVER
-    _rearm(state, attention, event.due_at)
-
-
-def apply_resumed(state: ProjectState, event: ev.WorkResumed) -> None:
-    """Take it up again."""
-    attention = state.attention[event.agent]
-    work = next(aside for aside in attention.aside if aside.message == event.work)
-    attention.aside.remove(work)
-    work.resumed = True
-    attention.work = work
-    _rearm(state, attention, event.due_at)
-
-
-def apply_finished(state: ProjectState, event: ev.WorkFinished) -> None:
-    """Let the agent be idle."""
-    attention, _ = _of(state, event.agent, event.work)
-    _release(state, attention)
-
-
-def apply_lapsed(state: ProjectState, event: ev.AttentionLapsed) -> None:
-    """Put the work aside, and let the agent be idle."""
-    attention, work = _of(state, event.agent, event.work)
-    attention.aside.append(work)
-    _release(state, attention)
+    return refusal(
+        "E_STATE_001",
+        f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",
+        found=message_id[:128],
+    )

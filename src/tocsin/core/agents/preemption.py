@@ -1,6 +1,6 @@
-"""The interrupt-or-queue decision as one function of levels and status.
+"""The decision whether a message interrupts a busy agent or waits, as a function of levels and status.
 
-It knows nothing of sessions, commands or timers: delivery asks it before each push.
+It does not depend on sessions, commands or timers. Delivery calls it before each push.
 """
 
 from enum import StrEnum
@@ -12,14 +12,14 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Attention
 
-__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "lets_in", "status_of"]
+__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "may_deliver", "status_of"]
 
-#: States of a message that nobody can turn to any more.
+#: States of a message that nobody can work on any more.
 ENDED = frozenset({State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD})
 
 
 class Status(StrEnum):
-    """What an agent is doing, as far as it said."""
+    """Status of an agent, as far as it reported."""
 
     IDLE = "idle"
     PROCESSING = "processing"
@@ -27,20 +27,20 @@ class Status(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What becomes of a message for an agent."""
+    """Decision on one message for one agent."""
 
-    #: It goes now.
+    #: Deliver now.
     DELIVER = "deliver"
-    #: It goes now, and the agent is to put its work aside.
+    #: Deliver now; the agent should put its work aside.
     INTERRUPT = "interrupt"
-    #: It goes at the next pause point, or the next idle moment.
+    #: Deliver at the next pause point, or when the agent is idle.
     WAIT_PAUSE = "wait_pause"
-    #: It goes at the next idle moment.
+    #: Deliver when the agent is idle.
     WAIT_TURN = "wait_turn"
 
 
 def judge(level: int, status: Status, work_level: int, *, interruptible: bool) -> Verdict:
-    """Decide what becomes of a message of some level for an agent whose work has another."""
+    """Decide on a message of one level for an agent whose work has another level."""
     if status is Status.IDLE:
         return Verdict.DELIVER
     if level == Priority.DIRECTOR_OVERRIDE:
@@ -56,20 +56,20 @@ def judge(level: int, status: Status, work_level: int, *, interruptible: bool) -
 
 
 def status_of(attention: Attention | None) -> Status:
-    """Return what an agent is doing; one that says nothing is idle."""
+    """Return the status of an agent; one that reports nothing is idle."""
     if attention is None or attention.work is None:
         return Status.IDLE
     return Status.PAUSE_POINT if attention.paused else Status.PROCESSING
 
 
 def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
-    """Return the message that interrupts an agent; nothing where it has ended or is forgotten."""
+    """Return the message that interrupts an agent; null if there is none or it has ended."""
     message = state.messages.get(attention.interrupted_by)
     return None if message is None or message.state in ENDED else message
 
 
-def lets_in(decision: Decision, attention: Attention, message: Message) -> bool:
-    """Tell whether a message may be pushed to a busy agent now, and record that it interrupts where it does."""
+def may_deliver(decision: Decision, attention: Attention, message: Message) -> bool:
+    """Return whether a message may be pushed to a busy agent now; record the interrupt if it does."""
     work = attention.work
     if work is None:
         return True
@@ -81,7 +81,7 @@ def lets_in(decision: Decision, attention: Attention, message: Message) -> bool:
 
 
 def interrupt(decision: Decision, attention: Attention, message: Message) -> None:
-    """Record that a message interrupts an agent's work, and what let it."""
+    """Record that a message interrupts an agent's work, and by which rule."""
     work = attention.work
     if work is None:
         return

@@ -1,4 +1,7 @@
-"""Who is there, as the sessions tell: the three states that a sender is told (SPEC-071 §4.1), and the way to them."""
+"""Presence of an agent, derived from its sessions, and the session that a message is routed to.
+
+Requirement: SPEC-071 §4.1.
+"""
 
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.policy import Policy
@@ -8,17 +11,17 @@ __all__ = ["has_room", "is_fresh", "presence", "push_session", "resolve"]
 
 
 def is_fresh(session: Session, policy: Policy, now: int) -> bool:
-    """Tell whether a session has shown itself recently enough."""
+    """Return whether a session's last heartbeat is recent enough."""
     return now - session.heartbeat_at <= policy.sessions.stale_after_us
 
 
 def has_room(session: Session) -> bool:
-    """Tell whether a session takes another offer before a receipt."""
+    """Return whether a session can take another offer before a receipt."""
     return len(session.in_flight) < session.window
 
 
 def presence(agent: Agent, policy: Policy, now: int) -> RecipientState:
-    """Return what a sender is told of an agent."""
+    """Return the availability of an agent as a sender sees it."""
     if not agent.sessions:
         return RecipientState.OFFLINE
     if any(is_fresh(session, policy, now) for session in agent.sessions.values()):
@@ -27,7 +30,7 @@ def presence(agent: Agent, policy: Policy, now: int) -> RecipientState:
 
 
 def push_session(agent: Agent, policy: Policy, now: int) -> Session | None:
-    """Choose the session to push to: fresh, with room, the emptiest, the oldest of those."""
+    """Return the session to push to: fresh, with room, the fewest offers in flight, then the oldest."""
     best: Session | None = None
     for session in agent.sessions.values():
         usable = session.pushes and has_room(session) and is_fresh(session, policy, now)
@@ -37,7 +40,7 @@ def push_session(agent: Agent, policy: Policy, now: int) -> Session | None:
 
 
 def resolve(agent: Agent, policy: Policy, now: int) -> tuple[RecipientState, PublishPath, str | None]:
-    """Return an agent's presence, the path that a message to it takes, and the session at its end."""
+    """Return an agent's presence, the path of a message to it, and the session at the end of that path."""
     if not agent.sessions:
         return RecipientState.OFFLINE, PublishPath.QUEUED, None
     best: Session | None = None
@@ -51,7 +54,7 @@ def resolve(agent: Agent, policy: Policy, now: int) -> tuple[RecipientState, Pub
 
 
 def _nearer(session: Session, best: Session) -> bool:
-    """Tell whether a session is the better way: pushed before piggyback, and the emptier of two pushed ones."""
+    """Return whether a session is preferred: push before piggyback, then fewer offers in flight."""
     if session.pushes != best.pushes:
         return session.pushes
     return session.pushes and len(session.in_flight) < len(best.in_flight)

@@ -1,4 +1,4 @@
-"""Agents and their sessions: joining, attaching, showing life, leaving."""
+"""Registration and retirement of agents, and their sessions: open, heartbeat, window, close."""
 
 import re
 from collections import deque
@@ -27,7 +27,7 @@ from tocsin.core.messages.model import State
 from tocsin.core.messages.notices import announce
 from tocsin.core.protocol.negotiation import highest_common_version
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import arm_session, session_due
+from tocsin.core.scheduling import schedule_session, session_due
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.waits import end_waits_of
 
@@ -57,34 +57,40 @@ _TYPE_DEFAULT = "AdHoc"
 
 
 def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
-    """Let the caller join under the role of its token, or come back."""
+    """Register the caller with the role of its token, or update its registration."""
     name, role = decision.caller.agent, decision.caller.role
     limits = decision.policy.limits
     if name == SYSTEM.agent or not _AGENT_ID.fullmatch(name):
         raise refusal(
             "E_VALIDATION_004",
-            f"{name[:64]!r} cannot be an agent's id",
+            f"{name[:64]!r} is not a valid agent id",
             field="$.agentId",
             found=name[:64],
-            expected="up to 64 letters, digits, dots, dashes, underscores, and not the bus's own name",
+            expected="up to 64 letters, digits, dots, dashes, underscores, other than the bus's own name",
         )
     known = decision.state.agents.get(name)
-    agent_type = command.type or (_TYPE_DEFAULT if known is None else known.agent_type)
+    agent_type = command.type
+    if agent_type is None:
+        agent_type = _TYPE_DEFAULT if known is None else known.agent_type
     if not _AGENT_TYPE.fullmatch(agent_type):
         raise refusal(
             "E_VALIDATION_004",
-            f"{agent_type[:64]!r} cannot be an agent's type",
+            f"{agent_type[:64]!r} is not a valid agent type",
             field="$.type",
             found=agent_type[:64],
             expected="a name of up to 64 letters, digits, dashes, underscores",
         )
     if role not in decision.policy.roles:
-        raise refusal("E_AUTH_003", f"{role[:64]!r} is no role", expected=", ".join(decision.policy.roles))
+        raise refusal("E_AUTH_003", f"{role[:64]!r} is not a role", expected=", ".join(decision.policy.roles))
     if len(command.capabilities) > limits.batch_max or len(command.versions) > limits.batch_max:
-        raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} capabilities or versions", retryable=False)
+        raise refusal(
+            "E_ADMISSION_008",
+            f"too many capabilities or versions: at most {limits.batch_max} are allowed",
+            retryable=False,
+        )
     version = highest_common_version(command.versions)
     if known is None and len(decision.state.agents) >= limits.agents_max:
-        raise refusal("E_ADMISSION_008", f"the project has its {limits.agents_max} agents")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.agents_max} agents")
     registered = ev.AgentRegistered(
         decision.now, name, agent_type, role, version, command.versions, command.capabilities
     )
@@ -103,7 +109,7 @@ def _same(agent: Agent, event: ev.AgentRegistered) -> bool:
 
 
 def decide_retire(decision: Decision, command: RetireAgent) -> Done:
-    """Remove an agent; what waits for it or is on its way to it dies."""
+    """Remove an agent; messages queued for it or on their way to it become dead letters."""
     if command.agent != decision.caller.agent:
         decision.must_direct("retire another agent")
     agent = decision.state.agents.get(command.agent)
@@ -129,12 +135,12 @@ def decide_retire(decision: Decision, command: RetireAgent) -> Done:
 
 
 def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
-    """Attach the caller, and push to it what waits; a session may begin paused."""
+    """Open a session for the caller and push queued messages to it; a window of 0 begins paused."""
     me, limits, delivery = decision.me(), decision.policy.limits, decision.policy.delivery
     if command.kind not in delivery.receipt_timeout_s:
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.kind[:32]!r} is no kind of session",
+            f"{command.kind[:32]!r} is not a kind of session",
             field="$.kind",
             found=command.kind[:32],
             expected="one of " + ", ".join(delivery.receipt_timeout_s),
@@ -145,7 +151,9 @@ def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
     _check_window(decision, window)
     if len(me.sessions) >= limits.sessions_per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.sessions_per_agent_max} sessions open")
+        raise refusal(
+            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.sessions_per_agent_max} open sessions"
+        )
     session = decision.ids.fresh("ses", decision.now)
     first = not me.sessions
     decision.emit(ev.SessionOpened(decision.now, session, me.agent, command.kind, window))
@@ -164,7 +172,7 @@ def decide_heartbeat(decision: Decision, command: Heartbeat) -> Done:
 
 
 def decide_credit(decision: Decision, command: GrantCredit) -> SessionReady:
-    """Let a session take more offers at a time, or fewer; what is on its way stays on its way."""
+    """Change the number of offers that a session takes at a time; offers in flight stay."""
     me, session = decision.me(), my_session(decision, command.session)
     _check_window(decision, command.window)
     touch(decision, session)
@@ -179,7 +187,7 @@ def _check_window(decision: Decision, window: int) -> None:
     if not 0 <= window <= most:
         raise refusal(
             "E_VALIDATION_004",
-            f"a window of {window} is not possible",
+            f"a window of {window} is not allowed: it must be 0 to {most}",
             field="$.window",
             found=str(window),
             expected=f"0 to {most}",
@@ -187,7 +195,7 @@ def _check_window(decision: Decision, window: int) -> None:
 
 
 def decide_close(decision: Decision, command: CloseSession) -> Done:
-    """Detach."""
+    """Close a session of the caller."""
     me = decision.me()
     _end_session(decision, my_session(decision, command.session), "closed")
     pump(decision, me)
@@ -195,7 +203,7 @@ def decide_close(decision: Decision, command: CloseSession) -> Done:
 
 
 def my_session(decision: Decision, name: str) -> Session:
-    """Return a session of the caller's own; any other is not there."""
+    """Return a session of the caller; refuse any other."""
     session = decision.state.sessions.get(name)
     if session is None or session.agent != decision.caller.agent:
         raise refusal("E_STATE_003", f"{name[:64]} is not a session of {decision.caller.agent}", found=name[:64])
@@ -203,7 +211,7 @@ def my_session(decision: Decision, name: str) -> Session:
 
 
 def touch(decision: Decision, session: Session) -> None:
-    """Record a sign of life, unless one was recorded just before."""
+    """Record a heartbeat, unless one was recorded just before."""
     if session.stale or decision.now - session.heartbeat_at >= max(1, decision.policy.sessions.heartbeat_record_us):
         decision.emit(ev.SessionHeartbeat(decision.now, session.session))
 
@@ -221,7 +229,7 @@ def _end_session(decision: Decision, session: Session, reason: str) -> None:
 
 
 def fire_session(decision: Decision, name: str) -> None:
-    """Look at a session that has been silent."""
+    """Mark a silent session as stale, or end one that has lapsed."""
     session = decision.state.sessions.get(name)
     if session is None:
         return
@@ -237,7 +245,7 @@ def fire_session(decision: Decision, name: str) -> None:
 
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
-    """Write the agent down, or its new abilities."""
+    """Add the agent, or update its type, role and capabilities."""
     known = state.agents.get(event.agent)
     tokens, critical, blocking = full_levels(event.role, state.policy)
     if known is None:
@@ -268,42 +276,42 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 
 
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
-    """Strike the agent out."""
+    """Remove the agent."""
     del state.agents[event.agent]
     state.attention.pop(event.agent, None)
 
 
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
-    """Attach."""
+    """Add the session."""
     session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
     state.sessions[event.session] = session
     state.agents[event.agent].sessions[event.session] = session
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
-    """Keep it fresh."""
+    """Update the session's heartbeat."""
     session = state.session(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     session.heartbeat_at = event.at
     session.stale = False
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
-    """Mark it, and look again when it lapses."""
+    """Mark the session as stale and schedule its lapse."""
     session = state.session(event.session)
     session.stale = True
-    arm_session(state, session)
+    schedule_session(state, session)
 
 
 def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:
-    """Change its window."""
+    """Change the session's window."""
     state.session(event.session).window = event.window
 
 
 def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:
-    """Detach."""
+    """Remove the session."""
     session = state.sessions.pop(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     del state.agents[event.agent].sessions[event.session]

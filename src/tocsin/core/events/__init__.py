@@ -1,9 +1,9 @@
-"""Everything that can happen, in the past tense: the journal's content and the contract with the pipeline.
+"""All events: the content of the journal and the contract with the pipeline.
 
 An event carries all that is needed to rebuild the state and to explain the decision. `at` is microseconds since the
-epoch. A message is named by `message`, the sequence number of its acceptance. Events are arrays on disk: a field may
-be added at the end, with a default; none is ever removed, renamed or moved. One module per subject; this one
-gathers them. `docs/reference/events.md` is generated from them.
+epoch. A message is named by `message`, the sequence number of its acceptance. Events are arrays on disk: a field may be
+added at the end, with a default; none is ever removed, renamed or moved. There is one module per subject; this one
+re-exports them. `docs/reference/events.md` is generated from them.
 """
 
 from typing import TypeAlias, get_args
@@ -299,10 +299,10 @@ _DECODER: msgspec.msgpack.Decoder[list[Event]] = msgspec.msgpack.Decoder(list[Ev
 
 
 def encode_events(events: list[Event]) -> bytes:
-    """Encode a batch for the journal."""
+    """Encode a batch of events for the journal."""
     return _ENCODER.encode(events)
 
 
 def decode_events(data: bytes) -> list[Event]:
-    """Decode a batch of the journal."""
+    """Decode a batch of events from the journal."""
     return _DECODER.decode(data)

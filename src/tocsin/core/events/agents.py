@@ -1,4 +1,4 @@
-"""What happens to agents and their sessions."""
+"""Events of agents and their sessions."""
 
 from tocsin.core.events.base import EventBase
 
@@ -16,35 +16,35 @@ __all__ = [
 
 
 class AgentRegistered(EventBase, frozen=True):
-    """An agent joined the project, or came back with other abilities."""
+    """An agent was registered, or registered again with other properties."""
 
     #: The agent.
     agent: str
-    #: What it is for routing.
+    #: Its type, used for routing.
     agent_type: str
-    #: What it may do, as its token says.
+    #: Its role, from its token.
     role: str
     #: Negotiated protocol version: the highest in common.
     version: str
-    #: Versions that it offered.
+    #: Protocol versions that it supports.
     supported: tuple[str, ...]
     #: Message types that it takes; empty is any.
     capabilities: tuple[str, ...]
 
 
 class AgentRetired(EventBase, frozen=True):
-    """An agent left the project for good."""
+    """An agent was removed from the project."""
 
     #: The agent.
     agent: str
-    #: Who did it.
+    #: Agent that retired it.
     by: str
-    #: Why.
+    #: Reason given.
     reason: str
 
 
 class SessionOpened(EventBase, frozen=True):
-    """An agent attached."""
+    """A session was opened."""
 
     #: The session.
     session: str
@@ -57,36 +57,36 @@ class SessionOpened(EventBase, frozen=True):
 
 
 class SessionHeartbeat(EventBase, frozen=True):
-    """A session showed that it lives; beats closer together than the policy's interval are one."""
+    """A session sent a heartbeat; heartbeats closer together than the policy's interval are recorded as one."""
 
     #: The session.
     session: str
 
 
 class SessionWentStale(EventBase, frozen=True):
-    """A session has not shown itself for too long."""
+    """A session became stale: it sent no heartbeat for too long."""
 
     #: The session.
     session: str
     #: The agent.
     agent: str
-    #: Its last heartbeat.
+    #: Time of its last heartbeat.
     heartbeat_at: int
-    #: The threshold that it crossed, seconds.
+    #: Threshold that was crossed, seconds.
     threshold_s: float
 
 
 class SessionWindowChanged(EventBase, frozen=True):
-    """A session takes more offers at a time from now on, or fewer, or none."""
+    """The window of a session was changed."""
 
     #: The session.
     session: str
-    #: Offers without receipt that it takes at a time; 0 where it is paused.
+    #: Offers without receipt that it takes at a time; 0 while it is paused.
     window: int
 
 
 class SessionClosed(EventBase, frozen=True):
-    """A session ended; offers that it did not confirm have been requeued before."""
+    """A session ended; its unconfirmed offers were requeued before."""
 
     #: The session.
     session: str
@@ -97,30 +97,30 @@ class SessionClosed(EventBase, frozen=True):
 
 
 class GamingDetected(EventBase, frozen=True):
-    """An agent was found to inflate its priorities; its messages count as Info from now on."""
+    """An agent was found to inflate its priorities; its messages are sent as Info from then on."""
 
     #: The agent.
     agent: str
     #: Messages in the window.
     messages: int
-    #: Of those, at Blocking or above.
+    #: Messages at Blocking or above among them.
     high: int
-    #: The share allowed.
+    #: Share that is allowed.
     threshold: float
-    #: How far back was looked, seconds.
+    #: Length of the window, seconds.
     window_s: float
 
 
 class GamingCleared(EventBase, frozen=True):
-    """An agent no longer inflates its priorities."""
+    """An agent was found to no longer inflate its priorities."""
 
     #: The agent.
     agent: str
     #: Messages in the window.
     messages: int
-    #: Of those, at Blocking or above.
+    #: Messages at Blocking or above among them.
     high: int
-    #: The share allowed.
+    #: Share that is allowed.
     threshold: float
-    #: How far back was looked, seconds.
+    #: Length of the window, seconds.
     window_s: float

@@ -1,4 +1,4 @@
-"""What happens to approvals."""
+"""Events of approvals."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,49 +6,49 @@ __all__ = ["ApprovalEnded", "ApprovalOverdue", "ApprovalRequested"]
 
 
 class ApprovalRequested(EventBase, frozen=True):
-    """Something waits for a director's word."""
+    """An approval was requested from the directors."""
 
     #: The approval.
     approval: str
-    #: At which point: `plan_approval`, `lease_override`, `pre_merge_review` or `ratification`.
+    #: Handoff point: `plan_approval`, `lease_override`, `pre_merge_review` or `ratification`.
     handoff: str
-    #: Who wants it.
+    #: Agent that asks.
     asker: str
-    #: What for: a messageId, or what the asker says.
+    #: Subject: a messageId, or a text of the asker.
     subject: str
-    #: More of it, in the asker's words.
+    #: Details given by the asker.
     details: str
-    #: Whether it is a message that is held.
+    #: Whether the subject is a held message.
     holds: bool
-    #: The directors' time, seconds.
+    #: Time for a decision, seconds.
     timeout_s: float
-    #: When that is over.
+    #: End of that time.
     due_at: int
 
 
 class ApprovalOverdue(EventBase, frozen=True):
-    """No director has spoken in time, or there is none; it still waits."""
+    """An approval was not decided in time, or there was no director; it stays open."""
 
     #: The approval.
     approval: str
-    #: The time that was crossed, seconds; 0 where there was nobody to wait for.
+    #: Time that was exceeded, seconds; 0 if there was no director.
     threshold_s: float
-    #: When an action is given up; 0 for a held message, which its TTL ends.
+    #: Time at which an action is given up; 0 for a held message, which ends with its TTL.
     due_at: int = 0
 
 
 class ApprovalEnded(EventBase, frozen=True):
-    """An approval is over."""
+    """An approval ended."""
 
     #: The approval.
     approval: str
-    #: Who wanted it.
+    #: Agent that asked.
     asker: str
     #: `approved`, `changed`, `refused`, `withdrawn`, `expired`, `moot`, `timeout`, `deadlock` or `retired`.
     outcome: str
-    #: Who decided.
+    #: Agent that decided.
     by: str
-    #: Why.
+    #: Reason given.
     reason: str
-    #: What it was for.
+    #: Subject of the approval.
     subject: str

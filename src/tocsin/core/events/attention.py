@@ -1,4 +1,4 @@
-"""What agents say of their attention, and what interrupts them."""
+"""Events of agents' work and interrupts."""
 
 from tocsin.core.events.base import EventBase
 
@@ -24,55 +24,55 @@ class WorkBegun(EventBase, frozen=True):
     work: int
     #: Its messageId.
     message_id: str
-    #: The level that the work counts with.
+    #: Priority level of the work.
     level: int
     #: Whether it may be interrupted outside pause points.
     interruptible: bool
-    #: When the agent no longer counts as busy.
+    #: Time at which the agent no longer counts as busy.
     due_at: int
 
 
 class PausePointReached(EventBase, frozen=True):
-    """An agent's work is at a point where it may safely be interrupted, and stays there for now."""
+    """An agent's work reached a pause point, where it may be interrupted."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: When the agent no longer counts as busy.
+    #: Time at which the agent no longer counts as busy.
     due_at: int
 
 
 class WorkContinued(EventBase, frozen=True):
-    """An agent went on from a pause point, or did not let itself be interrupted."""
+    """An agent continued its work after a pause point or an interrupt."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: When the agent no longer counts as busy.
+    #: Time at which the agent no longer counts as busy.
     due_at: int
 
 
 class InterruptRaised(EventBase, frozen=True):
-    """A message interrupts an agent's work; it is on its way, or the first to be taken."""
+    """A message interrupted an agent's work; it was offered, or is the first of the next drain."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: Level of the work.
+    #: Priority level of the work.
     work_level: int
-    #: Sequence number of the message that interrupts.
+    #: Sequence number of the interrupting message.
     by: int
-    #: Its level.
+    #: Priority level of that message.
     level: int
-    #: What let it: `override`, `interruptible` or `pause_point`.
+    #: Rule that allowed it: `override`, `interruptible` or `pause_point`.
     rule: str
 
 
 class InterruptEnded(EventBase, frozen=True):
-    """What interrupted an agent's work is not there to be turned to any more."""
+    """An interrupt ended, because its message has ended or waits for a retry."""
 
     #: The agent.
     agent: str
@@ -80,44 +80,44 @@ class InterruptEnded(EventBase, frozen=True):
     work: int
     #: Sequence number of the message that interrupted.
     by: int
-    #: What became of it: `processed`, `expired`, `recalled`, `dead`, or `queued` where it comes again later.
+    #: State of that message: `processed`, `expired`, `recalled`, `dead`, or `queued` for a retry.
     reason: str
 
 
 class WorkPutAside(EventBase, frozen=True):
-    """An agent put its work aside, to be resumed."""
+    """An agent's work was put aside, to be resumed later."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: What the agent wants back when it resumes.
+    #: Data to return when the work is resumed.
     saved: bytes
-    #: `interrupted`, `chosen` by the agent itself, or `detached` where its last session ended.
+    #: `interrupted`, `chosen` by the agent itself, or `detached` when its last session ended.
     reason: str
-    #: Sequence number of the message that is worked on instead; 0 where there is none.
+    #: Sequence number of the message that is worked on instead; 0 for none.
     instead: int
-    #: Its messageId; empty where there is none.
+    #: Its messageId; empty for none.
     instead_id: str
-    #: Its level.
+    #: Its priority level.
     instead_level: int
-    #: When the agent no longer counts as busy.
+    #: Time at which the agent no longer counts as busy.
     due_at: int
 
 
 class WorkResumed(EventBase, frozen=True):
-    """An agent took its work up again, and was given back what it had saved."""
+    """An agent resumed its work and received its saved data."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: When the agent no longer counts as busy.
+    #: Time at which the agent no longer counts as busy.
     due_at: int
 
 
 class WorkFinished(EventBase, frozen=True):
-    """An agent is done with its work."""
+    """An agent finished its work."""
 
     #: The agent.
     agent: str
@@ -126,11 +126,11 @@ class WorkFinished(EventBase, frozen=True):
 
 
 class AttentionLapsed(EventBase, frozen=True):
-    """An agent said nothing more of its work for so long that it no longer counts as busy; the work is put aside."""
+    """An agent did not report for too long: it no longer counts as busy, and its work was put aside."""
 
     #: The agent.
     agent: str
     #: Sequence number of the message worked on.
     work: int
-    #: The time that it was given, seconds.
+    #: Time that it was given, seconds.
     threshold_s: float

@@ -1,4 +1,4 @@
-"""What all events have in common."""
+"""Base class of all events."""
 
 import msgspec
 
@@ -8,5 +8,5 @@ __all__ = ["EventBase"]
 class EventBase(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     """Base of all events; the first array item on disk is the class name."""
 
-    #: When it happened, microseconds since the epoch.
+    #: Time of the event, microseconds since the epoch.
     at: int

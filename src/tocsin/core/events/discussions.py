@@ -1,4 +1,4 @@
-"""What happens in discussions."""
+"""Events of discussions."""
 
 from tocsin.core.events.base import EventBase
 
@@ -13,80 +13,80 @@ __all__ = [
 
 
 class DiscussionOpened(EventBase, frozen=True):
-    """An agent asked others to come to a common view."""
+    """A discussion was opened."""
 
     #: The discussion.
     discussion: str
-    #: Who wants to know.
+    #: Agent that opened it.
     opener: str
-    #: What about.
+    #: Question to decide.
     question: str
-    #: Who may speak and vote.
+    #: Agents that may speak and vote.
     participants: tuple[str, ...]
-    #: What can be voted for.
+    #: Options to vote for.
     options: tuple[str, ...]
-    #: How many must have voted.
+    #: Participants who must have voted.
     voters_min: int
-    #: How many must agree: `majority`, `two_thirds` or `unanimous` of the participants.
+    #: Required agreement: `majority`, `two_thirds` or `unanimous` of the participants.
     consensus: str
-    #: When it ends without consensus.
+    #: Time at which it ends without consensus.
     due_at: int
 
 
 class DiscussionSpoken(EventBase, frozen=True):
-    """A participant said something."""
+    """A participant or the opener contributed to a discussion."""
 
     #: The discussion.
     discussion: str
-    #: Who spoke.
+    #: Agent that contributed.
     speaker: str
-    #: What.
+    #: Text of the contribution.
     text: str
 
 
 class VoteCast(EventBase, frozen=True):
-    """A participant voted, for the first time or otherwise than before."""
+    """A participant voted for the first time, or changed its vote."""
 
     #: The discussion.
     discussion: str
-    #: Who voted.
+    #: Agent that voted.
     voter: str
-    #: What for.
+    #: Option that it voted for.
     option: str
 
 
 class DiscussionLeft(EventBase, frozen=True):
-    """A participant left the project."""
+    """A participant left the project, and so the discussion."""
 
     #: The discussion.
     discussion: str
-    #: Who left.
+    #: Agent that left.
     participant: str
 
 
 class ConsensusReached(EventBase, frozen=True):
-    """Enough participants agree; a director is asked to ratify it."""
+    """Enough participants agreed, and a director was asked to ratify the result."""
 
     #: The discussion.
     discussion: str
-    #: What they agree on.
+    #: Option that they agreed on.
     option: str
-    #: The approval that the directors' word is asked by.
+    #: Approval that ratifies it.
     approval: str = ""
 
 
 class DiscussionClosed(EventBase, frozen=True):
-    """A discussion is over."""
+    """A discussion ended."""
 
     #: The discussion.
     discussion: str
-    #: Who had opened it.
+    #: Agent that opened it.
     opener: str
     #: `consensus`, `no_consensus`, `timeout`, `not_ratified`, `too_few`, `cancelled` or `deadlock`.
     outcome: str
-    #: What was agreed on; empty where nothing was.
+    #: Option that was agreed on; empty for none.
     option: str
     #: Votes by option, as `option=count`.
     votes: tuple[str, ...]
-    #: The case in a sentence.
+    #: Description of the outcome.
     detail: str

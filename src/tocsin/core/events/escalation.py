@@ -1,4 +1,4 @@
-"""What happens to escalations."""
+"""Events of escalations."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,44 +6,44 @@ __all__ = ["EscalationDeferred", "EscalationMoved", "EscalationOpened", "Escalat
 
 
 class EscalationOpened(EventBase, frozen=True):
-    """A rule found something that somebody with more power should look at."""
+    """A rule opened an escalation."""
 
     #: The escalation.
     escalation: str
-    #: What set it off: nothing else with the same cause will.
+    #: Cause; the same cause never opens another escalation.
     cause: str
     #: Name of the rule.
     rule: str
     #: Its trigger.
     trigger: str
-    #: What it is about: a messageId, a resource, an agent, a metric.
+    #: Subject: a messageId, a resource, an agent, a metric.
     subject: str
-    #: The case in a sentence.
+    #: Description of the case.
     detail: str
-    #: Sequence number of the message that it is about; 0 where it is about none.
+    #: Sequence number of the message that it is about; 0 for none.
     about: int
-    #: The threshold that was crossed, in the rule's unit.
+    #: Threshold that was crossed, in the rule's unit.
     threshold: float
 
 
 class EscalationDeferred(EventBase, frozen=True):
-    """Something should be escalated, and as many escalations are open as may be."""
+    """An escalation was deferred, because too many are open."""
 
-    #: What set it off.
+    #: Cause of the escalation.
     cause: str
     #: The trigger.
     trigger: str
-    #: What it is about.
+    #: Subject of the escalation.
     subject: str
-    #: The case in a sentence.
+    #: Description of the case.
     detail: str
-    #: Sequence number of the message that it is about; 0 where it is about none.
+    #: Sequence number of the message that it is about; 0 for none.
     about: int
-    #: Priority of the message or wait that it is about; null where it is about none.
+    #: Priority of the message or wait that it is about; null for none.
     level: int | None
-    #: The threshold that was crossed, in its unit.
+    #: Threshold that was crossed, in its unit.
     threshold: float
-    #: Whether it is opened when one has closed; else the directors were told, and that was all.
+    #: Whether it is opened later; otherwise the directors were notified and nothing was kept.
     kept: bool
 
 
@@ -54,22 +54,22 @@ class EscalationMoved(EventBase, frozen=True):
     escalation: str
     #: The step.
     step: str
-    #: Where it was.
+    #: Place before the step.
     old_state: str
-    #: Where it is.
+    #: Place after the step.
     new_state: str
-    #: Who moved it: `tocsin`, a director or a human.
+    #: Agent that took the step: `tocsin`, a director or a human.
     by: str
-    #: Why, or how it was resolved.
+    #: Reason, or resolution.
     detail: str
-    #: When it is looked at again; 0 for never.
+    #: Next deadline; 0 for none.
     due_at: int
 
 
 class EscalationsForgotten(EventBase, frozen=True):
-    """The live state no longer remembers these closed escalations; the journal does."""
+    """Closed escalations were removed from the live state; the journal keeps them."""
 
     #: The escalations.
     escalations: tuple[str, ...]
-    #: Causes that waited to be opened, and whose trouble was over by then.
+    #: Deferred causes that were dropped, because their condition had ended.
     causes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a frame bus of the project tells the journal of itself."""
+"""Events of frame buses."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,17 +6,17 @@ __all__ = ["FramesShed"]
 
 
 class FramesShed(EventBase, frozen=True):
-    """What became of a while's frames for the subscribers of one priority; a frame counts once per subscriber."""
+    """A frame bus reported the frames of a period for one subscriber priority; a frame counts once per subscriber."""
 
-    #: Whose: `critical`, `high`, `normal` or `best_effort`.
+    #: Subscriber priority: `critical`, `high`, `normal` or `best_effort`.
     subscriber_priority: str
-    #: When the time that it covers began.
+    #: Beginning of the period.
     since: int
-    #: Frames published in that time, to whomever.
+    #: Frames published in the period, to any subscriber.
     published: int
-    #: Frames that were meant for them.
+    #: Frames offered to subscribers of this priority.
     offered: int
-    #: Of those, that they did not get.
+    #: Offered frames that they did not get.
     dropped: int
-    #: Of those, that were shed for the sake of someone more important.
+    #: Dropped frames that were shed in favour of more important subscribers.
     shed: int

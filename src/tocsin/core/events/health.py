@@ -1,4 +1,4 @@
-"""What happens to the health of a project; only changes are events, not every measurement."""
+"""Events of health metrics and alerts; only changes are recorded, not every measurement."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,64 +6,64 @@ __all__ = ["AlertCleared", "AlertEased", "AlertRaised", "AlertWorsened", "Health
 
 
 class HealthBreached(EventBase, frozen=True):
-    """A metric went over its limit; if it stays there an alert is raised."""
+    """A metric went over its limit; if it stays there, an alert is raised."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
     #: The limit.
     limit: float
 
 
 class HealthRecovered(EventBase, frozen=True):
-    """A metric came back before an alert was raised."""
+    """A metric returned under its limit before an alert was raised."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
 
 
 class AlertRaised(EventBase, frozen=True):
-    """A metric has been over its limit for too long."""
+    """An alert was raised: a metric was over its limit for too long."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
     #: The limit.
     limit: float
-    #: Since when it has been over it.
+    #: Time since which it has been over the limit.
     since: int
-    #: How long that may last, seconds.
+    #: Time for which that is allowed, seconds.
     threshold_s: float
 
 
 class AlertEased(EventBase, frozen=True):
-    """An alert's metric is well under its limit; if it stays there the alert is cleared."""
+    """The metric of an alert went well under its limit; if it stays there, the alert is cleared."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
 
 
 class AlertWorsened(EventBase, frozen=True):
-    """An alert's metric rose again before the alert was cleared."""
+    """The metric of an alert rose again before the alert was cleared."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
 
 
 class AlertCleared(EventBase, frozen=True):
-    """An alert is over."""
+    """An alert was cleared."""
 
     #: The metric.
     metric: str
-    #: What was measured.
+    #: Measured value.
     value: float
-    #: When the alert had been raised.
+    #: Time at which the alert was raised.
     raised_at: int

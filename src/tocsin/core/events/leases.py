@@ -1,4 +1,4 @@
-"""What happens to leases, from the request to the end."""
+"""Events of leases and lease requests."""
 
 from tocsin.core.events.base import EventBase
 from tocsin.core.messages.model import RecipientState
@@ -18,160 +18,160 @@ __all__ = [
 
 
 class LeaseRefused(EventBase, frozen=True):
-    """A request for a lease was refused at once; nothing of it is kept."""
+    """A lease request was refused at once; nothing of it is kept."""
 
-    #: Who asked.
+    #: Agent that asked.
     agent: str
-    #: What it wanted for itself alone.
+    #: Resources wanted exclusively.
     exclusive: tuple[str, ...]
-    #: What it wanted to share.
+    #: Resources wanted shared.
     shared: tuple[str, ...]
-    #: Catalogue code.
+    #: Error code.
     code: str
-    #: The refusal in a sentence.
+    #: Description of the refusal.
     detail: str
 
 
 class LeaseQueued(EventBase, frozen=True):
-    """A request waits in line; it holds nothing meanwhile."""
+    """A lease request was queued; it holds nothing while it waits."""
 
-    #: The lease that it will be.
+    #: Id of the future lease.
     lease: str
-    #: Who asked.
+    #: Agent that asked.
     agent: str
-    #: What it wants for itself alone.
+    #: Resources wanted exclusively.
     exclusive: tuple[str, ...]
-    #: What it wants to share.
+    #: Resources wanted shared.
     shared: tuple[str, ...]
-    #: The priority that it waits at.
+    #: Priority of the request.
     level: int
-    #: How long the lease will be for, seconds.
+    #: Duration of the lease, seconds.
     ttl_s: float
-    #: When it gives up.
+    #: Time at which the request ends without a lease.
     wait_until: int
-    #: Who holds what it wants.
+    #: Agents that hold what it wants.
     holders: tuple[str, ...]
-    #: Its place in line, from 1.
+    #: Place in the queue, from 1.
     place: int
 
 
 class LeaseGranted(EventBase, frozen=True):
-    """A lease was granted, all of it."""
+    """A lease was granted."""
 
     #: The lease.
     lease: str
-    #: Who holds it.
+    #: Agent that holds it.
     holder: str
-    #: What it holds for itself alone.
+    #: Resources held exclusively.
     exclusive: tuple[str, ...]
-    #: What it shares.
+    #: Resources held shared.
     shared: tuple[str, ...]
-    #: The priority that it was asked for at.
+    #: Priority of the request.
     level: int
-    #: How long it is for, seconds.
+    #: Duration, seconds.
     ttl_s: float
-    #: When it ends unless it is renewed.
+    #: Time at which it ends unless it is renewed.
     expires_at: int
-    #: How long it waited, microseconds.
+    #: Time that the request waited, microseconds.
     waited_us: int
-    #: Requests before it in line, which wait for something else too, that it passed by.
+    #: Requests before it in the queue that it overtook; they wait for other resources too.
     passed: tuple[str, ...] = ()
 
 
 class LeaseRenewed(EventBase, frozen=True):
-    """A holder still needs its lease."""
+    """A lease was renewed by its holder."""
 
     #: The lease.
     lease: str
-    #: Who holds it.
+    #: Agent that holds it.
     holder: str
-    #: How long it is for from now on, seconds.
+    #: Duration from this time, seconds.
     ttl_s: float
-    #: When it ends unless it is renewed again.
+    #: Time at which it ends unless it is renewed again.
     expires_at: int
 
 
 class LeaseExpiring(EventBase, frozen=True):
-    """A holder was warned that its lease is about to lapse."""
+    """The holder of a lease was warned that it is about to lapse."""
 
     #: The lease.
     lease: str
-    #: Who holds it.
+    #: Agent that holds it.
     holder: str
-    #: When it lapses; where the warning comes late, half the warning time from then.
+    #: Time at which it lapses; after a late warning, half the warning time later.
     expires_at: int
 
 
 class LeaseReleased(EventBase, frozen=True):
-    """Something is held no more, by the holder's own will or another's."""
+    """Resources of a lease were released, by the holder or by another."""
 
     #: The lease.
     lease: str
-    #: Who held it.
+    #: Agent that held it.
     holder: str
-    #: What of it is free now.
+    #: Resources that were released.
     resources: tuple[str, ...]
     #: `released` by its holder, `forced` by a director, `deadlock` to break one, or `retired` with its holder.
     reason: str
-    #: Who did it.
+    #: Agent that released them.
     by: str
-    #: In their words.
+    #: Note given with the release.
     note: str
 
 
 class LeaseLapsed(EventBase, frozen=True):
-    """A lease's time was over: its holder is there, was warned, and did not renew it."""
+    """A lease lapsed: its holder is available, was warned, and did not renew it."""
 
     #: The lease.
     lease: str
-    #: Who held it.
+    #: Agent that held it.
     holder: str
-    #: What is free now.
+    #: Resources that were released.
     resources: tuple[str, ...]
-    #: When its time was over.
+    #: Time at which the lease was over.
     expires_at: int
-    #: Leases that lapsed before and are no longer remembered.
+    #: Leases that lapsed before and are no longer kept.
     forgotten: tuple[str, ...]
 
 
 class LeaseReclaimed(EventBase, frozen=True):
-    """A lease's time was over and its holder is gone: nobody is there to renew it."""
+    """A lease was reclaimed: it was over, and its holder is not available."""
 
     #: The lease.
     lease: str
-    #: Who held it.
+    #: Agent that held it.
     holder: str
-    #: What is free now.
+    #: Resources that were released.
     resources: tuple[str, ...]
-    #: When its time was over.
+    #: Time at which the lease was over.
     expires_at: int
-    #: Leases that lapsed before and are no longer remembered.
+    #: Leases that lapsed before and are no longer kept.
     forgotten: tuple[str, ...]
-    #: What is known of the holder.
+    #: Availability of the holder.
     holder_state: RecipientState
 
 
 class LeaseWaitEnded(EventBase, frozen=True):
-    """A request left the line without its lease."""
+    """A lease request ended without a lease."""
 
-    #: The lease that it would have been.
+    #: Id that the lease would have had.
     lease: str
-    #: Who asked.
+    #: Agent that asked.
     agent: str
     #: `timeout`, `cancelled` by the agent, `deadlock`, `forced` by a director, or `retired` with its agent.
     reason: str
-    #: How long it waited, microseconds.
+    #: Time that it waited, microseconds.
     waited_us: int
 
 
 class LeaseContended(EventBase, frozen=True):
-    """So many wait for the same thing that it is worth telling."""
+    """The number of agents that wait for a resource reached the policy's limit."""
 
-    #: What is held that they wait for, as its holder named it.
+    #: Resource, as its holder named it.
     resource: str
-    #: How many in turn wait for it: those who would share it count as one.
+    #: Number of turns until the last one: those who would share it count as one.
     depth: int
-    #: Who waits, first in line first.
+    #: Waiting agents, in queue order.
     waiters: tuple[str, ...]
-    #: Who holds it.
+    #: Agents that hold it.
     holders: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What happens to messages, from the refusal at the door to the dead letters."""
+"""Events of messages, from acceptance or refusal to the dead letters."""
 
 from tocsin.core.events.base import EventBase
 from tocsin.core.messages.model import PublishPath, RecipientState
@@ -27,11 +27,11 @@ __all__ = [
 
 
 class SendRefused(EventBase, frozen=True):
-    """A well-formed message was not accepted; nothing of it is kept."""
+    """A well-formed message was refused; nothing of it is kept."""
 
     #: Its messageId.
     message_id: str
-    #: Who sent it.
+    #: Sender.
     sender: str
     #: Receiver as addressed, `*` for all.
     recipient: str
@@ -39,30 +39,30 @@ class SendRefused(EventBase, frozen=True):
     message_type: str
     #: Priority asked for.
     requested: int
-    #: Catalogue code.
+    #: Error code.
     code: str
-    #: The refusal in a sentence.
+    #: Description of the refusal.
     detail: str
-    #: When to try again, seconds, where that is known.
+    #: Seconds after which to retry, where known.
     retry_after_s: float | None = None
-    #: What its sender was doing, by the `traceparent` of its metadata; empty where it did not say.
+    #: `traceparent` of its metadata; empty for none.
     traceparent: str = ""
 
 
 class BroadcastAccepted(EventBase, frozen=True):
     """A message to several recipients was accepted; one `MessageAccepted` for each follows."""
 
-    #: The messageId, which is the broadcast's id too.
+    #: The messageId, which is also the broadcast's id.
     broadcast: str
-    #: Who sent it.
+    #: Sender.
     sender: str
     #: Its type.
     message_type: str
     #: Type that the recipients were filtered by, `*` for all.
     receiver_type: str
-    #: How many copies were accepted.
+    #: Number of accepted copies.
     accepted: int
-    #: Who was left out, with the catalogue code of each: `agent=code`.
+    #: Recipients that were left out, each with its error code: `agent=code`.
     failed: tuple[str, ...]
     #: The payload, as JSON.
     payload: bytes
@@ -71,13 +71,13 @@ class BroadcastAccepted(EventBase, frozen=True):
 
 
 class MessageAccepted(EventBase, frozen=True):
-    """A message for one recipient is durable and queued. Its sequence number is the message's identity."""
+    """A message for one recipient was accepted. The sequence number of this event identifies the message."""
 
     #: Its messageId.
     message_id: str
-    #: Who sent it.
+    #: Sender.
     sender: str
-    #: Whom it is for.
+    #: Recipient.
     recipient: str
     #: Its type.
     message_type: str
@@ -85,28 +85,28 @@ class MessageAccepted(EventBase, frozen=True):
     requested: int
     #: Priority granted.
     priority: int
-    #: Why granted differs from asked: `as_requested`, `contract_default`, `role_cap`, `gaming`, or `confirmation`,
-    #: which costs nothing.
+    #: Rule that set the priority: `as_requested`, `contract_default`, `role_cap`, `gaming`, or `confirmation`, which
+    #: costs nothing.
     rule: str
-    #: Importance inside its level, 1 to 10.
+    #: Importance within its level, 1 to 10.
     importance: int
     #: Share of the importance lost per decay interval.
     decay_rate: float
     #: `sync` or `async`.
     delivery_class: DeliveryClass
-    #: Whether its contract awaits an ACK.
+    #: Whether its contract requires an ACK.
     ack_required: bool
-    #: When it expires.
+    #: Time at which it expires.
     expires_at: int
-    #: When its sender says it was written.
+    #: Time in the sender's envelope.
     sent_at: int
     #: Protocol version of the envelope.
     version: str
-    #: Its thread.
+    #: Thread that it belongs to.
     correlation_id: str | None
-    #: Whether its correlation id opens a thread here.
+    #: Whether its correlationId opens a thread.
     opens_thread: bool
-    #: Set for a copy of a broadcast, whose event before holds payload and metadata.
+    #: Id of the broadcast that it is a copy of; the `BroadcastAccepted` event has payload and metadata then.
     broadcast: str | None
     #: The payload, as JSON.
     payload: bytes
@@ -118,87 +118,87 @@ class MessageAccepted(EventBase, frozen=True):
     publish_path: PublishPath
     #: Session that the recipient was resolved to.
     resolved_session: str | None
-    #: Tokens left in the sender's bucket; null where it has none, or for a copy of a broadcast but the first.
+    #: Tokens left in the sender's bucket; null if it is unlimited, and for all but the first copy of a broadcast.
     tokens: float | None
     #: Critical quota left to the sender.
     critical_quota: float | None
     #: Blocking quota left to the sender.
     blocking_quota: float | None
-    #: Handoff point at which it is held; empty where it is queued at once.
+    #: Handoff point at which it is held; empty if it is queued at once.
     held: str = ""
 
 
 class MessageReleased(EventBase, frozen=True):
-    """A director let a held message go."""
+    """A held message was released by a director."""
 
     #: The message.
     message: int
     #: The approval.
     approval: str
-    #: Who did it.
+    #: Director that released it.
     by: str
-    #: When it expires now: its TTL counts from here.
+    #: New time of expiry: its TTL starts again.
     expires_at: int
-    #: The payload, as JSON, that it goes with instead of its own; empty where it is unchanged.
+    #: Payload that replaces its own, as JSON; empty if it is unchanged.
     payload: bytes
 
 
 class MessageOffered(EventBase, frozen=True):
-    """A message was put on its way to its recipient."""
+    """A message was offered to its recipient."""
 
     #: The message.
     message: int
     #: The session.
     session: str
-    #: Time it was offered, counted from 1.
+    #: Number of this offer, from 1.
     offer: int
-    #: Priority that it counted with.
+    #: Priority level at the offer.
     level: int
-    #: Microseconds since it was enqueued.
+    #: Time since it was enqueued, microseconds.
     waited_us: int
-    #: Whether it went within its own send.
+    #: Whether it was offered in the same decision that accepted it.
     pushed: bool
 
 
 class MessageDelivered(EventBase, frozen=True):
-    """The recipient has it."""
+    """A message arrived at its recipient."""
 
     #: The message.
     message: int
-    #: `receipt`, `next_call`, or what implied it: `ack`, `nack`, `response`.
+    #: `receipt`, `next_call`, or the confirmation that implied it: `ack`, `nack`, `response`.
     how: str
 
 
 class MessageAcknowledged(EventBase, frozen=True):
-    """The recipient acknowledged it."""
+    """A message was acknowledged by its recipient."""
 
     #: The message.
     message: int
-    #: `received`, `queued` or `processed`, or `response` where an answer implied it.
+    #: `received`, `queued` or `processed`, or `response` if an answer implied it.
     status: str
-    #: Microseconds from offer to acknowledgement.
+    #: Time from offer to acknowledgement, microseconds.
     latency_us: int
-    #: What the recipient noted.
+    #: Notes of the recipient.
     notes: str = ""
 
 
 class MessageRejected(EventBase, frozen=True):
-    """The recipient rejected it; what becomes of it is the next event."""
+    """A message was rejected by its recipient; a requeue or a death follows."""
 
     #: The message.
     message: int
-    #: Why.
+    #: Reason given.
     reason: str
-    #: Code that the recipient gave.
+    #: Error code given by the recipient.
     code: str
     #: Whether another attempt may help.
     can_retry: bool
-    #: What the recipient suggests.
+    #: Fix suggested by the recipient.
     suggested_fix: str = ""
 
 
 class MessageRequeued(EventBase, frozen=True):
-    """A message went back to the queue."""
+    """A message was returned to the queue."""
 
     #: The message.
     message: int
@@ -206,69 +206,69 @@ class MessageRequeued(EventBase, frozen=True):
     cause: str
     #: Retries used, this one included.
     attempts: int
-    #: Retries that it has in all.
+    #: Maximum number of retries.
     attempts_max: int
-    #: When it may be offered again.
+    #: Time at which it may be offered again.
     ready_at: int
-    #: The time-out that it crossed, seconds; 0 where there was none.
+    #: Timeout that was exceeded, seconds; 0 for none.
     threshold_s: float
 
 
 class MessageReady(EventBase, frozen=True):
-    """A retry's backoff is over."""
+    """A retry became eligible: its backoff is over."""
 
     #: The message.
     message: int
 
 
 class MessageProcessed(EventBase, frozen=True):
-    """Its recipient is done with it."""
+    """A message was processed by its recipient."""
 
     #: The message.
     message: int
     #: `ack` with status processed, `processed` command, or `response` in its thread.
     how: str
-    #: Microseconds from delivery to processed.
+    #: Time from delivery to processed, microseconds.
     latency_us: int
 
 
 class MessageExpired(EventBase, frozen=True):
-    """A message ended unread."""
+    """A message expired before it was delivered."""
 
     #: The message.
     message: int
-    #: `ttl`, or `stale` where its importance had decayed away.
+    #: `ttl`, or `stale` if its importance fell below the threshold.
     reason: str
-    #: When it was due.
+    #: Time at which it was due.
     due_at: int
     #: Importance left.
     importance: float
-    #: Importance under which it is stale.
+    #: Importance below which it is stale.
     threshold: float
 
 
 class MessageRecalled(EventBase, frozen=True):
-    """Its sender took it back before it was offered."""
+    """A message was recalled by its sender before it was offered."""
 
     #: The message.
     message: int
-    #: Who did it.
+    #: Agent that recalled it.
     by: str
 
 
 class RecallRefused(EventBase, frozen=True):
-    """A recall came too late, or named nothing of the caller's."""
+    """A recall was refused: it came too late, or named no message of the caller."""
 
-    #: Its messageId.
+    #: The messageId named.
     message_id: str
-    #: Who did it.
+    #: Agent that asked.
     by: str
     #: `already_delivered`, `already_expired` or `not_found`.
     outcome: str
 
 
 class MessageBoosted(EventBase, frozen=True):
-    """Waiting, or an escalation, raised a message."""
+    """A message was raised by aging or by an escalation."""
 
     #: The message.
     message: int
@@ -280,28 +280,28 @@ class MessageBoosted(EventBase, frozen=True):
     overdue: bool
     #: `aging` or `escalation`.
     rule: str
-    #: The threshold that its age crossed again, or the escalation's, seconds.
+    #: Threshold of aging, or of the escalation, seconds.
     threshold_s: float
-    #: Its age, microseconds.
+    #: Age of the message, microseconds.
     age_us: int
-    #: How often its age has crossed the threshold in all.
+    #: Number of times that its age has crossed the threshold.
     boosts: int
-    #: Level after, without what it is lent; null where that is the same.
+    #: Level after, without inherited priority; null if that is the same.
     own_level: int | None = None
 
 
 class MessageDied(EventBase, frozen=True):
-    """A message went to the dead letters."""
+    """A message became a dead letter."""
 
     #: The message.
     message: int
     #: `ack_timeout`, `receipt_timeout`, `rejected` or `recipient_gone`.
     reason: str
-    #: Catalogue code.
+    #: Error code.
     code: str
     #: Retries used.
     attempts: int
-    #: The case in a sentence.
+    #: Description of the case.
     detail: str
 
 
@@ -310,16 +310,16 @@ class DeadLetterRedriven(EventBase, frozen=True):
 
     #: The message.
     message: int
-    #: Who did it.
+    #: Agent that redrove it.
     by: str
-    #: When it expires now.
+    #: New time of expiry.
     expires_at: int
-    #: Whether the recipient has still to be there: its state now.
+    #: Availability of the recipient.
     recipient_state: RecipientState
 
 
 class DeadLetterPurged(EventBase, frozen=True):
-    """A dead letter was dropped for good."""
+    """A dead letter was purged."""
 
     #: The message.
     message: int

@@ -1,4 +1,4 @@
-"""What happens to a project as a whole: its policy, and what follows from it."""
+"""Events of a project as a whole: policy, retention and decay rate."""
 
 from tocsin.core.events.base import EventBase
 
@@ -10,41 +10,41 @@ __all__ = [
 
 
 class PolicyAdopted(EventBase, frozen=True):
-    """The project is run by this policy from now on; the first event of every journal."""
+    """A policy was put in force; the first event of every journal."""
 
-    #: Who adopted it.
+    #: Agent that adopted it.
     by: str
-    #: Counts the policies of the project, from 1.
+    #: Number of this policy in the project, from 1.
     version: int
-    #: Why.
+    #: Reason given.
     reason: str
     #: The whole policy as a JSON document.
     policy: bytes
 
 
 class MessagesForgotten(EventBase, frozen=True):
-    """The live state no longer remembers the oldest of what has ended; the journal does."""
+    """Ended and acknowledged messages and idle threads were removed from the live state; the journal keeps them."""
 
-    #: How many ended messages.
+    #: Number of ended messages.
     settled: int
-    #: How many acknowledged messages that were never processed.
+    #: Number of acknowledged messages that were never processed.
     acknowledged: int
-    #: How many idle threads.
+    #: Number of idle threads.
     threads: int
 
 
 class DecayRateChanged(EventBase, frozen=True):
-    """The queue manager changed the decay rate of new messages."""
+    """The decay rate of new messages was changed by the queue manager."""
 
     #: Rate before.
     old_rate: float
     #: Rate after.
     new_rate: float
-    #: Average processing latency that it saw, seconds.
+    #: Average processing latency, seconds.
     average_s: float
-    #: How many latencies that is the average of.
+    #: Number of latencies in that average.
     samples: int
-    #: The threshold that was crossed, seconds.
+    #: Threshold that was crossed, seconds.
     threshold_s: float
     #: `latency_high`, `latency_low` or `idle`.
     rule: str

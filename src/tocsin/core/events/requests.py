@@ -1,4 +1,4 @@
-"""What happens to requests."""
+"""Events of requests."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,45 +6,45 @@ __all__ = ["RequestEnded", "RequestExtended", "RequestOpened"]
 
 
 class RequestOpened(EventBase, frozen=True):
-    """An agent sent a message and waits for its answer."""
+    """A request was opened: its sender waits for the answer."""
 
-    #: The messageId, which is the request's id too.
+    #: The messageId, which is also the request's id.
     request: str
-    #: Who waits.
+    #: Agent that waits.
     requester: str
-    #: For whose answer.
+    #: Agent whose answer it waits for.
     responder: str
     #: Sequence number of the message.
     about: int
-    #: The thread in which the answer comes.
+    #: Thread in which the answer comes.
     correlation_id: str
-    #: How long it waits, seconds.
+    #: Time that it waits, seconds.
     timeout_s: float
-    #: Whether the message is raised, and given the same time again, when the time is over.
+    #: Whether the message is raised and the time extended once when it is over.
     boost: bool
-    #: When the time is over.
+    #: End of that time.
     due_at: int
-    #: Whether that is escalated.
+    #: Whether the timeout is escalated.
     escalate: bool = True
 
 
 class RequestExtended(EventBase, frozen=True):
-    """No answer came in time; the message was raised and is given the same time again."""
+    """A request was not answered in time; its message was raised and the time extended."""
 
     #: The request.
     request: str
-    #: When that time is over.
+    #: End of the extended time.
     due_at: int
 
 
 class RequestEnded(EventBase, frozen=True):
-    """A request is over."""
+    """A request ended."""
 
     #: The request.
     request: str
-    #: Who waited.
+    #: Agent that waited.
     requester: str
     #: `answered`, `timeout`, `deadlock`, `failed`, `cancelled` or `retired`.
     outcome: str
-    #: The answer's messageId, or why there is none.
+    #: The answer's messageId, or the reason why there is none.
     detail: str

@@ -1,4 +1,4 @@
-"""What happens to topics."""
+"""Events of topics."""
 
 from tocsin.core.events.base import EventBase
 
@@ -6,37 +6,37 @@ __all__ = ["Subscribed", "TopicPublished", "Unsubscribed"]
 
 
 class Subscribed(EventBase, frozen=True):
-    """An agent wants what is published to a topic."""
+    """An agent subscribed to a topic."""
 
     #: The topic.
     topic: str
-    #: Who.
+    #: Agent that subscribed.
     subscriber: str
 
 
 class Unsubscribed(EventBase, frozen=True):
-    """An agent no longer wants what is published to a topic."""
+    """A subscription was cancelled."""
 
     #: The topic.
     topic: str
-    #: Who.
+    #: Agent that was subscribed.
     subscriber: str
     #: `asked` or `retired`.
     reason: str
 
 
 class TopicPublished(EventBase, frozen=True):
-    """A message was published to a topic; a `BroadcastAccepted` and one message for each subscriber came before it."""
+    """A message was published to a topic, after a `BroadcastAccepted` and one `MessageAccepted` for each subscriber."""
 
     #: The topic.
     topic: str
-    #: Its messageId.
+    #: The messageId.
     message_id: str
-    #: Who published it.
+    #: Agent that published it.
     publisher: str
-    #: How many subscribers have it in their mailboxes.
+    #: Number of subscribers that got it.
     reached: int
-    #: How many could not take it.
+    #: Number of subscribers that could not take it.
     missed: int
     #: `each` or `all`.
     guarantee: str

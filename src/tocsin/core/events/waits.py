@@ -1,4 +1,4 @@
-"""What happens to agents that wait for each other: waits, lent priority, deadlocks."""
+"""Events of waits between agents: waits, inherited priority and deadlocks."""
 
 from tocsin.core.events.base import EventBase
 
@@ -16,100 +16,100 @@ __all__ = [
 class WaitBegan(EventBase, frozen=True):
     """An agent began to wait for others; a wait for a lease begins with `LeaseQueued` instead."""
 
-    #: Who waits.
+    #: Agent that waits.
     waiter: str
-    #: What sort of wait it is: `request`, `discussion` or `approval`.
+    #: Kind of wait: `request`, `discussion` or `approval`.
     wait_kind: str
-    #: What it waits for, by the id that its sort gives it.
+    #: Id of the request, discussion or approval.
     ref: str
-    #: Whom it waits for.
+    #: Agents that it waits for.
     on: tuple[str, ...]
-    #: Whether any one of them can end the wait; else all of them must.
+    #: Whether any one of them can end the wait; otherwise all of them must.
     any_of: bool
-    #: The priority that it waits at, and lends.
+    #: Priority that it waits at, and lends.
     level: int
 
 
 class WaitShifted(EventBase, frozen=True):
-    """A wait is for others now."""
+    """The agents that a wait is for were changed."""
 
-    #: Who waits.
+    #: Agent that waits.
     waiter: str
-    #: What sort of wait it is.
+    #: Kind of wait.
     wait_kind: str
-    #: What it waits for.
+    #: Id of the thing that it waits for.
     ref: str
-    #: Whom it waits for from now on.
+    #: Agents that it waits for now.
     on: tuple[str, ...]
 
 
 class WaitRaised(EventBase, frozen=True):
-    """A wait has lasted too long: it counts, and lends, at a higher priority from now on."""
+    """A wait lasted too long and was raised: it has, and lends, a higher priority."""
 
-    #: Who waits.
+    #: Agent that waits.
     waiter: str
-    #: What sort of wait it is; `lease` for a place in line.
+    #: Kind of wait; `lease` for a queued lease request.
     wait_kind: str
-    #: What it waits for.
+    #: Id of the thing that it waits for.
     ref: str
-    #: The priority that it waits at from now on.
+    #: Priority that it waits at now.
     level: int
 
 
 class WaitEnded(EventBase, frozen=True):
-    """A wait is over."""
+    """A wait ended."""
 
-    #: Who waited.
+    #: Agent that waited.
     waiter: str
-    #: What sort of wait it was.
+    #: Kind of wait.
     wait_kind: str
-    #: What it waited for.
+    #: Id of the thing that it waited for.
     ref: str
-    #: Why it is over: `served`, `timeout`, `cancelled`, `deadlock`, `retired`, or what its owner says.
+    #: Reason: `served`, `timeout`, `cancelled`, `deadlock`, `retired`, or another one of its kind.
     reason: str
 
 
 class DeadlockFound(EventBase, frozen=True):
-    """Agents waited for each other in a circle; one wait was refused to break it."""
+    """A deadlock was found, and one wait was refused to break it."""
 
-    #: The circle: each waits for the next, the last for the first. Where waits that any of several could end take part,
-    #: all who wait for each other.
+    #: The cycle: each agent waits for the next, the last for the first. If `any_of` waits take part, all agents that
+    #: wait for each other.
     cycle: tuple[str, ...]
-    #: The wait of each, as `kind:ref`.
+    #: Wait of each agent, as `kind:ref`.
     waits: tuple[str, ...]
-    #: The priority of each, as far as it does not come from the circle itself.
+    #: Priority of each agent, without what it inherits from the cycle itself.
     levels: tuple[int, ...]
-    #: Whose wait was refused: the lowest priority, then the youngest wait.
+    #: Agent whose wait was refused: the lowest priority, then the youngest wait.
     victim: str
-    #: The wait that was refused, as `kind:ref`.
+    #: Wait that was refused, as `kind:ref`.
     refused: str
 
 
 class PriorityInherited(EventBase, frozen=True):
-    """An agent was lent more priority by those who wait for it, directly or through others."""
+    """An agent inherited more priority from those that wait for it, directly or through others."""
 
     #: The agent.
     agent: str
-    #: What it had been lent before; null for nothing.
+    #: Inherited level before; null for none.
     old_level: int | None
-    #: What it is lent now: the highest among all who wait for it.
+    #: Inherited level now: the highest among all that wait for it.
     new_level: int
-    #: The wait next to it that this comes through: its waiter, and `kind:ref`.
+    #: Agent whose direct wait lends it.
     waiter: str
     #: That wait, as `kind:ref`.
     through: str
-    #: Messages that rise with it, by sequence number.
+    #: Sequence numbers of the messages that rise with it.
     raised: tuple[int, ...]
 
 
 class PriorityRestored(EventBase, frozen=True):
-    """An agent was lent less, or nothing any more."""
+    """An agent's inherited priority was lowered or ended."""
 
     #: The agent.
     agent: str
-    #: What it had been lent.
+    #: Inherited level before.
     old_level: int
-    #: What it is still lent; null for nothing.
+    #: Inherited level now; null for none.
     new_level: int | None
-    #: Messages that fall back with it, by sequence number.
+    #: Sequence numbers of the messages that fall back with it.
     lowered: tuple[int, ...]

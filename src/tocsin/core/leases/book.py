@@ -1,80 +1,79 @@
-"""Who holds what, who stands in line for it, and what stands in whose way.
+"""The lease book: held leases, the queue of lease requests, and the conflicts between them.
 
 Theory of operation. A request is granted when nobody else holds anything that it conflicts with and nobody before it in
-line reserves any of it. The line is by effective priority, then age: a request counts at its own level, or at what its
-agent has inherited. Of a request in line, only what is held by somebody reserves its place: whoever comes later and
-conflicts with that waits behind it, so sharers cannot starve one who wants the thing alone. What is free, of a request
-that waits for something else too, may be taken meanwhile: a request in line holds nothing. That way it can be passed
-by, but no more often than the policy's `overtakes_max`; from then on its place reserves all that it wants.
+the queue reserves any of it. The queue is ordered by effective priority, then age: a request counts at its own level,
+or at the level that its agent has inherited. A queued request reserves only those of its resources that somebody holds:
+a later request that conflicts with those waits behind it, so sharers cannot starve a request for exclusive use. Its
+free resources may be granted to others meanwhile, because a queued request holds nothing. It can be overtaken in this
+way at most `overtakes_max` times; from then on it reserves all its resources.
 
-`held` counts, for each thing that a request wants, how many others hold it; the wait of the request in the graph counts
-the same by holder. Both follow each grant and release. Places (`behind`) are worked out anew for the requests that a
-change can concern, which are noted as `unsettled`. All of it follows from the leases and requests and is no state of
-its own.
+`held` counts, for each resource of a request, how many others hold it; the wait of the request in the graph counts the
+same by holder. Both are updated by each grant and release. Places (`behind`) are computed again for the requests that a
+change can affect, which are noted as `unsettled`. All of it is derived from the leases and requests.
 """
 
 from collections.abc import Iterable
 
 from tocsin.core.leases.glob_index import GlobIndex
 from tocsin.core.leases.globs import Pattern, Segment, intersects, parse_pattern
-from tocsin.core.leases.model import Claim, Contention, LapsedLease, Lease, LeaseRequest, Standing
+from tocsin.core.leases.model import Claim, Contention, LapsedLease, Lease, LeaseRequest, Obstacles
 from tocsin.core.waiting.graph import Wait, WaitGraph, wait_key
 
 __all__ = ["LeaseBook", "claims_of", "conflict"]
 
 
 def claims_of(exclusive: Iterable[str], shared: Iterable[str]) -> tuple[Claim, ...]:
-    """Put claims together."""
+    """Return claims for exclusive and shared resources."""
     return (*[Claim(resource, False) for resource in exclusive], *[Claim(resource, True) for resource in shared])
 
 
 def conflict(one: Claim, other: Claim) -> bool:
-    """Tell whether two agents cannot have both claims at once."""
+    """Return whether two agents cannot have both claims at once."""
     return not (one.shared and other.shared) and intersects(parse_pattern(one.resource), parse_pattern(other.resource))
 
 
 class LeaseBook:
-    """Everything held and everything asked for."""
+    """All leases and lease requests of a project."""
 
     def __init__(self, waits: WaitGraph, inherited: dict[str, int]) -> None:
         self._waits = waits
         self._inherited = inherited
         self.leases: dict[str, Lease] = {}
-        self.line: dict[str, LeaseRequest] = {}
+        self.queue: dict[str, LeaseRequest] = {}
         #: Leases and requests of each agent.
         self.by_agent: dict[str, dict[str, None]] = {}
-        #: Leases that lapsed not long ago, oldest first.
+        #: Recently lapsed leases, oldest first.
         self.lapsed: dict[str, LapsedLease] = {}
-        #: Requests whose place has to be worked out anew.
+        #: Requests whose place must be computed again.
         self.unsettled: dict[str, None] = {}
-        #: Requests that nothing stands in the way of.
+        #: Requests that can be granted.
         self.ready: dict[str, None] = {}
         self._held_index = GlobIndex()
-        self._line_index = GlobIndex()
-        #: For each thing that a request wants, how many others hold it.
+        self._queue_index = GlobIndex()
+        #: For each resource of a request, the number of other agents' claims that hold it.
         self._held: dict[str, list[int]] = {}
 
     def hold(self, lease: Lease) -> None:
-        """Enter a lease."""
+        """Add a lease."""
         self.leases[lease.lease] = lease
         self.by_agent.setdefault(lease.holder, {})[lease.lease] = None
         for number, claim in enumerate(lease.claims):
             self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
         self._count(lease.holder, lease.claims, 1)
 
-    def let_go(self, lease: Lease, resources: Iterable[str]) -> None:
-        """Strike out some of what a lease holds; the lease itself once nothing is left."""
+    def release(self, lease: Lease, resources: Iterable[str]) -> None:
+        """Remove some resources of a lease; the lease itself once none is left."""
         gone = {*resources}
         for number, claim in enumerate(lease.claims):
             self._held_index.discard(parse_pattern(claim.resource), (lease.lease, number))
-        let_go = tuple(claim for claim in lease.claims if claim.resource in gone)
+        released = tuple(claim for claim in lease.claims if claim.resource in gone)
         lease.claims = tuple(claim for claim in lease.claims if claim.resource not in gone)
         for number, claim in enumerate(lease.claims):
             self._held_index.add(parse_pattern(claim.resource), (lease.lease, number))
         if not lease.claims:
             del self.leases[lease.lease]
             self._forget(lease.holder, lease.lease)
-        self._count(lease.holder, let_go, -1)
+        self._count(lease.holder, released, -1)
 
     def _forget(self, agent: str, lease: str) -> None:
         mine = self.by_agent[agent]
@@ -83,11 +82,11 @@ class LeaseBook:
             del self.by_agent[agent]
 
     def _count(self, holder: str, claims: tuple[Claim, ...], step: int) -> None:
-        """Let the requests in line know what is held more, or less."""
+        """Update the queued requests after something was granted or released."""
         turned: dict[str, None] = {}
         for claim in claims:
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource)):
-                request = self.line[name]
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+                request = self.queue[name]
                 wanted = request.claims[number]
                 if request.agent == holder or (wanted.shared and claim.shared):
                     continue
@@ -105,17 +104,17 @@ class LeaseBook:
             self._unsettle(resource)
 
     def _unsettle(self, resource: str) -> None:
-        for name, _ in self._line_index.conflicting(parse_pattern(resource)):
+        for name, _ in self._queue_index.conflicting(parse_pattern(resource)):
             self.unsettled[name] = None
 
     def enter(self, request: LeaseRequest) -> None:
-        """Put a request in line."""
-        standing = self.standing(request, None)
-        self.line[request.lease] = request
+        """Add a request to the queue."""
+        obstacles = self.obstacles(request, None)
+        self.queue[request.lease] = request
         self.by_agent.setdefault(request.agent, {})[request.lease] = None
-        self._held[request.lease] = standing.held
+        self._held[request.lease] = obstacles.held
         for number, claim in enumerate(request.claims):
-            self._line_index.add(parse_pattern(claim.resource), (request.lease, number))
+            self._queue_index.add(parse_pattern(claim.resource), (request.lease, number))
         self._waits.add(
             Wait(
                 request.agent,
@@ -125,64 +124,64 @@ class LeaseBook:
                 request.level,
                 request.seq,
                 False,
-                standing.holders,
+                obstacles.holders,
             )
         )
         for claim in request.claims:
             self._unsettle(claim.resource)
 
     def leave(self, request: LeaseRequest) -> None:
-        """Take a request out of the line."""
+        """Remove a request from the queue."""
         for claim in request.claims:
             self._unsettle(claim.resource)
         for number, claim in enumerate(request.claims):
-            self._line_index.discard(parse_pattern(claim.resource), (request.lease, number))
+            self._queue_index.discard(parse_pattern(claim.resource), (request.lease, number))
         self._waits.drop(self.wait_of(request))
         del self._held[request.lease]
-        del self.line[request.lease]
+        del self.queue[request.lease]
         self._forget(request.agent, request.lease)
         self.unsettled.pop(request.lease, None)
         self.ready.pop(request.lease, None)
 
     def overtake(self, lease: str) -> None:
-        """Count that a request was passed by."""
-        request = self.line[lease]
+        """Count that a request was overtaken."""
+        request = self.queue[lease]
         request.overtaken += 1
         for claim in request.claims:
             self._unsettle(claim.resource)
 
     def raise_to(self, lease: str, level: int) -> None:
-        """Let a request count at another priority."""
-        request = self.line[lease]
+        """Change the priority of a request."""
+        request = self.queue[lease]
         request.level = level
         for claim in request.claims:
             self._unsettle(claim.resource)
 
     def reorder(self, agent: str) -> None:
-        """Work the places anew after an agent has inherited more or less."""
+        """Mark the requests affected by a change of an agent's inherited priority."""
         for name in self.by_agent.get(agent, ()):
-            if name in self.line:
-                for claim in self.line[name].claims:
+            if name in self.queue:
+                for claim in self.queue[name].claims:
                     self._unsettle(claim.resource)
 
     def unsettle_all(self) -> None:
-        """Work out all places anew."""
-        self.unsettled.update(dict.fromkeys(self.line))
+        """Mark all requests for a new computation of their places."""
+        self.unsettled.update(dict.fromkeys(self.queue))
 
     def wait_of(self, request: LeaseRequest) -> Wait:
         """Return the wait of a request in the graph."""
         return self._waits.waits[wait_key("lease", request.lease, request.agent)]
 
     def order(self, request: LeaseRequest) -> tuple[int, int]:
-        """Return what the line is sorted by, smallest first."""
+        """Return the sort key of the queue, smallest first."""
         return (-self.effective(request), request.seq)
 
     def effective(self, request: LeaseRequest) -> int:
         """Return the priority that a request counts at."""
         return max(request.level, self._inherited.get(request.agent, 0))
 
-    def standing(self, request: LeaseRequest, overtakes_max: int | None) -> Standing:
-        """Say what stands in the way of a request; without `overtakes_max`, only who holds it."""
+    def obstacles(self, request: LeaseRequest, overtakes_max: int | None) -> Obstacles:
+        """Return what prevents the grant of a request; without `overtakes_max`, only the holders."""
         holders: dict[str, int] = {}
         held: list[int] = []
         for claim in request.claims:
@@ -194,18 +193,18 @@ class LeaseBook:
                     count += 1
             held.append(count)
         if overtakes_max is None:
-            return Standing(holders, held, frozenset(), ())
+            return Obstacles(holders, held, frozenset(), ())
         ahead, passed = self._ahead(request, overtakes_max)
-        return Standing(holders, held, ahead, passed)
+        return Obstacles(holders, held, ahead, passed)
 
     def _ahead(self, request: LeaseRequest, overtakes_max: int) -> tuple[frozenset[str], tuple[str, ...]]:
-        """Find who is before a request in line: those who reserve something of it, and those who only could have it."""
+        """Return those before a request in the queue: agents that reserve part of it, and requests that do not."""
         mine = self.order(request)
         reserving: dict[str, None] = {}
         passed: dict[str, int] = {}
         for claim in request.claims:
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource)):
-                other = self.line[name]
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource)):
+                other = self.queue[name]
                 if other.agent == request.agent or (claim.shared and other.claims[number].shared):
                     continue
                 if self.order(other) < mine:
@@ -216,30 +215,30 @@ class LeaseBook:
         return frozenset(reserving), tuple(sorted(passed, key=lambda name: passed[name]))
 
     def place(self, request: LeaseRequest) -> int:
-        """Return a request's place in line, from 1: how many before it conflict with it, and one."""
+        """Return a request's place in the queue: one more than the requests before it that conflict with it."""
         mine = self.order(request)
         before = {
             name
             for claim in request.claims
-            for name, number in self._line_index.conflicting(parse_pattern(claim.resource))
-            if not (claim.shared and self.line[name].claims[number].shared)
-            and self.line[name].agent != request.agent
-            and self.order(self.line[name]) < mine
+            for name, number in self._queue_index.conflicting(parse_pattern(claim.resource))
+            if not (claim.shared and self.queue[name].claims[number].shared)
+            and self.queue[name].agent != request.agent
+            and self.order(self.queue[name]) < mine
         }
         return len(before) + 1
 
     def waiting_for(self, resource: str) -> list[LeaseRequest]:
-        """Return the requests that want something in common with a resource, first in line first."""
-        found = {name for name, _ in self._line_index.conflicting(parse_pattern(resource))}
-        return sorted((self.line[name] for name in found), key=self.order)
+        """Return the queued requests that overlap with a resource, in queue order."""
+        found = {name for name, _ in self._queue_index.conflicting(parse_pattern(resource))}
+        return sorted((self.queue[name] for name in found), key=self.order)
 
     def holding(self, resource: str) -> list[Lease]:
-        """Return the leases that have something in common with a resource, oldest first."""
+        """Return the leases that overlap with a resource, oldest first."""
         found = {name for name, _ in self._held_index.conflicting(parse_pattern(resource))}
         return sorted((self.leases[name] for name in found), key=lambda lease: lease.seq)
 
-    def in_the_way(self, request: LeaseRequest, depth: int) -> list[str]:
-        """Return the held resources that a request waits for, of holders for whom so many wait at least."""
+    def contended_resources(self, request: LeaseRequest, depth: int) -> list[str]:
+        """Return the resources that block a request and whose holders at least `depth` waits are for."""
         found: dict[str, None] = {}
         for claim in request.claims:
             for name, number in self._held_index.conflicting(parse_pattern(claim.resource)):
@@ -252,7 +251,7 @@ class LeaseBook:
         return list(found)
 
     def contention(self, resource: str, but: str = "") -> Contention:
-        """Say who waits for a resource that is held under this name, one request left out where it is named."""
+        """Return who waits for a resource held under this name; `but` leaves one request out."""
         pattern = parse_pattern(resource)
         held: list[tuple[str, bool]] = []
         for name, number in self._held_index.conflicting(pattern):
@@ -261,8 +260,8 @@ class LeaseBook:
                 held.append((self.leases[name].holder, claim.shared))
         waiting: list[LeaseRequest] = []
         alone: set[str] = set()
-        for name, number in self._line_index.conflicting(pattern) if held else ():
-            request = self.line[name]
+        for name, number in self._queue_index.conflicting(pattern) if held else ():
+            request = self.queue[name]
             shared = request.claims[number].shared
             if name != but and any(agent != request.agent and not (shared and also) for agent, also in held):
                 waiting.append(request)
@@ -273,20 +272,20 @@ class LeaseBook:
         return Contention(len(alone) + (len(waiters) > len(alone)), waiters, holders)
 
     def covering(self, path: str) -> list[tuple[Lease, int]]:
-        """Return the leases that hold an exact path, oldest first, each with the number of the claim that does."""
+        """Return the leases that cover an exact path, oldest first, each with the number of the claim that does."""
         exact = Pattern(path, tuple(map(Segment, path.split("/"))))
         found = [(self.leases[name], number) for name, number in self._held_index.conflicting(exact)]
         return sorted(found, key=lambda entry: (entry[0].seq, entry[1]))
 
     def settle_places(self, overtakes_max: int) -> None:
-        """Work out the places of the unsettled; those that nothing stands in the way of become ready."""
+        """Compute the places of the unsettled requests; those without obstacles become ready."""
         if not self.unsettled:
             return
         behind = self._places(overtakes_max)
         for name in self.unsettled:
             ahead = frozenset(behind[name])
-            wait = self.wait_of(self.line[name])
-            self._waits.stand_behind(wait, ahead)
+            wait = self.wait_of(self.queue[name])
+            self._waits.set_behind(wait, ahead)
             if wait.on or ahead:
                 self.ready.pop(name, None)
             else:
@@ -294,20 +293,20 @@ class LeaseBook:
         self.unsettled.clear()
 
     def _places(self, overtakes_max: int) -> dict[str, set[str]]:
-        """Find who stands before each of the unsettled, going through each line once."""
+        """Return the agents before each unsettled request, in one pass over each resource's requests."""
         behind: dict[str, set[str]] = {name: set() for name in self.unsettled}
-        lines = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.line[name].claims])
+        resources = dict.fromkeys([claim.resource for name in self.unsettled for claim in self.queue[name].claims])
         orders: dict[str, tuple[int, int]] = {}
-        for resource in lines:
-            entries = list(self._line_index.conflicting(parse_pattern(resource)))
+        for resource in resources:
+            entries = list(self._queue_index.conflicting(parse_pattern(resource)))
             for name, _ in entries:
                 if name not in orders:
-                    orders[name] = self.order(self.line[name])
+                    orders[name] = self.order(self.queue[name])
             entries.sort(key=lambda entry: orders[entry[0]])
             everyone: set[str] = set()
             alone: set[str] = set()
             for name, number in entries:
-                request = self.line[name]
+                request = self.queue[name]
                 claim = request.claims[number]
                 if claim.resource == resource and name in behind:
                     mine = alone if claim.shared else everyone

@@ -1,7 +1,8 @@
-"""What can be asked of leases: acquire, renew, release, take away; and what time does to them.
+"""Lease commands (acquire, renew, release, force release) and the timers of leases.
 
-The order of checks: who asks, what for, is it asked again, may it be so much, is it free. A request that is refused for
-what it asks leaves nothing behind; one that finds the resource taken, or full, leaves an event.
+The order of checks: caller, resources, duplicate, limits, availability. A request that is refused for its content
+leaves nothing behind; one that is refused because the resource is taken, or a limit is reached, is recorded as an
+event.
 """
 
 import math
@@ -13,13 +14,13 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.leases.book import claims_of
 from tocsin.core.leases.globs import Pattern, parse_pattern
-from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Standing
+from tocsin.core.leases.model import Claim, Lease, LeaseRequest, Obstacles
 from tocsin.core.leases.transitions import end_request, grant, lapse, release, warn
 from tocsin.core.policy import Policy, microseconds
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.state import Agent, ProjectState
-from tocsin.core.waiting.deadlock import circle_of
+from tocsin.core.waiting.deadlock import cycle_text
 from tocsin.core.waiting.resolution import settle
 
 __all__ = [
@@ -38,7 +39,7 @@ _LEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}")
 
 
 def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
-    """Grant a lease, put the request in line, or refuse it."""
+    """Grant a lease, queue the request, or refuse it."""
     me = decision.me()
     claims = _checked_claims(decision, command)
     ttl_s = _seconds(
@@ -54,17 +55,17 @@ def decide_acquire(decision: Decision, command: AcquireLease) -> LeaseRecord:
     lease = command.lease or decision.ids.fresh("lse", decision.now)
     until = decision.now + microseconds(wait_s)
     request = LeaseRequest(lease, me.agent, claims, level, ttl_s, decision.now, until, decision.state.seq + 1)
-    standing = decision.state.leases.standing(request, decision.policy.leases.overtakes_max)
+    obstacles = decision.state.leases.obstacles(request, decision.policy.leases.overtakes_max)
     try:
-        _check_room(decision, me, request, standing, wait_s)
+        _check_room(decision, me, request, obstacles, wait_s)
     except TocsinError as error:
         names = _split(claims)
         decision.emit(ev.LeaseRefused(decision.now, me.agent, *names, error.problem.code, error.problem.detail))
         raise
-    if standing.is_free:
-        grant(decision, request, standing.passed)
+    if obstacles.is_free:
+        grant(decision, request, obstacles.passed)
     else:
-        _wait(decision, request, standing)
+        _wait(decision, request, obstacles)
     settle(decision)
     return _outcome(decision, request)
 
@@ -73,7 +74,12 @@ def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, .
     limits = decision.policy.leases
     names = (*command.exclusive, *command.shared)
     if not names:
-        raise refusal("E_LEASE_005", "no resource is named", field="$.exclusive", expected="at least one resource")
+        raise refusal(
+            "E_LEASE_005",
+            "no resource is named: name at least one",
+            field="$.exclusive",
+            expected="at least one resource",
+        )
     if len(names) > limits.resources_max:
         detail = f"{len(names)} resources are too many for one lease: at most {limits.resources_max}"
         raise refusal("E_ADMISSION_008", detail, found=str(len(names)), retryable=False)
@@ -85,7 +91,7 @@ def _checked_claims(decision: Decision, command: AcquireLease) -> tuple[Claim, .
 
 
 def checked_resource(name: str, policy: Policy) -> Pattern:
-    """Read a resource, or refuse one that is too long or none at all."""
+    """Parse a resource; refuse one that is too long or invalid."""
     limits = policy.leases
     if len(name) > limits.resource_length_max:
         detail = f"a resource of {len(name)} characters is too long: at most {limits.resource_length_max}"
@@ -111,7 +117,7 @@ def _seconds(value: float | None, default: float, most: float, field: str, *, le
 
 
 def _level(decision: Decision, me: Agent, asked: str | None) -> int:
-    """Return the priority that an agent may ask at: up to its role's cap, and Info where it inflates its priorities."""
+    """Return the priority of an agent's request: up to its role's cap, and Info while it inflates its priorities."""
     role = decision.policy.roles[me.role]
     wanted = decision.policy.leases.level_default if asked is None else VOCABULARY.get(asked)
     if wanted is None:
@@ -128,7 +134,7 @@ def _level(decision: Decision, me: Agent, asked: str | None) -> int:
         return min(wanted, role.cap)
     raise refusal(
         "E_ADMISSION_004",
-        f"{me.agent} is {me.role} and may ask at up to {role.max_priority}",
+        f"{me.agent} is {me.role} and may ask with a priority up to {role.max_priority}",
         field="$.priority",
         found=PRIORITY_NAMES[wanted],
         expected=f"at most {role.max_priority}",
@@ -141,59 +147,67 @@ def _asked_before(decision: Decision, me: Agent, lease: str | None, claims: tupl
     if not _LEASE_ID.fullmatch(lease):
         raise refusal(
             "E_VALIDATION_004",
-            f"{lease[:128]!r} cannot be a lease's id",
+            f"{lease[:128]!r} is not a valid lease id",
             field="$.lease",
             found=lease[:128],
             expected="up to 128 letters, digits, dots, dashes, underscores",
         )
     book = decision.state.leases
-    held, queued = book.leases.get(lease), book.line.get(lease)
+    held, queued = book.leases.get(lease), book.queue.get(lease)
     if held is not None and held.holder == me.agent and held.claims == claims:
         return held_of(held, duplicate=True)
     if queued is not None and queued.agent == me.agent and queued.claims == claims:
         return queued_of(decision.state, queued, duplicate=True)
     if held is None and queued is None:
         return None
-    raise refusal("E_ADMISSION_007", f"{lease} is the id of another lease", field="$.lease", found=lease)
+    raise refusal(
+        "E_ADMISSION_007", f"{lease} is already the id of another lease: use a new id", field="$.lease", found=lease
+    )
 
 
-def _check_room(decision: Decision, me: Agent, request: LeaseRequest, standing: Standing, wait_s: float) -> None:
-    """Refuse what is too much, and what is not free where there is no time to wait."""
+def _check_room(decision: Decision, me: Agent, request: LeaseRequest, obstacles: Obstacles, wait_s: float) -> None:
+    """Refuse a request over a limit, and one that is not free and may not wait."""
     book, limits = decision.state.leases, decision.policy.leases
     if len(book.by_agent.get(me.agent, ())) >= limits.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.per_agent_max} leases and requests")
-    if len(book.leases) + len(book.line) >= limits.leases_max:
-        raise refusal("E_ADMISSION_008", f"the project has its {limits.leases_max} leases and requests")
-    if standing.is_free:
+        raise refusal(
+            "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.per_agent_max} leases and requests"
+        )
+    if len(book.leases) + len(book.queue) >= limits.leases_max:
+        raise refusal(
+            "E_ADMISSION_008", f"the project has reached its limit of {limits.leases_max} leases and requests"
+        )
+    if obstacles.is_free:
         return
     if not wait_s:
-        by = sorted({*standing.holders, *standing.ahead})
+        by = sorted({*obstacles.holders, *obstacles.ahead})
         wanted = ", ".join(claim.resource for claim in request.claims[:3])
-        who = f"held by {', '.join(sorted(standing.holders))}" if standing.holders else f"first for {', '.join(by)}"
+        who = (
+            f"held by {', '.join(sorted(obstacles.holders))}" if obstacles.holders else f"reserved for {', '.join(by)}"
+        )
         raise refusal(
-            "E_LEASE_002", f"{wanted} is {who}", holders=sorted(standing.holders), ahead=sorted(standing.ahead)
+            "E_LEASE_002", f"{wanted} is {who}", holders=sorted(obstacles.holders), ahead=sorted(obstacles.ahead)
         )
     for claim in request.claims:
         if len(book.waiting_for(claim.resource)) >= limits.waiters_max:
-            raise refusal("E_ADMISSION_008", f"{limits.waiters_max} wait for {claim.resource} already")
+            raise refusal("E_ADMISSION_008", f"{limits.waiters_max} requests already wait for {claim.resource}")
 
 
 def _outcome(decision: Decision, request: LeaseRequest) -> LeaseRecord:
-    """Say what became of a request: a grant can close a deadlock too, and its own lease be taken to break it."""
+    """Return the reply to a request; its grant can close a deadlock, and its lease be taken away to break it."""
     book = decision.state.leases
-    if request.lease in book.line:
-        return queued_of(decision.state, book.line[request.lease])
+    if request.lease in book.queue:
+        return queued_of(decision.state, book.queue[request.lease])
     lease = book.leases.get(request.lease)
     if lease is not None and lease.claims == request.claims:
         return held_of(lease)
     cycle = next(event.cycle for event in reversed(decision.events) if isinstance(event, ev.DeadlockFound))
-    detail = f"it would have closed a deadlock: {circle_of(cycle)}"
+    detail = f"it would have caused a deadlock: {cycle_text(cycle)}"
     if lease is not None:
         release(decision, lease, tuple(claim.resource for claim in lease.claims), "deadlock", detail)
     raise refusal("E_LEASE_004", detail, cycle=list(cycle[: decision.policy.limits.batch_max]))
 
 
-def _wait(decision: Decision, request: LeaseRequest, standing: Standing) -> None:
+def _wait(decision: Decision, request: LeaseRequest, obstacles: Obstacles) -> None:
     book = decision.state.leases
     decision.emit(
         ev.LeaseQueued(
@@ -204,26 +218,26 @@ def _wait(decision: Decision, request: LeaseRequest, standing: Standing) -> None
             request.level,
             request.ttl_s,
             request.wait_until,
-            tuple(sorted(standing.holders)),
+            tuple(sorted(obstacles.holders)),
             book.place(request),
         )
     )
-    _tell_contention(decision, request)
+    _report_contention(decision, request)
 
 
-def _tell_contention(decision: Decision, request: LeaseRequest) -> None:
-    """Say of each thing in a request's way that so many wait for it now as are worth telling."""
+def _report_contention(decision: Decision, request: LeaseRequest) -> None:
+    """Record each resource for which this request brings the number of waiters to the policy's limit."""
     book, depth = decision.state.leases, decision.policy.escalation.contention_depth
     if depth is None:
         return
-    for resource in book.in_the_way(request, depth):
+    for resource in book.contended_resources(request, depth):
         now = book.contention(resource)
         if now.depth >= depth > book.contention(resource, request.lease).depth:
             decision.emit(ev.LeaseContended(decision.now, resource, now.depth, now.waiters, now.holders))
 
 
 def decide_renew(decision: Decision, command: RenewLease) -> LeaseRecord:
-    """Give a holder more time."""
+    """Extend a lease of the caller."""
     me = decision.me()
     lease = _my_lease(decision, me, command.lease)
     ttl_s = _seconds(command.ttl_s, lease.ttl_s, decision.policy.leases.ttl_max_s, "$.ttl_s", least=1e-3)
@@ -232,12 +246,12 @@ def decide_renew(decision: Decision, command: RenewLease) -> LeaseRecord:
 
 
 def decide_release(decision: Decision, command: ReleaseLease) -> Released:
-    """Set free what the caller holds, or take it out of the line."""
+    """Release what the caller holds, or remove its request from the queue."""
     me, book = decision.me(), decision.state.leases
     if (command.lease is None) == (not command.resources):
-        raise refusal("E_VALIDATION_004", "name a lease, or resources", field="$.lease")
+        raise refusal("E_VALIDATION_004", "name either a lease or resources", field="$.lease")
     if command.lease is not None:
-        queued = book.line.get(command.lease)
+        queued = book.queue.get(command.lease)
         if queued is not None and queued.agent == me.agent:
             end_request(decision, queued, "cancelled")
             return Released((), (queued.lease,))
@@ -258,17 +272,19 @@ def decide_release(decision: Decision, command: ReleaseLease) -> Released:
 
 
 def decide_force(decision: Decision, command: ForceRelease) -> Released:
-    """Take a lease or a place in line away, as a director may."""
+    """Take away a lease or a queued request, for a director."""
     decision.must_direct("take a lease away")
     book, reason = decision.state.leases, decision.text(command.reason, "$.reason")
     if not reason.strip():
         raise refusal("E_VALIDATION_001", "taking a lease away needs a reason", field="$.reason")
-    lease, queued = book.leases.get(command.lease), book.line.get(command.lease)
+    lease, queued = book.leases.get(command.lease), book.queue.get(command.lease)
     if queued is not None:
         end_request(decision, queued, "forced", reason)
         return Released((), (queued.lease,))
     if lease is None:
-        raise refusal("E_LEASE_001", f"nobody holds {command.lease[:128]}", found=command.lease[:128])
+        raise refusal(
+            "E_LEASE_001", f"{command.lease[:128]} is not a held lease or queued request", found=command.lease[:128]
+        )
     resources = tuple(claim.resource for claim in lease.claims)
     release(decision, lease, resources, "forced", reason)
     return Released(resources)
@@ -285,7 +301,7 @@ def _my_lease(decision: Decision, me: Agent, name: str) -> Lease:
 
 
 def fire_lease(decision: Decision, name: str) -> None:
-    """Warn a holder whose time is nearly over, or end its lease once it is."""
+    """Warn a holder whose lease is about to lapse, or end the lease."""
     lease = decision.state.leases.leases.get(name)
     if lease is None:
         return
@@ -299,14 +315,14 @@ def fire_lease(decision: Decision, name: str) -> None:
 
 
 def fire_lease_wait(decision: Decision, name: str) -> None:
-    """Take a request out of the line that has waited as long as it would."""
-    request = decision.state.leases.line.get(name)
+    """End a lease request whose waiting time is over."""
+    request = decision.state.leases.queue.get(name)
     if request is None:
         return
     if decision.now < request.wait_until:
         decision.state.timers.lease_waits.schedule(name, request.wait_until)
     else:
-        end_request(decision, request, "timeout", "it waited as long as it would")
+        end_request(decision, request, "timeout", "its waiting time is over")
 
 
 def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -315,7 +331,7 @@ def _split(claims: tuple[Claim, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def held_of(lease: Lease, *, duplicate: bool = False) -> LeaseRecord:
-    """Say of a lease what its holder is told."""
+    """Return a lease as a reply."""
     return LeaseRecord(
         lease.lease,
         "held",
@@ -328,7 +344,7 @@ def held_of(lease: Lease, *, duplicate: bool = False) -> LeaseRecord:
 
 
 def queued_of(state: ProjectState, request: LeaseRequest, *, duplicate: bool = False) -> LeaseRecord:
-    """Say of a request what its agent is told."""
+    """Return a queued request as a reply."""
     book = state.leases
     return LeaseRecord(
         request.lease,

@@ -1,11 +1,11 @@
-"""Many patterns, and quickly those that conflict with one.
+"""Index of resource patterns that finds those that conflict with a given one.
 
 Theory of operation. Patterns are a trie of segments. A query walks it with a pattern of its own, keeping pairs of a
-node and a place in the query; `**` on either side lets the other side take any number of steps. At a node an exact
-segment is one look-up. Globs at a node are kept by what they begin with, so an exact segment asks for each of its own
-beginnings and meets only globs that could match; those that begin with a wildcard are kept by what they end with,
-likewise. The exact names and the beginnings at a node are also kept sorted, so a glob that begins with some letters
-meets only those that do.
+node and a position in the query; `**` on either side lets the other side take any number of steps. At a node an exact
+segment is one look-up. Globs at a node are grouped by their literal prefix, so an exact segment looks up each of its
+own prefixes and meets only globs that could match; those that begin with a wildcard are grouped by their literal
+suffix. The exact names and the prefixes at a node are also kept sorted, so a glob with a literal prefix meets only
+names that begin with it.
 """
 
 from bisect import bisect_left, insort
@@ -15,27 +15,27 @@ from tocsin.core.leases.globs import DEEP, Pattern, Segment, segments_meet
 
 __all__ = ["GlobIndex", "Key"]
 
-#: Whose pattern it is, and which of theirs.
+#: Owner of a pattern, and the pattern's number among the owner's.
 Key = tuple[str, int]
 
 
 class _Node:
-    """What comes after some segments."""
+    """Children and entries of one trie node."""
 
     __slots__ = ("deep", "entries", "exact", "globs", "names", "parent", "segment", "starts")
 
     def __init__(self, parent: "_Node | None", segment: Segment | None) -> None:
         self.parent = parent
         self.segment = segment
-        #: Children by exact segment, and their names in order.
+        #: Children by exact segment, and their names in sorted order.
         self.exact: dict[str, _Node] = {}
         self.names: list[str] = []
-        #: Children by glob, under what each begins with, or ends with where it begins with a wildcard.
+        #: Children by glob, grouped by literal prefix, or by literal suffix if the glob begins with a wildcard.
         self.globs: dict[tuple[str, bool], dict[str, _Node]] = {}
         self.starts: list[str] = []
-        #: The child after `**`.
+        #: Child after `**`.
         self.deep: _Node | None = None
-        #: Whose pattern ends here.
+        #: Keys of the patterns that end here.
         self.entries: dict[Key, None] = {}
 
     @property
@@ -44,25 +44,25 @@ class _Node:
 
 
 def _bucket(segment: Segment) -> tuple[str, bool]:
-    """Say where a glob is kept: by its beginning, or by its end."""
+    """Return the group of a glob: its literal prefix, or its suffix."""
     return (segment.prefix, True) if segment.prefix else (segment.suffix, False)
 
 
 class GlobIndex:
-    """Patterns with the keys that they were entered for."""
+    """Patterns with their keys."""
 
     def __init__(self) -> None:
         self._root = _Node(None, None)
 
     def add(self, pattern: Pattern, key: Key) -> None:
-        """Enter a pattern for a key; the same pair again changes nothing."""
+        """Add a pattern for a key; adding the same pair again changes nothing."""
         node = self._root
         for segment in pattern.segments:
             node = self._child(node, segment) or self._grow(node, segment)
         node.entries[key] = None
 
     def discard(self, pattern: Pattern, key: Key) -> None:
-        """Strike a pair out, and what only it needed."""
+        """Remove a pair, and the nodes that only it needed."""
         node: _Node | None = self._root
         for segment in pattern.segments:
             node = self._child(node, segment) if node is not None else None
@@ -115,41 +115,41 @@ class GlobIndex:
                     del node.starts[bisect_left(node.starts, bucket[0])]
 
     def conflicting(self, pattern: Pattern) -> dict[Key, None]:
-        """Return the keys of all patterns that some name matches together with this one."""
+        """Return the keys of all patterns that have a matching name in common with this one."""
         segments = pattern.segments
         last = len(segments)
         found: dict[Key, None] = {}
-        line: list[tuple[_Node, int]] = [(self._root, 0)]
+        pending: list[tuple[_Node, int]] = [(self._root, 0)]
         seen: set[tuple[int, int]] = set()
-        for node, place in line:
+        for node, place in pending:
             if (id(node), place) in seen:
                 continue
             seen.add((id(node), place))
             if node.deep is not None:
-                line.append((node.deep, place))
+                pending.append((node.deep, place))
             absorbs = node.segment is not None and node.segment.text == DEEP
             if place == last:
                 found.update(node.entries)
                 continue
             segment = segments[place]
             if absorbs:
-                line.append((node, place + 1))
+                pending.append((node, place + 1))
             if segment.text == DEEP:
-                line.append((node, place + 1))
-                line.extend([(child, place) for child in node.exact.values()])
+                pending.append((node, place + 1))
+                pending.extend([(child, place) for child in node.exact.values()])
                 for bucket in node.globs.values():
-                    line.extend([(child, place) for child in bucket.values()])
+                    pending.extend([(child, place) for child in bucket.values()])
             elif not (node.exact or node.globs):
                 continue
             elif segment.is_glob:
-                line.extend((child, place + 1) for child in _meeting_glob(node, segment))
+                pending.extend((child, place + 1) for child in _meeting_glob(node, segment))
             else:
-                line.extend((child, place + 1) for child in _meeting_name(node, segment))
+                pending.extend((child, place + 1) for child in _meeting_name(node, segment))
         return found
 
 
 def _meeting_name(node: _Node, segment: Segment) -> Iterator[_Node]:
-    """Go through the children that an exact segment matches."""
+    """Iterate over the children that an exact segment matches."""
     child = node.exact.get(segment.text)
     if child is not None:
         yield child
@@ -166,7 +166,7 @@ def _meeting_name(node: _Node, segment: Segment) -> Iterator[_Node]:
 
 
 def _meeting_glob(node: _Node, segment: Segment) -> Iterator[_Node]:
-    """Go through the children that a glob has a name in common with."""
+    """Iterate over the children that have a name in common with a glob."""
     for name in _beginning_with(node.names, segment.prefix):
         child = node.exact[name]
         if child.segment is not None and segments_meet(segment, child.segment):

@@ -1,12 +1,12 @@
-"""Resource names and globs, and whether two of them can mean the same thing.
+"""Resource patterns: parsing, matching, and the test whether two patterns overlap.
 
 A resource is segments between slashes. In a segment `*` is any characters, `?` is one, `[a-z]` is one of a class,
 `[!a-z]` one that is not in it, `[*]` is a star itself. `**` is a segment of its own and is any number of segments, none
-included, so `src/api/**` covers `src/api` and all below it. Without any of those a resource is an exact name, and need
+included, so `src/api/**` covers `src/api` and all below it. A resource without any of those is an exact name, and need
 not be a path. Nothing here touches files.
 
-Two patterns conflict when some name matches both. Segments are compared as the automata that they are, both at once; so
-the answer is exact, also for two globs.
+Two patterns conflict when some name matches both. Segments are compared as automata, both at once, so the answer is
+exact even for two globs.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from tocsin.core.errors import refusal
 
 __all__ = ["DEEP", "Pattern", "Segment", "intersects", "matches", "parse_pattern"]
 
-#: The segment that stands for any number of segments.
+#: Segment that matches any number of segments.
 DEEP = "**"
 _SPECIAL = frozenset("*?[]")
 _LAST = 0x10FFFF
@@ -31,37 +31,37 @@ class Segment(msgspec.Struct, frozen=True):
     """One segment of a pattern."""
 
     text: str
-    #: For a glob, its parts in order: ranges of one character, or nothing for any number of characters.
+    #: For a glob, its parts in order: ranges of one character, or null for any number of characters.
     parts: tuple[Ranges | None, ...] | None = None
-    #: What every name that matches begins and ends with.
+    #: Literal prefix and suffix of every name that matches.
     prefix: str = ""
     suffix: str = ""
 
     @property
     def is_glob(self) -> bool:
-        """Tell whether it is more than a name."""
+        """Return whether the segment is a glob."""
         return self.parts is not None
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A whole resource."""
+    """A parsed resource."""
 
     text: str
     segments: tuple[Segment, ...]
 
     @property
     def is_glob(self) -> bool:
-        """Tell whether it can match more than one name."""
+        """Return whether it can match more than one name."""
         return any(segment.text == DEEP or segment.is_glob for segment in self.segments)
 
 
 @lru_cache(maxsize=65536)
 def parse_pattern(text: str) -> Pattern:
-    """Read a resource, or refuse it and say why."""
+    """Parse a resource; refuse an invalid one with the reason."""
     if not text or text != text.strip():
-        raise _invalid(text, "it is empty, or begins or ends with a blank", "a name, or a path with globs")
+        raise _invalid(text, "it is empty, or begins or ends with a space", "a name, or a path with globs")
     if any(ord(character) < 32 or ord(character) == 127 for character in text) or not text.isprintable():
-        raise _invalid(text, "it has characters that cannot be shown", "printable characters")
+        raise _invalid(text, "it has characters that are not printable", "printable characters")
     names = text.split("/")
     if any(name in ("", ".", "..") for name in names):
         raise _invalid(
@@ -72,7 +72,7 @@ def parse_pattern(text: str) -> Pattern:
 
 def _invalid(text: str, why: str, expected: str) -> Exception:
     shown = text[:120]
-    return refusal("E_LEASE_005", f"{shown!r} is no resource: {why}", found=shown, expected=expected)
+    return refusal("E_LEASE_005", f"{shown!r} is not a valid resource: {why}", found=shown, expected=expected)
 
 
 @lru_cache(maxsize=65536)
@@ -90,15 +90,15 @@ def _segment(text: str, name: str) -> Segment:
         elif character == "?":
             parts.append(_ANY)
         elif character == "[":
-            # A bracket just after the opening one, or after its `!`, is a member of the class.
+            # A bracket directly after the opening one, or after its `!`, is a member of the class.
             first = index + 2 if name[index + 1 : index + 2] == "!" else index + 1
             end = name.find("]", first + 1)
             if end < 0:
-                raise _invalid(text, "`[` is never closed", "`[abc]`, or `[[]` for the character itself")
+                raise _invalid(text, "`[` has no closing `]`", "`[abc]`, or `[[]` for the character itself")
             parts.append(_class(text, name[first:end], negated=first == index + 2))
             index = end
         elif character == "]":
-            raise _invalid(text, "`]` closes nothing", "`[]]` for the character itself")
+            raise _invalid(text, "`]` has no opening `[`", "`[]]` for the character itself")
         else:
             parts.append(((ord(character), ord(character)),))
         index += 1
@@ -132,13 +132,13 @@ def _class(text: str, members: str, *, negated: bool) -> Ranges:
             high = ord(members[index + 2])
             index += 2
         if high < low:
-            raise _invalid(text, f"the class [{members}] runs backwards", "`[a-z]`")
+            raise _invalid(text, f"the range in [{members}] is reversed", "`[a-z]`")
         ranges.append((low, high))
         index += 1
     merged = _merged(ranges)
     found = _minus(_ANY, merged) if negated else _minus(merged, ((ord("/"), ord("/")),))
     if not found:
-        raise _invalid(text, f"nothing is in the class [{'!' * negated}{members}]", "a class with a character in it")
+        raise _invalid(text, f"the class [{'!' * negated}{members}] is empty", "a class with at least one character")
     return found
 
 
@@ -172,7 +172,7 @@ def _overlap(one: Ranges, other: Ranges) -> bool:
 
 
 def intersects(one: Pattern, other: Pattern) -> bool:
-    """Tell whether some name matches both patterns."""
+    """Return whether some name matches both patterns."""
     left, right = one.segments, other.segments
     places = {(0, 0)}
     seen: set[tuple[int, int]] = set()
@@ -198,7 +198,7 @@ def intersects(one: Pattern, other: Pattern) -> bool:
 
 
 def segments_meet(one: Segment, other: Segment) -> bool:
-    """Tell whether some single segment, none of them `**`, matches both."""
+    """Return whether some single segment matches both; neither is `**`."""
     if one.parts is None and other.parts is None:
         return one.text == other.text
     if one.parts is None:
@@ -220,13 +220,13 @@ def _compatible(one: str, other: str, *, starts: bool) -> bool:
 
 @lru_cache(maxsize=65536)
 def _globs_meet(one: str, other: str) -> bool:
-    """Walk two globs at once, each step taking one character that both allow."""
+    """Walk two globs at once; each step takes one character that both allow."""
     left, right = _segment(one, one).parts, _segment(other, other).parts
     if left is None or right is None:
         return one == other
     reached = {(0, 0)}
-    line = [(0, 0)]
-    for i, j in line:
+    pending = [(0, 0)]
+    for i, j in pending:
         if i == len(left) and j == len(right):
             return True
         steps: list[tuple[int, int]] = []
@@ -245,12 +245,12 @@ def _globs_meet(one: str, other: str) -> bool:
         for step in steps:
             if step not in reached:
                 reached.add(step)
-                line.append(step)
+                pending.append(step)
     return False
 
 
 def _fits(glob: Segment, name: str) -> bool:
-    """Tell whether a name matches a glob of one segment."""
+    """Return whether a name matches a glob of one segment."""
     if not name.startswith(glob.prefix) or not name.endswith(glob.suffix):
         return False
     parts = glob.parts or ()
@@ -278,6 +278,6 @@ def _fits(glob: Segment, name: str) -> bool:
 
 
 def matches(pattern: Pattern, name: str) -> bool:
-    """Tell whether an exact name, such as the path of a file, matches a pattern; nothing in the name is special."""
+    """Return whether an exact name, such as a file path, matches a pattern; nothing in the name is special."""
     segments = name.split("/")
     return DEEP not in segments and intersects(pattern, Pattern(name, tuple(map(Segment, segments))))

@@ -1,11 +1,11 @@
-"""What leases are made of: claims, leases, places in line, and what stands in the way of one.
+"""Structs of leases: claims, leases, queued requests, obstacles and contention.
 
-Only declared here; who may hold what is `leasebook`'s affair.
+The rules are in `tocsin.core.leases.book`.
 """
 
 import msgspec
 
-__all__ = ["Claim", "Contention", "LapsedLease", "Lease", "LeaseRequest", "Standing"]
+__all__ = ["Claim", "Contention", "LapsedLease", "Lease", "LeaseRequest", "Obstacles"]
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -16,17 +16,17 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct):
-    """Something held until a time."""
+    """Resources held by an agent until a time."""
 
     lease: str
     holder: str
     claims: tuple[Claim, ...]
-    #: The priority that it was asked for at.
+    #: Priority of the request.
     level: int
     ttl_s: float
     granted_at: int
     expires_at: int
-    #: Number of the event that granted it: its age.
+    #: Sequence number of the event that granted it: its age.
     seq: int
     #: Whether the holder has been warned that it is about to lapse.
     warned: bool = False
@@ -34,7 +34,7 @@ class Lease(msgspec.Struct):
 
 
 class LeaseRequest(msgspec.Struct):
-    """A place in line."""
+    """A request for a lease that waits in the queue."""
 
     lease: str
     agent: str
@@ -43,45 +43,45 @@ class LeaseRequest(msgspec.Struct):
     ttl_s: float
     asked_at: int
     wait_until: int
-    #: Number of the event that entered it: its age.
+    #: Sequence number of the event that queued it: its age.
     seq: int
-    #: How often a later request was granted something that this one could have had.
+    #: Number of later requests that were granted a resource that this one could have had.
     overtaken: int = 0
 
 
 class LapsedLease(msgspec.Struct, frozen=True):
-    """A lease that lapsed not long ago."""
+    """A lease that lapsed recently."""
 
     lease: str
     holder: str
-    #: Number of the event that ended it.
+    #: Sequence number of the event that ended it.
     seq: int
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """What stands in the way of a request."""
+class Obstacles(msgspec.Struct, frozen=True):
+    """What prevents the grant of a lease request."""
 
-    #: Who holds something of it, and through how many things each.
+    #: Agents that hold resources of it, with the number of resources each.
     holders: dict[str, int]
-    #: For each thing that it wants, how many others hold it.
+    #: For each resource of it, the number of other agents' claims that hold it.
     held: list[int]
-    #: Who is before it in line and reserves something of it.
+    #: Agents before it in the queue that reserve a resource of it.
     ahead: frozenset[str]
-    #: Requests before it in line that conflict with it and reserve nothing of it.
+    #: Requests before it in the queue that conflict with it and reserve nothing of it.
     passed: tuple[str, ...]
 
     @property
     def is_free(self) -> bool:
-        """Tell whether it can be granted."""
+        """Return whether it can be granted."""
         return not self.holders and not self.ahead
 
 
 class Contention(msgspec.Struct, frozen=True):
-    """Who waits for something that is held."""
+    """Agents that wait for a resource that is held."""
 
-    #: How many in turn: those who would share it count as one.
+    #: Number of turns until the last one: those who would share it count as one.
     depth: int
-    #: Who waits, first in line first.
+    #: Waiting agents, in queue order.
     waiters: tuple[str, ...]
-    #: Who holds it.
+    #: Agents that hold it.
     holders: tuple[str, ...]

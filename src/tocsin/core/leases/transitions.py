@@ -1,6 +1,6 @@
-"""Leases as they come and go: granted, released, lapsed, refused, and told to those concerned.
+"""Lease events and their state changes: grant, release, warning, lapse, end of a request; and notices to agents.
 
-What can be asked is `tocsin.core.leases.decisions`; what stands in whose way is `tocsin.core.leases.book`.
+The commands are in `tocsin.core.leases.decisions`; the rules for conflicts are in `tocsin.core.leases.book`.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.book import claims_of, conflict
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.messages.model import RecipientState
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.envelope import iso
 from tocsin.core.protocol.priority import Priority, liminal_name
-from tocsin.core.scheduling import arm_lease, arm_request, arm_wait, lease_due
+from tocsin.core.scheduling import lease_due, schedule_lease, schedule_lease_request, schedule_wait
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def grant(decision: Decision, request: LeaseRequest, passed: tuple[str, ...]) -> None:
-    """Let a request have what it asked for."""
+    """Grant a request."""
     decision.emit(
         ev.LeaseGranted(
             at=decision.now,
@@ -63,15 +63,15 @@ def grant(decision: Decision, request: LeaseRequest, passed: tuple[str, ...]) ->
 
 
 def grant_ready(decision: Decision) -> None:
-    """Grant the first in line that nothing stands in the way of, and tell it; the places must be up to date."""
+    """Grant the first request in the queue that has no obstacles, and notify its agent; places must be up to date."""
     book = decision.state.leases
     if not book.ready:
         return
-    request = min((book.line[name] for name in book.ready), key=book.order)
+    request = min((book.queue[name] for name in book.ready), key=book.order)
     level = book.effective(request)
-    grant(decision, request, book.standing(request, decision.policy.leases.overtakes_max).passed)
+    grant(decision, request, book.obstacles(request, decision.policy.leases.overtakes_max).passed)
     lease = book.leases[request.lease]
-    _tell(
+    _notify(
         decision,
         lease.holder,
         "LEASE_GRANTED",
@@ -82,19 +82,19 @@ def grant_ready(decision: Decision) -> None:
 
 
 def release(decision: Decision, lease: Lease, resources: tuple[str, ...], reason: str, note: str) -> None:
-    """Set free some of what a lease holds; a holder that did not do it itself is told."""
+    """Release some resources of a lease; notify a holder that did not do it itself."""
     by = decision.caller.agent if reason in ("released", "forced") else SYSTEM.agent
     before = msgspec.structs.replace(lease)
     decision.emit(ev.LeaseReleased(decision.now, lease.lease, lease.holder, resources, reason, by, note))
     if reason in ("forced", "deadlock"):
         more = {"reason": reason, "by": by, "note": note, "lost": list(resources)}
-        _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+        _notify(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
 def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
-    """Take from a holder whatever stands in the way of a wait for a lease, to break a deadlock."""
+    """Release what a holder has that blocks a wait for a lease, to break a deadlock."""
     book = decision.state.leases
-    request = book.line.get(wait.ref) if wait.kind == "lease" else None
+    request = book.queue.get(wait.ref) if wait.kind == "lease" else None
     if request is None:
         return
     for name in list(book.by_agent.get(holder, ())):
@@ -106,25 +106,25 @@ def release_for(decision: Decision, holder: str, wait: Wait, note: str) -> None:
 
 
 def release_leases_of(decision: Decision, agent: str) -> None:
-    """Set free what an agent holds that leaves the project, and take it out of every line."""
+    """Release all leases of an agent that leaves the project, and end its lease requests."""
     book = decision.state.leases
     for name in list(book.by_agent.get(agent, ())):
         if name in book.leases:
             lease = book.leases[name]
             release(decision, lease, tuple(claim.resource for claim in lease.claims), "retired", "")
         else:
-            end_request(decision, book.line[name], "retired")
+            end_request(decision, book.queue[name], "retired")
 
 
 def warn(decision: Decision, lease: Lease) -> None:
-    """Warn a holder that its lease is about to lapse; even if this comes late, it has half the warning time left."""
+    """Warn a holder that its lease is about to lapse; even if late, half the warning time is left."""
     left = decision.policy.leases.warning_us(lease.ttl_s) // 2
     decision.emit(ev.LeaseExpiring(decision.now, lease.lease, lease.holder, max(lease.expires_at, decision.now + left)))
-    _tell(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
+    _notify(decision, lease.holder, "LEASE_EXPIRING", lease, lease.level, {})
 
 
 def lapse(decision: Decision, lease: Lease) -> None:
-    """End a lease whose time is over: lapsed where the holder is there, reclaimed where it is gone."""
+    """End a lease whose time is over: lapsed if the holder is available, reclaimed if not."""
     before = msgspec.structs.replace(lease)
     holder = decision.state.agents.get(lease.holder)
     there = RecipientState.OFFLINE if holder is None else presence(holder, decision.policy, decision.now)
@@ -137,23 +137,23 @@ def lapse(decision: Decision, lease: Lease) -> None:
         decision.emit(
             ev.LeaseReclaimed(decision.now, lease.lease, lease.holder, resources, lease.expires_at, forgotten, there)
         )
-    more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its time was over", "lost": list(resources)}
-    _tell(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
+    more = {"reason": "lapsed", "by": SYSTEM.agent, "note": "its duration was over", "lost": list(resources)}
+    _notify(decision, lease.holder, "LEASE_LOST", before, Priority.BLOCKING, more)
 
 
 def end_request(decision: Decision, request: LeaseRequest, reason: str, note: str = "") -> None:
-    """Take a request out of the line without its lease; an agent that did not do it itself is told."""
+    """End a lease request without a lease; notify an agent that did not do it itself."""
     decision.emit(
         ev.LeaseWaitEnded(decision.now, request.lease, request.agent, reason, max(0, decision.now - request.asked_at))
     )
     if reason in ("timeout", "deadlock", "forced"):
         code = "E_LEASE_004" if reason == "deadlock" else "E_LEASE_002"
         more: dict[str, object] = {"reason": reason, "note": note, "errorCode": code}
-        _tell(decision, request.agent, "LEASE_REFUSED", request, request.level, more)
+        _notify(decision, request.agent, "LEASE_REFUSED", request, request.level, more)
 
 
 def _break(decision: Decision, wait: Wait, detail: str) -> None:
-    end_request(decision, decision.state.leases.line[wait.ref], "deadlock", detail)
+    end_request(decision, decision.state.leases.queue[wait.ref], "deadlock", detail)
 
 
 BREAKERS["lease"] = _break
@@ -163,7 +163,7 @@ def _names(request: LeaseRequest | Lease, *, shared: bool) -> tuple[str, ...]:
     return tuple(claim.resource for claim in request.claims if claim.shared is shared)
 
 
-def _tell(
+def _notify(
     decision: Decision,
     agent: str,
     message_type: str,
@@ -182,11 +182,11 @@ def _tell(
     }
     if isinstance(about, Lease):
         payload["expiresAt"] = iso(about.expires_at)
-    tell(decision, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
+    notify(decision, known, message_type, {**payload, **more}, Priority(max(level, Priority.COORDINATE)))
 
 
 def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
-    """Enter the request."""
+    """Queue the request."""
     request = LeaseRequest(
         event.lease,
         event.agent,
@@ -198,14 +198,14 @@ def apply_lease_queued(state: ProjectState, event: ev.LeaseQueued) -> None:
         state.seq,
     )
     state.leases.enter(request)
-    arm_request(state, request)
-    arm_wait(state, state.leases.wait_of(request))
+    schedule_lease_request(state, request)
+    schedule_wait(state, state.leases.wait_of(request))
 
 
 def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
-    """Enter the lease, and take its request out of the line."""
+    """Add the lease, and remove its request from the queue."""
     book = state.leases
-    request = book.line.get(event.lease)
+    request = book.queue.get(event.lease)
     if request is not None:
         _leave(state, request)
     lease = Lease(
@@ -221,51 +221,51 @@ def apply_lease_granted(state: ProjectState, event: ev.LeaseGranted) -> None:
     book.hold(lease)
     for passed in event.passed:
         book.overtake(passed)
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_renewed(state: ProjectState, event: ev.LeaseRenewed) -> None:
-    """Give it more time."""
+    """Extend the lease."""
     lease = _lease(state, event.lease)
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     lease.ttl_s, lease.expires_at = event.ttl_s, event.expires_at
     lease.warned = False
     lease.renewals += 1
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_expiring(state: ProjectState, event: ev.LeaseExpiring) -> None:
-    """Note that its holder has been warned."""
+    """Record that the holder has been warned."""
     lease = _lease(state, event.lease)
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
     lease.warned = True
     lease.expires_at = event.expires_at
-    arm_lease(state, lease)
+    schedule_lease(state, lease)
 
 
 def apply_lease_released(state: ProjectState, event: ev.LeaseReleased) -> None:
-    """Strike out what is free."""
+    """Remove the released resources."""
     lease = _lease(state, event.lease)
-    state.leases.let_go(lease, event.resources)
+    state.leases.release(lease, event.resources)
     if not lease.claims:
         state.timers.leases.cancel(lease.lease, lease_due(state, lease))
 
 
 def apply_lease_ended(state: ProjectState, event: ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
-    """Strike it out, and remember for a while that it lapsed."""
+    """Remove the lease, and record for a while that it lapsed."""
     lease, lapsed = _lease(state, event.lease), state.leases.lapsed
     state.timers.leases.cancel(lease.lease, lease_due(state, lease))
-    state.leases.let_go(lease, event.resources)
+    state.leases.release(lease, event.resources)
     for name in event.forgotten:
         del lapsed[name]
     lapsed[event.lease] = LapsedLease(event.lease, event.holder, state.seq)
 
 
 def apply_lease_wait_ended(state: ProjectState, event: ev.LeaseWaitEnded) -> None:
-    """Take the request out of the line."""
-    request = state.leases.line.get(event.lease)
+    """Remove the request from the queue."""
+    request = state.leases.queue.get(event.lease)
     if request is None:
-        raise InvariantViolation(f"an event names the request {event.lease}, which is not there")
+        raise InvariantViolation(f"an event names the request {event.lease}, which does not exist")
     _leave(state, request)
 
 
@@ -277,5 +277,5 @@ def _leave(state: ProjectState, request: LeaseRequest) -> None:
 def _lease(state: ProjectState, name: str) -> Lease:
     lease = state.leases.leases.get(name)
     if lease is None:
-        raise InvariantViolation(f"an event names the lease {name}, which is not there")
+        raise InvariantViolation(f"an event names the lease {name}, which does not exist")
     return lease

@@ -1,7 +1,9 @@
-"""What a sender may still spend: priority by role, token bucket, quotas, gaming (LIMINAL).
+"""Admission of a message: priority by role, token bucket, quotas, and detection of inflated priorities.
 
-Deciding is apart from spending: `admit` says what a message would cost and at which priority it would go, the
-`MessageAccepted` event carries what is left afterwards, and applying it only writes that down.
+Deciding and spending are separate: `admit` computes the cost of a message and the priority that it is sent at, the
+`MessageAccepted` event carries the remaining balances, and applying the event only stores them.
+
+Requirement: LIMINAL.
 """
 
 from itertools import takewhile
@@ -19,7 +21,7 @@ __all__ = ["Admission", "admit", "apply_gaming", "levels", "spend"]
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """A message may go: at which priority, why, and what is left to its sender."""
+    """An admitted message: its priority, the rule that chose it, and the sender's remaining balances."""
 
     priority: Priority
     rule: str
@@ -29,7 +31,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> Admission:
-    """Decide at which priority a sender's message goes, or refuse and say when to try again."""
+    """Return the priority at which a sender's message is sent; refuse one over a limit, with a time to retry."""
     role = decision.policy.roles[sender.role]
     priority, rule = _priority(decision, sender, role, requested)
     if rule == "as_requested" and default:
@@ -41,7 +43,7 @@ def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bo
     if tokens < cost:
         raise _exhausted(
             "E_ADMISSION_001",
-            f"{sender.agent} has {tokens:.1f} tokens, {liminal_name(priority)} costs {cost:g}",
+            f"{sender.agent} has {tokens:.1f} tokens, a {liminal_name(priority)} message costs {cost:g}",
             (cost - tokens) / (decision.policy.bucket.refill_per_s * role.quota_multiplier),
             possible=cost <= decision.policy.bucket.capacity * role.quota_multiplier,
         )
@@ -65,7 +67,7 @@ def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority
             return role.cap, "role_cap"
         raise refusal(
             "E_ADMISSION_004",
-            f"{sender.agent} is {sender.role} and may send up to {role.max_priority}",
+            f"{sender.agent} is {sender.role} and may send with a priority up to {role.max_priority}",
             field="$.priority",
             found=liminal_name(requested),
             expected=f"at most {role.max_priority}",
@@ -76,7 +78,7 @@ def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority
 
 
 def _judge(decision: Decision, sender: Agent) -> bool:
-    """Find out whether a sender inflates its priorities, and record when that begins or ends."""
+    """Return whether a sender inflates its priorities, and record when that begins or ends."""
     gaming = decision.policy.gaming
     since = decision.now - gaming.window_us
     past = list(takewhile(lambda entry: entry >> 1 <= since, sender.usage))
@@ -90,7 +92,7 @@ def _judge(decision: Decision, sender: Agent) -> bool:
 
 
 def levels(agent: Agent, policy: Policy, now: int) -> tuple[float, float, float]:
-    """Return the tokens, Critical quota and Blocking quota that an agent has now."""
+    """Return an agent's present tokens, Critical quota and Blocking quota."""
     multiplier = policy.roles[agent.role].quota_multiplier
     if multiplier is None:
         return (agent.tokens, agent.critical_quota, agent.blocking_quota)
@@ -109,7 +111,7 @@ def _refilled(level: float, elapsed_s: float, refill_per_s: float, cap: float, m
 
 
 def full_levels(role: str, policy: Policy) -> tuple[float, float, float]:
-    """Return what an agent of a role starts with."""
+    """Return the balances that an agent of a role starts with."""
     multiplier = policy.roles[role].quota_multiplier
     if multiplier is None:
         return (0.0, 0.0, 0.0)
@@ -122,12 +124,12 @@ def full_levels(role: str, policy: Policy) -> tuple[float, float, float]:
 
 def _exhausted(code: str, detail: str, wait_s: float, *, possible: bool = True) -> Exception:
     if not possible:
-        return refusal(code, f"{detail}, more than its bucket ever holds", retryable=False)
+        return refusal(code, f"{detail}, more than its bucket can hold", retryable=False)
     return refusal(code, f"{detail}: try again in {wait_s:.3f} s", retry_after_s=wait_s)
 
 
 def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
-    """Write down what an accepted message left to its sender, and that it was sent."""
+    """Store the sender's remaining balances after an accepted message, and count the send."""
     sender = state.agents.get(event.sender)
     if sender is None:
         return
@@ -147,5 +149,5 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
 
 
 def apply_gaming(state: ProjectState, event: ev.GamingDetected | ev.GamingCleared) -> None:
-    """Mark or unmark an agent."""
+    """Mark or unmark an agent as inflating its priorities."""
     state.agents[event.agent].gaming = isinstance(event, ev.GamingDetected)

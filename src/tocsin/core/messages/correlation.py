@@ -1,4 +1,7 @@
-"""Threads: what a correlationId must be (APM §2.1), and which answer means that a request is done (APM §4.2)."""
+"""Threads: the rules for a correlationId, and the response that completes a request.
+
+Requirement: APM §2.1, §4.2.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
@@ -14,7 +17,7 @@ _ASSIGNMENT = "TASK_ASSIGNMENT"
 
 
 def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationRule, subject: Message | None) -> bool:
-    """Refuse a correlationId that breaks its type's rule; say whether it opens a thread."""
+    """Refuse a correlationId that breaks its type's rule; return whether it opens a thread."""
     given = envelope.correlation_id
     if given is None:
         if rule is CorrelationRule.OPTIONAL:
@@ -28,13 +31,13 @@ def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationR
         )
     thread = decision.state.threads.get(given)
     if rule is CorrelationRule.NEW and thread is not None:
-        raise _invalid(given, rule, f"{given} is in use since {thread.message_id}")
+        raise _invalid(given, rule, f"{given} is already the thread of {thread.message_id}: use a new id")
     if rule is CorrelationRule.MATCHES_ASSIGNMENT and (thread is None or thread.message_type != _ASSIGNMENT):
-        raise _invalid(given, rule, f"{given} belongs to no known assignment")
+        raise _invalid(given, rule, f"{given} is not the thread of a known assignment")
     if rule is CorrelationRule.MATCHES_MESSAGE and (
         subject is None or given not in (subject.correlation_id, subject.message_id)
     ):
-        raise _invalid(given, rule, f"{given} is not that of the message")
+        raise _invalid(given, rule, f"{given} is not the correlationId or messageId of the message")
     return thread is None and rule in (CorrelationRule.NEW, CorrelationRule.OPTIONAL)
 
 
@@ -53,7 +56,7 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
 def answered(
     decision: Decision, correlation_id: str | None, sender: str, receiver: str, *, completes: bool
 ) -> Message | None:
-    """Return the request that a message is the response to, if it is one; one that `completes` says a task is done."""
+    """Return the request that a message responds to, or null; a task also needs a response that `completes` it."""
     if correlation_id is None:
         return None
     thread = decision.state.threads.get(correlation_id)
@@ -69,7 +72,7 @@ def answered(
 
 
 def follow(state: ProjectState, event: ev.MessageAccepted) -> None:
-    """Open the thread that a message opens, or note that its thread goes on."""
+    """Open the thread of a message, or record that its thread continues."""
     if event.correlation_id is None:
         return
     thread = state.threads.pop(event.correlation_id, None)

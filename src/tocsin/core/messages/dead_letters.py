@@ -1,14 +1,17 @@
-"""What could not be delivered: why, how often it was tried, when first and last; and the way back (APM §3.5, §4.2)."""
+"""Dead letters: why and how often delivery failed, redriving, and purging.
+
+Requirement: APM §3.5, §4.2.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.agents.presence import presence
 from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
-from tocsin.core.messages.delivery import land, note_failure, pump
+from tocsin.core.messages.delivery import clear_in_flight, note_failure, pump
 from tocsin.core.messages.model import NEVER, Message, State
 from tocsin.core.messages.notices import report_death
-from tocsin.core.scheduling import arm, disarm, move
+from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.inheritance import relevel
 
@@ -16,7 +19,7 @@ __all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "di
 
 
 def die(decision: Decision, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
-    """Move a message to the dead letters and tell its sender."""
+    """Move a message to the dead letters and notify its sender."""
     decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, message.attempts, detail))
     if report and message.sender != SYSTEM.agent:
         report_death(decision, message, code, detail)
@@ -25,10 +28,10 @@ def die(decision: Decision, message: Message, reason: str, code: str, detail: st
 
 
 def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
-    """Queue dead letters again: a director's any, a sender's own."""
+    """Queue dead letters again; a director may redrive any, a sender its own."""
     limit = decision.policy.limits.batch_max
     if len(command.signal_ids) > limit:
-        raise refusal("E_ADMISSION_008", f"at most {limit} dead letters at a time", retryable=False)
+        raise refusal("E_ADMISSION_008", f"too many dead letters: at most {limit} at a time", retryable=False)
     redriven: list[str] = []
     refused: dict[str, Problem] = {}
     for signal in command.signal_ids:
@@ -39,7 +42,7 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
         ]
         dead = [copy for copy in letters if copy.state is State.DEAD]
         if not letters:
-            refused[signal] = Problem("E_STATE_001", f"{signal} is not there, or not yours")
+            refused[signal] = Problem("E_STATE_001", f"{signal} was not found: unknown, or not your message")
         elif not dead:
             refused[signal] = Problem("E_STATE_002", f"{signal} is {letters[0].state}, not dead")
         elif not decision.directs() and any(was_refused(decision.state, copy) for copy in dead):
@@ -54,7 +57,7 @@ def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
 
 
 def was_refused(state: ProjectState, message: Message) -> bool:
-    """Tell whether a director refused a message when it last died."""
+    """Return whether a director refused a message when it last became a dead letter."""
     failure = state.failures.get(message.seq)
     return failure is not None and failure.reason == "approval_refused"
 
@@ -68,7 +71,7 @@ def _redrive(decision: Decision, message: Message) -> None:
 
 
 def fire_dead(decision: Decision, seq: int) -> None:
-    """Purge a dead letter that nobody wanted for too long."""
+    """Purge a dead letter that was not redriven in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DEAD:
         return
@@ -80,19 +83,19 @@ def fire_dead(decision: Decision, seq: int) -> None:
 
 
 def apply_died(state: ProjectState, event: ev.MessageDied) -> None:
-    """Lay it down."""
+    """Add the message to the dead letters."""
     message = move(state, event.message, ev.MessageDied)
-    land(state, message)
+    clear_in_flight(state, message)
     message.dead_at = event.at
     message.offered_at = message.delivered_at = NEVER
     message.backing_off = False
     note_failure(state, message.seq, event.at, event.reason, event.code)
     state.dead[message.seq] = None
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
-    """Queue it as if it were new, at its old place in line."""
+    """Queue the message with fresh timers, under its old sequence number."""
     message = move(state, event.message, ev.DeadLetterRedriven)
     del state.dead[message.seq]
     message.dead_at = NEVER
@@ -102,12 +105,12 @@ def apply_redriven(state: ProjectState, event: ev.DeadLetterRedriven) -> None:
     relevel(state, message)
     message.attempts = message.boosts = 0
     message.overdue = False
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_purged(state: ProjectState, event: ev.DeadLetterPurged) -> None:
-    """Drop it for good."""
+    """Remove the dead letter for good."""
     message = state.message(event.message)
-    disarm(state, message)
+    unschedule(state, message)
     del state.dead[message.seq]
     state.drop(message)

@@ -1,27 +1,27 @@
-"""From the mailbox to the recipient: offers, pushes, drains, and the way back to the queue.
+"""Delivery from the mailbox to the recipient: offers, pushes, drains, and the return to the queue.
 
-An offer is durable before it leaves, and comes back when its session ends or its receipt is overdue; so even a message
-that wants no ACK is delivered at least once.
+An offer is durable before it is sent, and returns to the queue when its session ends or its receipt is overdue. So even
+a message without ACK is delivered at least once.
 """
 
 from tocsin.core import events as ev
-from tocsin.core.agents.preemption import lets_in
+from tocsin.core.agents.preemption import may_deliver
 from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.core.protocol.negotiation import render
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState, Session
 
 __all__ = [
     "apply_offered",
     "apply_ready",
     "apply_requeued",
+    "clear_in_flight",
     "delivery_of",
     "fire_backoff",
-    "land",
     "note_failure",
     "offer",
     "pump",
@@ -31,13 +31,13 @@ __all__ = [
 
 
 def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
-    """Offer what waits to the agent's push sessions, as far as they have room; `sent` is the message just accepted."""
+    """Offer queued messages to the agent's push sessions while they have room; `sent` is the message just accepted."""
     if not agent.mailbox.depth:
         return
     attention = decision.state.attention.get(agent.agent)
     while (session := push_session(agent, decision.policy, decision.now)) is not None:
         message = _next(decision, agent)
-        if message is None or (attention is not None and not lets_in(decision, attention, message)):
+        if message is None or (attention is not None and not may_deliver(decision, attention, message)):
             return
         offer(decision, message, session, pushed=message.seq == sent)
 
@@ -45,7 +45,7 @@ def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
 def take(
     decision: Decision, agent: Agent, session: Session, limit: int, at_least: int = 0, bytes_max: int | None = None
 ) -> list[Message]:
-    """Offer up to `limit` messages of a level or above to a session that asked for them."""
+    """Offer up to `limit` messages of a level or above to a session that drains."""
     taken: list[Message] = []
     most = decision.policy.limits.drain_bytes_max
     room = most if bytes_max is None else min(bytes_max, most)
@@ -62,7 +62,7 @@ def take(
 
 
 def _next(decision: Decision, agent: Agent) -> Message | None:
-    """Return the message that goes next, ending those before it that are past their time."""
+    """Return the next message in delivery order; expire those before it that are due."""
     for _ in range(decision.policy.limits.timers_per_tick):
         message = agent.mailbox.head(decision.now, decision.policy.decay)
         if message is None or not expire_if_due(decision, message):
@@ -71,7 +71,7 @@ def _next(decision: Decision, agent: Agent) -> Message | None:
 
 
 def offer(decision: Decision, message: Message, session: Session, *, pushed: bool) -> None:
-    """Put a message on its way to a session."""
+    """Offer a message to a session."""
     decision.emit(
         ev.MessageOffered(
             at=decision.now,
@@ -86,7 +86,7 @@ def offer(decision: Decision, message: Message, session: Session, *, pushed: boo
 
 
 def delivery_of(state: ProjectState, message: Message) -> Delivery:
-    """Return an offered message as it goes out."""
+    """Return an offered message in the form that is sent out."""
     attention = state.attention.get(message.recipient)
     interrupts = None
     if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
@@ -104,7 +104,7 @@ def delivery_of(state: ProjectState, message: Message) -> Delivery:
 def requeue(
     decision: Decision, message: Message, cause: str, ready_at: int, threshold_s: float, attempts_max: int
 ) -> None:
-    """Send a message back to the queue; one more attempt unless only its session ended."""
+    """Return a message to the queue; it counts as an attempt unless only its session ended."""
     attempts = message.attempts + (cause != "session_ended")
     decision.emit(ev.MessageRequeued(decision.now, message.seq, cause, attempts, attempts_max, ready_at, threshold_s))
     if not message.backing_off:
@@ -124,38 +124,38 @@ def fire_backoff(decision: Decision, seq: int) -> None:
 
 
 def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
-    """Put it in flight."""
+    """Record the offer in its session."""
     message = move(state, event.message, ev.MessageOffered)
     message.offered_at = event.at
     message.session = event.session
     message.offers = event.offer
     message.pushed = message.pushed or event.pushed
     state.session(event.session).in_flight[message.seq] = None
-    arm(state, message)
+    schedule(state, message)
 
 
-def land(state: ProjectState, message: Message) -> None:
-    """Take a message out of flight."""
+def clear_in_flight(state: ProjectState, message: Message) -> None:
+    """Remove a message from the offers of its session."""
     if message.session is not None:
         state.session(message.session).in_flight.pop(message.seq, None)
         message.session = None
 
 
 def apply_requeued(state: ProjectState, event: ev.MessageRequeued) -> None:
-    """Put it back; it is as if it had not been delivered."""
+    """Queue the message again and clear its offer and delivery times."""
     message = move(state, event.message, ev.MessageRequeued)
-    land(state, message)
+    clear_in_flight(state, message)
     message.offered_at = message.delivered_at = NEVER
     message.attempts = event.attempts
     message.ready_at = event.ready_at
     message.backing_off = event.ready_at > event.at
-    arm(state, message)
+    schedule(state, message)
     if event.cause != "session_ended":
         note_failure(state, message.seq, event.at, event.cause, "E_PROTOCOL_004")
 
 
 def apply_ready(state: ProjectState, event: ev.MessageReady) -> None:
-    """Put a retry where it can be offered."""
+    """Add a retry to its mailbox."""
     message = state.message(event.message)
     state.timers.backoff.cancel(message.seq, message.ready_at)
     message.backing_off = False
@@ -163,7 +163,7 @@ def apply_ready(state: ProjectState, event: ev.MessageReady) -> None:
 
 
 def note_failure(state: ProjectState, seq: int, at: int, reason: str, code: str) -> None:
-    """Count a failure of a message."""
+    """Record a failure of a message."""
     failure = state.failures.get(seq)
     if failure is None:
         state.failures[seq] = Failure(1, at, at, reason, code)

@@ -1,4 +1,7 @@
-"""Draining: a session asks for what waits (SPEC-071 §7, and piggyback)."""
+"""Drains: a session takes queued messages in delivery order.
+
+Requirement: SPEC-071 §7.
+"""
 
 from tocsin.core.agents.registry import my_session, touch
 from tocsin.core.commands import Drain, Drained
@@ -11,12 +14,12 @@ __all__ = ["decide_drain"]
 
 
 def decide_drain(decision: Decision, command: Drain) -> Drained:
-    """Hand out the most urgent; the call is the receipt of what was handed out before, unless it says otherwise."""
+    """Offer the most urgent messages; by default the call confirms what the session was offered before."""
     limit = decision.policy.limits.drain_max
     if not 1 <= command.limit <= limit:
         raise refusal(
             "E_VALIDATION_004",
-            f"a limit of {command.limit} is not possible",
+            f"a limit of {command.limit} is not allowed: it must be 1 to {limit}",
             field="$.limit",
             found=str(command.limit),
             expected=f"1 to {limit}",

@@ -1,17 +1,20 @@
-"""The end of what nobody read in time: TTL (SPEC-071 §4.3, §9) and decayed importance (DECAY §3)."""
+"""Expiry of queued messages: TTL and decayed importance.
+
+Requirement: SPEC-071 §4.3, §9; DECAY §3.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import Message, State
 from tocsin.core.queueing.decay import current_importance, stale_at
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_expired", "expire_if_due", "fire_decay", "fire_expiry"]
 
 
 def expire_if_due(decision: Decision, message: Message) -> bool:
-    """End a queued message whose TTL is over or whose importance has decayed away."""
+    """Expire a queued message whose TTL is over or whose importance is below the stale threshold."""
     decay = decision.policy.decay
     if decision.now > message.expires_at:
         reason, due_at = "ttl", message.expires_at
@@ -26,7 +29,7 @@ def expire_if_due(decision: Decision, message: Message) -> bool:
 
 
 def fire_expiry(decision: Decision, seq: int) -> None:
-    """Handle a message that the sweeper came upon."""
+    """Handle the TTL timer of a message."""
     message = decision.state.messages.get(seq)
     waits = message is not None and message.state in (State.QUEUED, State.HELD)
     if message is not None and waits and not expire_if_due(decision, message):
@@ -34,7 +37,7 @@ def fire_expiry(decision: Decision, seq: int) -> None:
 
 
 def fire_decay(decision: Decision, seq: int) -> None:
-    """Handle a message that the decay task came upon."""
+    """Handle the decay timer of a message."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.QUEUED or expire_if_due(decision, message):
         return
@@ -44,8 +47,8 @@ def fire_decay(decision: Decision, seq: int) -> None:
 
 
 def apply_expired(state: ProjectState, event: ev.MessageExpired) -> None:
-    """End it."""
+    """Mark the message as expired."""
     message = move(state, event.message, ev.MessageExpired)
     message.expired_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)

@@ -1,11 +1,11 @@
-"""How a message moves: one table, and nothing moves but by it.
+"""The lifecycle of a message: one table of transitions; every state change is in it.
 
-Theory of operation. A message is queued when its acceptance is durable, or held first where a director must approve
-it. An offer puts it on its way; a receipt says it arrived; until then it may come back to the queue, and so may a
-delivery whose ACK never came. A confirmation may arrive after the message has come back: it has been seen, so the late
-confirmation settles it and it is not offered again. Expiry and recall end only what is held or queued: what is on its
-way may have been seen. Dead letters wait, and can be redriven. The diagram in `docs/concepts/lifecycle.md` is drawn
-from this table.
+Theory of operation. A message is queued when its acceptance is durable, or held first if a director must approve it. An
+offer puts it on its way; a receipt records that it arrived; until then it may return to the queue, and so may a
+delivery whose ACK never came. A confirmation may arrive after the message has returned to the queue: the recipient has
+seen it, so the late confirmation settles it and it is not offered again. Expiry and recall end only what is held or
+queued: what is on its way may have been seen. Dead letters are kept, and can be redriven. The diagram in
+`docs/concepts/lifecycle.md` is generated from this table.
 """
 
 import msgspec
@@ -18,19 +18,19 @@ __all__ = ["APM_STATES", "TRANSITIONS", "Transition", "advance", "apm_state"]
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """One arrow of the diagram."""
+    """One transition of the diagram."""
 
     before: State
     event: type
     after: State
-    #: When it happens.
+    #: Condition for the transition.
     when: str
 
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.HELD, ev.MessageReleased, State.QUEUED, "a director approved it"),
     Transition(State.HELD, ev.MessageDied, State.DEAD, "a director refused it; recipient gone"),
-    Transition(State.HELD, ev.MessageExpired, State.EXPIRED, "TTL over before anybody decided"),
+    Transition(State.HELD, ev.MessageExpired, State.EXPIRED, "TTL over before a decision"),
     Transition(State.HELD, ev.MessageRecalled, State.RECALLED, "recalled while it was held"),
     Transition(State.QUEUED, ev.MessageOffered, State.OFFERED, "pushed, piggybacked or drained"),
     Transition(State.OFFERED, ev.MessageDelivered, State.DELIVERED, "receipt, next call, or an answer"),
@@ -39,18 +39,18 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.DELIVERED, ev.MessageAcknowledged, State.ACKNOWLEDGED, "ACK"),
     Transition(State.DELIVERED, ev.MessageRequeued, State.QUEUED, "no ACK in time, or a retryable NACK"),
     Transition(State.DELIVERED, ev.MessageDied, State.DEAD, "retries used up, or a permanent NACK"),
-    Transition(State.DELIVERED, ev.MessageProcessed, State.PROCESSED, "no ACK awaited, and done"),
+    Transition(State.DELIVERED, ev.MessageProcessed, State.PROCESSED, "processed without an ACK"),
     Transition(State.ACKNOWLEDGED, ev.MessageProcessed, State.PROCESSED, "processed-ACK, or the response"),
-    Transition(State.QUEUED, ev.MessageDelivered, State.DELIVERED, "confirmed after it had come back"),
-    Transition(State.QUEUED, ev.MessageExpired, State.EXPIRED, "TTL over, or importance decayed away"),
-    Transition(State.QUEUED, ev.MessageRecalled, State.RECALLED, "recalled before it was ever offered"),
+    Transition(State.QUEUED, ev.MessageDelivered, State.DELIVERED, "confirmed after it was requeued"),
+    Transition(State.QUEUED, ev.MessageExpired, State.EXPIRED, "TTL over, or importance below the stale threshold"),
+    Transition(State.QUEUED, ev.MessageRecalled, State.RECALLED, "recalled before it was offered"),
     Transition(State.QUEUED, ev.MessageDied, State.DEAD, "recipient gone"),
     Transition(State.DEAD, ev.DeadLetterRedriven, State.QUEUED, "redriven"),
 )
 
 _NEXT: dict[tuple[State, type], State] = {(row.before, row.event): row.after for row in TRANSITIONS}
 
-#: What APM calls each state, for a message that awaits an ACK and for one that does not.
+#: APM name of each state, for a message that awaits an ACK and for one that does not.
 APM_STATES: dict[State, tuple[str | None, str | None]] = {
     State.HELD: ("PENDING", "PENDING"),
     State.QUEUED: ("PENDING", "PENDING"),
@@ -65,7 +65,7 @@ APM_STATES: dict[State, tuple[str | None, str | None]] = {
 
 
 def advance(message: Message, event: type) -> None:
-    """Move a message along the table."""
+    """Change a message's state by the table."""
     after = _NEXT.get((message.state, event))
     if after is None:
         raise InvariantViolation(f"message {message.seq} is {message.state}: {event.__name__} cannot happen to it")
@@ -73,5 +73,5 @@ def advance(message: Message, event: type) -> None:
 
 
 def apm_state(message: Message) -> str | None:
-    """Return APM's name for a message's state; a recalled one has none."""
+    """Return the APM name of a message's state; a recalled one has none."""
     return APM_STATES[message.state][0 if message.ack_required else 1]

@@ -1,7 +1,7 @@
-"""A message as the exchange holds it: one per recipient, from acceptance until it is forgotten.
+"""A message as the exchange holds it: one for each recipient, from acceptance until it is forgotten.
 
-The struct is not tracked by the garbage collector and holds only scalars and bytes, so that a million of them cost no
-pause. It is changed by the appliers of events and by nothing else.
+The struct is not tracked by the garbage collector and holds only scalars and bytes, so that a million of them cause no
+collection pause. Only the appliers of events change it.
 """
 
 from enum import StrEnum
@@ -25,15 +25,15 @@ __all__ = [
     "signal_id",
 ]
 
-#: A stamp that has not been set.
+#: Value of a timestamp that is not set.
 NEVER = 0
-#: Who lends a message the priority that it has inherited: bits of `Message.lent`.
+#: Bits of `Message.lent`: the agent from which a message inherits priority.
 LENT_BY_SENDER = 1
 LENT_BY_RECIPIENT = 2
 
 
 class State(StrEnum):
-    """Where a message is in its life; `tocsin.core.messages.lifecycle` says how it moves."""
+    """State of a message; `tocsin.core.messages.lifecycle` has the transitions."""
 
     HELD = "held"
     QUEUED = "queued"
@@ -47,7 +47,7 @@ class State(StrEnum):
 
 
 class RecipientState(StrEnum):
-    """What the sender is told of the recipient (SPEC-071 §4.1)."""
+    """Availability of the recipient as the sender sees it."""
 
     AVAILABLE = "available"
     STALE = "not_available_stale"
@@ -55,7 +55,7 @@ class RecipientState(StrEnum):
 
 
 class PublishPath(StrEnum):
-    """What the bus did at send time (SPEC-071 §4.5)."""
+    """Path that a message took at send time."""
 
     PUSHED = "pushed_to_ws"
     PIGGYBACK = "buffered_for_piggyback"
@@ -63,35 +63,35 @@ class PublishPath(StrEnum):
 
 
 class Message(msgspec.Struct, gc=False):
-    """An envelope, its QoS and its state."""
+    """One recipient's copy of an envelope, with its QoS and state."""
 
-    #: Sequence number of its acceptance: its identity in events, and its age in queues.
+    #: Sequence number of its acceptance: its identity in events and its age in queues.
     seq: int
     message_id: str
     sender: str
     recipient: str
     type: str
-    #: As admitted.
+    #: Priority at admission.
     priority: int
-    #: As it counts now, with boosts and with what it is lent.
+    #: Present priority level, with boosts and inherited priority.
     level: int
-    #: As the sender asked.
+    #: Priority that the sender asked for.
     requested: int
     importance: int
     #: Share of the importance lost per decay interval.
     decay_rate: float
     delivery_class: DeliveryClass
-    #: Whether its contract awaited an ACK when it was accepted.
+    #: Whether its contract required an ACK when it was accepted.
     ack_required: bool
     state: State
     created_at: int
-    #: Since when it ages and decays; later than `created_at` once redriven.
+    #: Time from which it ages and decays; later than `created_at` once redriven.
     enqueued_at: int
     expires_at: int
-    #: When the sender says it was written.
+    #: Time in the sender's envelope.
     sent_at: int
     payload: bytes
-    #: Metadata as it came, with keys that Tocsin does not know.
+    #: Metadata as received, unknown keys included.
     metadata: bytes
     correlation_id: str | None
     broadcast_id: str | None
@@ -99,13 +99,13 @@ class Message(msgspec.Struct, gc=False):
     publish_path: PublishPath
     #: Session that the recipient was resolved to at send time.
     resolved_session: str | None
-    #: Whether it was offered within its send.
+    #: Whether it was offered in the same decision that accepted it.
     pushed: bool = False
     #: Retries used.
     attempts: int = 0
     #: Times offered.
     offers: int = 0
-    #: Times that waiting has raised it, as far as its age goes.
+    #: Number of times that aging has raised it.
     boosts: int = 0
     #: Whether it has waited so long that it goes first in its level.
     overdue: bool = False
@@ -121,16 +121,16 @@ class Message(msgspec.Struct, gc=False):
     dead_at: int = NEVER
     #: Session of the offer that has no receipt yet.
     session: str | None = None
-    #: Fingerprint of the content, once the content itself is dropped.
+    #: Digest of the content, once the content itself is dropped.
     digest: bytes | None = None
-    #: As it would count if nobody lent it anything.
+    #: Level without inherited priority.
     own_level: int = 0
-    #: Who lends it priority: `LENT_BY_SENDER`, `LENT_BY_RECIPIENT`, both or neither.
+    #: Agents that it inherits priority from: `LENT_BY_SENDER`, `LENT_BY_RECIPIENT`, both or neither.
     lent: int = 0
 
 
 class Failure(msgspec.Struct, gc=False):
-    """What went wrong with a message so far."""
+    """Delivery failures of a message so far."""
 
     count: int
     first_at: int
@@ -140,17 +140,17 @@ class Failure(msgspec.Struct, gc=False):
 
 
 def signal_id(message: Message) -> str:
-    """Return the id of one recipient's copy: the messageId, with the recipient where it was a broadcast."""
+    """Return the id of one recipient's copy: the messageId, followed by the recipient for a broadcast."""
     if message.broadcast_id is None:
         return message.message_id
     return f"{message.message_id}:{message.recipient}"
 
 
 def queue_cause(message: Message) -> str:
-    """Return what the escalation of its present waiting is known by."""
+    """Return the cause under which the message's present time in the queue is escalated."""
     return f"time_in_queue {message.seq} {message.enqueued_at}"
 
 
 def content_digest(payload: bytes) -> bytes:
-    """Fingerprint the payload, which a sender may not change when it sends a messageId again."""
+    """Return a digest of the payload, which must not change when a messageId is sent again."""
     return blake2b(payload, digest_size=16).digest()

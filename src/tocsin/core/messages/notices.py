@@ -1,7 +1,7 @@
-"""What the bus itself has to say: error reports to a sender, notices to the directors, who has come and gone.
+"""Messages from the bus itself: error reports to senders, notices to directors and humans, presence announcements.
 
-A notice is an ordinary message from the bus, so it is durable, ordered and visible like any other. It awaits no ACK,
-and its death is not reported, so that notices never beget notices.
+A notice is an ordinary message, so it is durable, ordered and visible like any other. It awaits no ACK, and its death
+is not reported, so that a notice never causes another notice.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent
 
-__all__ = ["announce", "directors", "notify_directors", "notify_humans", "report_death", "tell"]
+__all__ = ["announce", "directors", "notify", "notify_directors", "notify_humans", "report_death"]
 
 _REPORT = "ERROR_REPORT"
 
@@ -35,18 +35,18 @@ def notify_directors(
     escalation: str = "",
     but: tuple[str, ...] = (),
 ) -> bool:
-    """Tell every director but those who know already; say whether there is one."""
+    """Notify every director except those listed; return whether there is a director."""
     found = [agent for agent in decision.state.agents.values() if agent.role == "director"]
     for agent in found:
         if agent.agent not in but:
-            tell(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+            notify(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
     return bool(found)
 
 
 def notify_humans(decision: Decision, text: str, *, code: str, about: str, escalation: str) -> None:
-    """Tell every human, at the highest priority that the bus itself uses."""
+    """Notify every human, at the highest priority that the bus itself uses."""
     for agent in [agent for agent in decision.state.agents.values() if agent.role == "human"]:
-        tell(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+        notify(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
 
 
 def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
@@ -61,14 +61,14 @@ def _notice(text: str, code: str, about: str, severity: str, escalation: str) ->
 
 
 def directors(decision: Decision) -> list[Agent]:
-    """Return the directors; where there is none, the humans."""
+    """Return the directors; if there are none, the humans."""
     agents = decision.state.agents.values()
     found = [agent for agent in agents if agent.role == "director"]
     return found or [agent for agent in agents if agent.role == "human"]
 
 
 def report_death(decision: Decision, message: Message, code: str, detail: str) -> None:
-    """Tell a sender that its message went to the dead letters (APM §4.2)."""
+    """Notify a sender that its message became a dead letter."""
     sender = decision.state.agents.get(message.sender)
     if sender is None:
         return
@@ -84,22 +84,22 @@ def report_death(decision: Decision, message: Message, code: str, detail: str) -
             "messageType": message.type,
         },
         "recoverable": True,
-        "suggestedAction": "look at the dead letter, then redrive it or send anew",
+        "suggestedAction": "check the dead letter, then redrive it or send a new message",
     }
-    tell(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
+    notify(decision, sender, _REPORT, payload, Priority.BLOCKING, message.correlation_id)
 
 
 def announce(decision: Decision, peer: Agent, message_type: str) -> None:
-    """Tell whoever is attached that a peer has come or gone (SPEC-071 §6), where the policy asks for it."""
+    """Notify agents with an open session that a peer has joined or left, if the policy enables it."""
     if not decision.policy.sessions.announce:
         return
     payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
     attached = [agent for agent in decision.state.agents.values() if agent.sessions and agent is not peer]
     for agent in attached[: decision.policy.limits.broadcast_recipients_max]:
-        tell(decision, agent, message_type, payload, Priority.INFO)
+        notify(decision, agent, message_type, payload, Priority.INFO)
 
 
-def tell(
+def notify(
     decision: Decision,
     agent: Agent,
     message_type: str,
@@ -107,7 +107,7 @@ def tell(
     priority: Priority,
     correlation_id: str | None = None,
 ) -> None:
-    """Send an agent a notice; one whose mailbox is full is left out."""
+    """Send a notice to an agent; skip it if the agent's mailbox is full."""
     if agent.mailbox.depth >= decision.policy.limits.mailbox_depth_max:
         return
     recipient_state, path, session = resolve(agent, decision.policy, decision.now)

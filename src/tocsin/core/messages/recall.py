@@ -1,11 +1,14 @@
-"""Taking back what nobody has been offered yet, with the semantics of e-mail (SPEC-071 §4.4)."""
+"""Recall of messages that have not been offered yet.
+
+Requirement: SPEC-071 §4.4.
+"""
 
 from tocsin.core import events as ev
 from tocsin.core.commands import Recall, RecallResult
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.model import Message, State
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_recalled", "decide_recall"]
@@ -14,7 +17,7 @@ _BEST_FIRST = ("recalled", "already_delivered", "already_expired", "not_found")
 
 
 def decide_recall(decision: Decision, command: Recall) -> RecallResult:
-    """Recall the caller's message; somebody else's is not found."""
+    """Recall a message of the caller; another sender's message is not found."""
     caller = decision.caller.agent
     copies = [copy for copy in decision.state.copies_of(command.message_id) if copy.sender == caller]
     outcomes = {copy.recipient: _recall(decision, copy) for copy in copies}
@@ -35,8 +38,8 @@ def _recall(decision: Decision, message: Message) -> str:
 
 
 def apply_recalled(state: ProjectState, event: ev.MessageRecalled) -> None:
-    """End it."""
+    """Mark the message as recalled."""
     message = move(state, event.message, ev.MessageRecalled)
     message.recalled_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)

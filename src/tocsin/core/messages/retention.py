@@ -1,8 +1,8 @@
-"""How long the live state remembers what has ended.
+"""Retention of ended messages, acknowledged messages and threads in the live state.
 
 Ended messages answer duplicates, recalls and late confirmations for a while; acknowledged ones wait to be processed;
-threads wait to go on. Forgetting is an event of its own, at the end of a decision or in a tick and never in between, so
-that a decision can rely on what it has looked up.
+threads wait for further messages. Forgetting is an event of its own, at the end of a decision or in a tick and never in
+between, so that a decision can rely on what it has looked up.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECAL
 
 
 def trim(decision: Decision) -> None:
-    """Forget the oldest of what is too much, a batch at a time."""
+    """Forget the oldest entries over the limits, a batch at a time."""
     state, retention = decision.state, decision.policy.retention
     batch = retention.batch
     settled = len(state.settled) >= retention.settled_max + batch
@@ -30,7 +30,7 @@ def trim(decision: Decision) -> None:
 
 
 def retention_due(state: ProjectState) -> int | None:
-    """Return when the sweeper finds something to forget."""
+    """Return when the next entry can be forgotten."""
     retention, interval = state.policy.retention, state.policy.sweeper.interval_us
     over: int | None = None
     if state.settled:
@@ -43,7 +43,7 @@ def retention_due(state: ProjectState) -> int | None:
 
 
 def fire_retention(decision: Decision) -> int:
-    """Forget what has been remembered for long enough, up to a batch of each; say how much that was."""
+    """Forget entries that were kept long enough, up to a batch of each kind; return their number."""
     state, retention, batch = decision.state, decision.policy.retention, decision.policy.retention.batch
     settled = _older(state.settled, decision.now - retention.settled_us, batch)
     acknowledged = _older(state.acknowledged, decision.now - retention.acknowledged_us, batch)
@@ -57,10 +57,13 @@ def fire_retention(decision: Decision) -> int:
     return settled + acknowledged + threads
 
 
-def _older(line: Iterable[tuple[int, int]], until: int, most: int) -> int:
-    """Count what stands at the head of a line since then or longer. Not by a generator: compiled, it reads the line."""
+def _older(entries: Iterable[tuple[int, int]], until: int, most: int) -> int:
+    """Count the leading entries that are at least that old.
+
+    A loop, because the compiled form would evaluate a generator to its end.
+    """
     count = 0
-    for at, _ in line:
+    for at, _ in entries:
         if count >= most or at > until:
             break
         count += 1
@@ -68,7 +71,7 @@ def _older(line: Iterable[tuple[int, int]], until: int, most: int) -> int:
 
 
 def apply_forgotten(state: ProjectState, event: ev.MessagesForgotten) -> None:
-    """Drop the oldest of each line; what has moved on to another line is only struck from this one."""
+    """Drop the oldest entries of each list; an entry that has moved to another list is only removed from this one."""
     for _ in range(event.settled):
         message = state.messages.get(state.settled.popleft()[1])
         if message is not None and message.state in _ENDED:

@@ -1,4 +1,7 @@
-"""Who a message goes to, and whether it may (APM §3)."""
+"""Routing: the recipients of a message, and the checks on its sender and recipients.
+
+Requirement: APM §3.
+"""
 
 import msgspec
 
@@ -13,12 +16,12 @@ from tocsin.core.state import Agent
 
 __all__ = ["Route", "check_sender", "recipients_of", "route"]
 
-#: The type that a director or a human counts as, beside its own.
+#: Type that a director or a human has in addition to its own.
 _DIRECTING_TYPE = "Manager"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The way to one recipient, as found at send time."""
+    """Route to one recipient, as found at send time."""
 
     recipient: Agent
     recipient_state: RecipientState
@@ -27,14 +30,14 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def recipients_of(decision: Decision, receiver: AgentRef) -> list[Agent]:
-    """Find whom a receiver names: one agent, all, or all of a type; never the sender itself in a broadcast."""
+    """Return the agents that a receiver names: one agent, all, or all of a type; a broadcast excludes its sender."""
     agents = decision.state.agents
     if receiver.agent_id != ANYONE:
         agent = agents.get(receiver.agent_id)
         if agent is None:
             raise refusal(
                 "E_ROUTING_001",
-                f"no agent {receiver.agent_id} in this project",
+                f"there is no agent {receiver.agent_id} in this project",
                 field="$.receiver.agentId",
                 found=receiver.agent_id,
                 expected="a registered agent",
@@ -56,26 +59,31 @@ def recipients_of(decision: Decision, receiver: AgentRef) -> list[Agent]:
     if not found:
         raise refusal(
             "E_ROUTING_001",
-            f"nobody of type {receiver.type} in this project but the sender",
+            f"there is no agent of type {receiver.type} in this project except the sender",
             field="$.receiver.type",
             found=receiver.type,
             expected="a type that a registered agent has",
         )
     limit = decision.policy.limits.broadcast_recipients_max
     if len(found) > limit:
-        raise refusal("E_ADMISSION_008", f"{len(found)} recipients: a broadcast takes at most {limit}", retryable=False)
+        raise refusal(
+            "E_ADMISSION_008",
+            f"{len(found)} recipients are too many for a broadcast: at most {limit} are allowed",
+            retryable=False,
+        )
     return found
 
 
 def check_sender(sender: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
-    """Refuse a sender that the contract does not let send this type."""
+    """Refuse a sender that the contract does not allow for this type."""
     directs = policy.roles[sender.role].directs
     if contract.system and not directs:
-        raise refusal("E_AUTH_003", f"{message_type} is the bus's own: only a director may send it")
+        raise refusal("E_AUTH_003", f"{message_type} is a message of the bus itself: only a director may send it")
     if policy.routing.enforce_direction and not _allowed(sender, contract.senders, policy):
         raise refusal(
             "E_AUTH_003",
-            f"{sender.agent} is of type {sender.agent_type}: {message_type} is sent by {', '.join(contract.senders)}",
+            f"{sender.agent} is of type {sender.agent_type}: {message_type} may be sent only by "
+            f"{', '.join(contract.senders)}",
             field="$.sender.type",
             found=sender.agent_type,
             expected=" or ".join(contract.senders),
@@ -85,7 +93,7 @@ def check_sender(sender: Agent, message_type: str, contract: Contract, policy: P
 def route(
     decision: Decision, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
 ) -> Route | Problem:
-    """Find the way to one recipient, or say why there is none."""
+    """Return the route to one recipient, or the problem that prevents it."""
     try:
         _check_recipient(recipient, message_type, contract, decision.policy)
         limit = decision.policy.limits.mailbox_depth_max
@@ -93,14 +101,14 @@ def route(
         if recipient.mailbox.depth >= limit:
             raise refusal(
                 "E_ADMISSION_005",
-                f"{recipient.agent} has {limit} messages waiting: try again in {hint_s:g} s",
+                f"the mailbox of {recipient.agent} is full ({limit} messages): try again in {hint_s:g} s",
                 retry_after_s=hint_s,
             )
         recipient_state, path, session = resolve(recipient, decision.policy, decision.now)
         if delivery_class is DeliveryClass.SYNC and recipient_state is not RecipientState.AVAILABLE:
             raise refusal(
                 "E_ADMISSION_006",
-                f"{recipient.agent} is {recipient_state}: a sync message is not queued",
+                f"{recipient.agent} is {recipient_state}: a sync message is not queued; try again or send it async",
                 retry_after_s=hint_s,
                 recipient_state=recipient_state.value,
             )
@@ -113,7 +121,7 @@ def _check_recipient(recipient: Agent, message_type: str, contract: Contract, po
     if policy.routing.enforce_direction and not _allowed(recipient, contract.receivers, policy):
         raise refusal(
             "E_ROUTING_002",
-            f"{recipient.agent} is of type {recipient.agent_type}: {message_type} goes to "
+            f"{recipient.agent} is of type {recipient.agent_type}: {message_type} may be sent only to "
             f"{', '.join(contract.receivers)}",
             field="$.receiver.type",
             found=recipient.agent_type,
@@ -124,7 +132,7 @@ def _check_recipient(recipient: Agent, message_type: str, contract: Contract, po
     if taken and policy.routing.enforce_capabilities and message_type not in taken and not always:
         raise refusal(
             "E_ROUTING_002",
-            f"{recipient.agent} declared that it takes {', '.join(taken)}, not {message_type}",
+            f"{recipient.agent} declared that it accepts {', '.join(taken)}, not {message_type}",
             field="$.messageType",
             found=message_type,
             expected="one of " + ", ".join(taken),

@@ -1,7 +1,9 @@
-"""From delivered to done: receipts, ACK, NACK, processed, and what happens when they do not come (APM §4.2, §4.3).
+"""Settlement of delivered messages: receipts, ACK, NACK, processed, and their timeouts.
 
-A confirmation implies the ones before it: an ACK means the message arrived, a response means it was acknowledged.
-Confirming twice changes nothing. Only the recipient's own copy can be confirmed; any other is not there.
+A confirmation implies the ones before it: an ACK implies the receipt, a response implies the ACK. Confirming twice
+changes nothing. An agent can confirm only its own copy.
+
+Requirement: APM §4.2, §4.3.
 """
 
 from tocsin.core import events as ev
@@ -18,12 +20,12 @@ from tocsin.core.commands import (
 from tocsin.core.decision import Decision
 from tocsin.core.errors import CATALOGUE, TocsinError, refusal
 from tocsin.core.messages.dead_letters import die
-from tocsin.core.messages.delivery import land, pump, requeue
+from tocsin.core.messages.delivery import clear_in_flight, pump, requeue
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.queueing.queue_manager import observe
-from tocsin.core.scheduling import ack_due, ack_timeout_us, arm, move, receipt_due, receipt_timeout_us
+from tocsin.core.scheduling import ack_due, ack_timeout_us, move, receipt_due, receipt_timeout_us, schedule
 from tocsin.core.state import ProjectState
 
 __all__ = [
@@ -39,11 +41,11 @@ __all__ = [
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "mark_received",
     "must_be_open",
     "must_be_rejectable",
     "process",
     "reject",
-    "take_in",
 ]
 
 _SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
@@ -51,11 +53,11 @@ _STATUSES = ("received", "queued", "processed")
 
 
 def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
-    """Take receipts."""
+    """Record receipts."""
     me = decision.me()
     limit = decision.policy.limits.batch_max
     if len(command.message_ids) > limit:
-        raise refusal("E_ADMISSION_008", f"at most {limit} receipts at a time", retryable=False)
+        raise refusal("E_ADMISSION_008", f"too many receipts: at most {limit} at a time", retryable=False)
     confirmed = 0
     unknown: list[str] = []
     for message_id in command.message_ids:
@@ -69,13 +71,13 @@ def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
 
 
 def confirm_offers(decision: Decision, session: str) -> None:
-    """Take the next call of a session as the receipt of all that it was offered."""
+    """Confirm all offers of a session, because it made its next call."""
     for seq in list(decision.state.sessions[session].in_flight):
         arrive(decision, decision.state.message(seq), "next_call")
 
 
 def arrive(decision: Decision, message: Message, how: str) -> bool:
-    """Record that a message is with its recipient; say whether that is news."""
+    """Record that a message has arrived; return whether that changed anything."""
     on_its_way = message.state is State.OFFERED or (message.state is State.QUEUED and message.offers > 0)
     if not on_its_way:
         return False
@@ -87,7 +89,7 @@ def arrive(decision: Decision, message: Message, how: str) -> bool:
 
 
 def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged:
-    """Take an ACK."""
+    """Record an ACK."""
     me = decision.me()
     if command.status not in _STATUSES:
         raise refusal(
@@ -98,17 +100,17 @@ def decide_acknowledge(decision: Decision, command: Acknowledge) -> Acknowledged
             expected="one of " + ", ".join(_STATUSES),
         )
     message = _mine(decision, me.agent, command.message_id)
-    news = acknowledge(decision, message, command.status, decision.text(command.notes, "$.notes"))
+    changed = acknowledge(decision, message, command.status, decision.text(command.notes, "$.notes"))
     pump(decision, me)
-    return Acknowledged(signal_id(message), message.state, duplicate=not news)
+    return Acknowledged(signal_id(message), message.state, duplicate=not changed)
 
 
 def acknowledge(decision: Decision, message: Message, status: str, notes: str = "") -> bool:
-    """Acknowledge a message; say whether that is news."""
+    """Acknowledge a message; return whether that changed anything."""
     must_be_open(message, "acknowledged")
     arrive(decision, message, "ack")
-    news = message.state is State.DELIVERED
-    if news:
+    changed = message.state is State.DELIVERED
+    if changed:
         offered_at = message.offered_at or message.delivered_at
         decision.emit(
             ev.MessageAcknowledged(decision.now, message.seq, status, max(0, decision.now - offered_at), notes)
@@ -117,12 +119,12 @@ def acknowledge(decision: Decision, message: Message, status: str, notes: str = 
             observe(decision)
     if status == "processed" and message.state is State.ACKNOWLEDGED:
         _processed(decision, message, "ack")
-        news = True
-    return news
+        changed = True
+    return changed
 
 
 def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
-    """Take the word of the recipient that it is done with a message."""
+    """Record that the recipient has processed a message."""
     me = decision.me()
     message = _mine(decision, me.agent, command.message_id)
     must_be_open(message, "processed")
@@ -132,14 +134,14 @@ def decide_processed(decision: Decision, command: MarkProcessed) -> Done:
 
 
 def process(decision: Decision, message: Message, how: str) -> None:
-    """Bring a message to processed, through what that implies."""
-    take_in(decision, message, how)
+    """Mark a message as processed, with the confirmations that this implies."""
+    mark_received(decision, message, how)
     if message.state in (State.DELIVERED, State.ACKNOWLEDGED):
         _processed(decision, message, how)
 
 
-def take_in(decision: Decision, message: Message, how: str) -> None:
-    """Bring a message to where its recipient has it, and has acknowledged it if that is awaited."""
+def mark_received(decision: Decision, message: Message, how: str) -> None:
+    """Mark a message as delivered, and as acknowledged if it awaits an ACK."""
     arrive(decision, message, "response" if how == "response" else "ack")
     if message.ack_required and message.state is State.DELIVERED:
         acknowledge(decision, message, "response" if how == "response" else "processed")
@@ -150,7 +152,7 @@ def _processed(decision: Decision, message: Message, how: str) -> None:
 
 
 def decide_reject(decision: Decision, command: Reject) -> Rejected:
-    """Take a NACK."""
+    """Record a NACK."""
     me = decision.me()
     message = _mine(decision, me.agent, command.message_id)
     reject(
@@ -167,7 +169,7 @@ def decide_reject(decision: Decision, command: Reject) -> Rejected:
 
 
 def reject(decision: Decision, message: Message, reason: str, code: str, can_retry: bool, suggested_fix: str) -> None:
-    """Reject a message: back to the queue where a retry is left, else to the dead letters."""
+    """Reject a message: queue it again if a retry is left, else make it a dead letter."""
     must_be_rejectable(message)
     arrive(decision, message, "nack")
     decision.emit(ev.MessageRejected(decision.now, message.seq, reason, code, can_retry, suggested_fix))
@@ -181,7 +183,7 @@ def reject(decision: Decision, message: Message, reason: str, code: str, can_ret
 
 
 def fire_receipt(decision: Decision, seq: int) -> None:
-    """Take back an offer that was never confirmed."""
+    """Withdraw an offer that was not confirmed in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.OFFERED:
         return
@@ -206,7 +208,7 @@ def fire_receipt(decision: Decision, seq: int) -> None:
 
 
 def fire_ack(decision: Decision, seq: int) -> None:
-    """Retry a delivery that was never acknowledged."""
+    """Retry a delivery that was not acknowledged in time."""
     message = decision.state.messages.get(seq)
     if message is None or message.state is not State.DELIVERED or not message.ack_required:
         return
@@ -232,53 +234,57 @@ def _mine(decision: Decision, agent: str, message_id: str) -> Message:
 
 
 def _not_found(message_id: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{message_id[:128]} is not there, not yours, or forgotten", found=message_id[:128])
+    return refusal(
+        "E_STATE_001",
+        f"{message_id[:128]} was not found: unknown, not addressed to you, or no longer kept",
+        found=message_id[:128],
+    )
 
 
 def must_be_rejectable(message: Message) -> None:
-    """Refuse to reject what was acknowledged, or has ended."""
+    """Refuse to reject a message that was acknowledged or has ended."""
     if message.state in _SETTLED:
-        raise refusal("E_STATE_002", f"{message.message_id} is {message.state} already: it cannot be rejected")
+        raise refusal("E_STATE_002", f"{message.message_id} is already {message.state}: it cannot be rejected")
     must_be_open(message, "rejected")
 
 
 def must_be_open(message: Message, what: str) -> None:
-    """Refuse to confirm what has ended unread."""
+    """Refuse to confirm a message that was expired, recalled or is dead."""
     if message.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         raise refusal("E_STATE_002", f"{message.message_id} is {message.state}: it cannot be {what}")
 
 
 def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
-    """Stamp it delivered."""
+    """Mark the message as delivered."""
     message = move(state, event.message, ev.MessageDelivered)
-    land(state, message)
+    clear_in_flight(state, message)
     message.delivered_at = event.at
     message.backing_off = False
     if not message.ack_required:
         if message.offered_at:
             state.note_latency(event.at, event.at - message.offered_at)
         state.settle(message, event.at)
-    arm(state, message)
+    schedule(state, message)
 
 
 def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:
-    """Stamp it acknowledged."""
+    """Mark the message as acknowledged."""
     message = move(state, event.message, ev.MessageAcknowledged)
     message.acked_at = event.at
     if message.ack_required:
         state.note_latency(event.at, event.latency_us)
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)
 
 
 def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
-    """Stamp it processed."""
+    """Mark the message as processed."""
     message = move(state, event.message, ev.MessageProcessed)
     message.processed_at = event.at
-    arm(state, message)
+    schedule(state, message)
     state.settle(message, event.at)
 
 
 def apply_rejected(state: ProjectState, event: ev.MessageRejected) -> None:
-    """Change nothing yet: a requeue or a death follows and is counted."""
+    """Change nothing: a requeue or a death follows and is applied on its own."""
     state.message(event.message)

@@ -1,8 +1,8 @@
-"""Every number that Tocsin decides by, as frozen structs.
+"""The policy: every number and switch that decisions use, as frozen structs.
 
-No field has a default here: the defaults are the packaged `tocsin.yaml`, so that one file shows them all. Durations
-end in `_s` and are seconds in the document; the core works in whole microseconds, through the `_us` properties.
-One module per subject; this one gathers them. Nothing here knows of files: `tocsin.policies` reads them.
+No field has a default here: the defaults are in the packaged `tocsin.yaml`, so that one file shows them all. Durations
+end in `_s` and are seconds in the document; the core works in whole microseconds, through the `_us` properties. There
+is one module per subject; this one re-exports them. `tocsin.policies` reads the files.
 """
 
 from tocsin.core.policy.admission import Bucket, Gaming, Quota, Quotas, Role, Security

@@ -1,4 +1,4 @@
-"""What a sender may use and spend."""
+"""Policy of admission: signatures, roles, token bucket, quotas and detection of inflated priorities."""
 
 from functools import cached_property
 from typing import Annotated
@@ -12,38 +12,38 @@ __all__ = ["Bucket", "Gaming", "Quota", "Quotas", "Role", "Security"]
 
 
 class Security(Concern, frozen=True):
-    """What a sender must prove beyond its token."""
+    """Proof that a sender must give in addition to its token."""
 
-    #: Whether an envelope must carry a signature; one that is there is checked in any case.
+    #: Whether an envelope must carry a signature; a signature that is present is always checked.
     require_signatures: bool
 
 
 class Role(Concern, frozen=True):
-    """What a role may do."""
+    """Permissions of a role."""
 
-    #: Highest priority it may use.
+    #: Highest priority that it may use.
     max_priority: str
-    #: Whether asking for more lowers the message to the cap; else it is refused.
+    #: Whether a message over that priority is lowered to it; otherwise it is refused.
     lowers: bool
-    #: Share of the bucket and quotas it gets; null is unlimited.
+    #: Factor for the token bucket and the quotas; null is unlimited.
     quota_multiplier: Amount | None
-    #: Whether gaming detection watches it.
+    #: Whether its agents are checked for inflated priorities.
     watched: bool
-    #: Whether it may do what a director may: override, change policy, redrive any, retire agents.
+    #: Whether it may do what a director may: override, change the policy, redrive any message, retire agents.
     directs: bool
 
     @cached_property
     def cap(self) -> Priority:
-        """Return `max_priority` on the inside scale."""
+        """Return `max_priority` on the internal scale."""
         return level_named(self.max_priority)
 
 
 class Bucket(Concern, frozen=True):
     """The token bucket of each agent."""
 
-    #: Most tokens it holds.
+    #: Maximum number of tokens.
     capacity: Amount
-    #: Tokens that come back per second.
+    #: Tokens refilled per second.
     refill_per_s: Amount
     #: Tokens that one message costs, by priority.
     cost: Levels
@@ -57,29 +57,29 @@ class Bucket(Concern, frozen=True):
 class Quota(Concern, frozen=True):
     """A quota of one high priority for each agent."""
 
-    #: Most messages it holds.
+    #: Maximum number of messages.
     cap: Annotated[float, Meta(ge=1, le=1e12)]
-    #: Messages that come back per second.
+    #: Messages refilled per second.
     refill_per_s: Amount
 
 
 class Quotas(Concern, frozen=True):
-    """The quotas of the two priorities that can be inflated."""
+    """Quotas of the Critical and Blocking priorities."""
 
     critical: Quota
     blocking: Quota
 
 
 class Gaming(Concern, frozen=True):
-    """When an agent is taken to inflate its priorities."""
+    """Detection of agents that inflate their priorities."""
 
-    #: How far back to look, seconds.
+    #: Time window that is examined, seconds.
     window_s: Seconds
-    #: Share of Blocking and above over which it is gaming.
+    #: Share of messages at Blocking and above over which an agent counts as inflating.
     high_priority_ratio: Share
-    #: Fewest messages in the window to judge from.
+    #: Minimum number of messages in the window for a judgement.
     messages_min: Count
-    #: Most messages of an agent remembered for judging.
+    #: Maximum number of messages of an agent that are examined.
     samples_max: Count
 
     @cached_property

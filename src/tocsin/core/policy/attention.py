@@ -1,4 +1,4 @@
-"""How busy agents may be, and with how much."""
+"""Policy of agents' work: its duration and the work put aside."""
 
 from functools import cached_property
 
@@ -8,13 +8,13 @@ __all__ = ["AttentionPolicy"]
 
 
 class AttentionPolicy(Concern, frozen=True):
-    """How long and how much an agent may be busy."""
+    """Limits on the work of an agent."""
 
-    #: Bytes that an agent may save of one work that it puts aside.
+    #: Bytes of data that an agent may save with one work that it puts aside.
     saved_bytes_max: Count
     #: Works that one agent may have put aside.
     aside_max: Count
-    #: An agent that has said nothing more of its work for this long no longer counts as busy, seconds.
+    #: Time without a report after which an agent no longer counts as busy, seconds.
     work_max_s: Seconds
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What all concerns have in common: their base, the ranges of their numbers, and whole microseconds."""
+"""Base class of policy structs, the ranges of their numbers, and conversion to microseconds."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ __all__ = [
     "microseconds",
 ]
 
-#: Between the core's grain, a microsecond, and a century: what can be counted.
+#: From one microsecond, the core's resolution, to a century.
 Seconds = Annotated[float, Meta(ge=1e-6, le=3.2e9)]
 Pause = Annotated[float, Meta(ge=0, le=3.2e9)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -32,17 +32,17 @@ Levels = dict[str, Annotated[float, Meta(ge=0, le=1e12)]]
 
 
 def microseconds(seconds: float) -> int:
-    """Turn seconds into whole microseconds."""
+    """Convert seconds to whole microseconds."""
     return round(seconds * 1_000_000)
 
 
 class Concern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Base of one concern's settings."""
+    """Base of the settings of one subject."""
 
 
 def level_named(name: str) -> Priority:
-    """Return the priority that a policy names."""
+    """Return the priority of a name in a policy."""
     for level in Priority:
         if liminal_name(level) == name:
             return level
-    raise refusal("E_POLICY_001", f"{name!r} is no priority", expected=", ".join(map(liminal_name, Priority)))
+    raise refusal("E_POLICY_001", f"{name!r} is not a priority", expected=", ".join(map(liminal_name, Priority)))

@@ -1,4 +1,4 @@
-"""How importance fades, and how fast that goes."""
+"""Policy of importance decay: rates, thresholds and the queue manager."""
 
 from functools import cached_property
 from typing import Annotated
@@ -11,17 +11,17 @@ __all__ = ["Decay", "QueueManager"]
 
 
 class Decay(Concern, frozen=True):
-    """How importance fades."""
+    """Decay of a message's importance."""
 
-    #: Importance of a message that does not say, 1 to 10.
+    #: Importance of a message that does not set one, 1 to 10.
     importance_default: Annotated[int, Meta(ge=1, le=10)]
-    #: A decay rate is the share of the original importance lost per this time, seconds.
+    #: Interval of the decay rate, seconds: the rate is the share of the original importance lost per interval.
     interval_s: Seconds
-    #: Below this importance a waiting message is stale.
+    #: Importance below which a queued message is stale and expires.
     stale_threshold: Annotated[float, Meta(ge=0, le=10)]
-    #: Rates are rounded to whole steps of this, so that mailboxes keep few orders apart.
+    #: Decay rates are rounded to multiples of this step.
     rate_step: Annotated[float, Meta(ge=0.001, le=1)]
-    #: How often stale messages are looked for, seconds (DECAY §2).
+    #: Interval between removals of stale messages, seconds.
     sweep_interval_s: Seconds
 
     @cached_property
@@ -36,27 +36,27 @@ class Decay(Concern, frozen=True):
 
 
 class QueueManager(Concern, frozen=True):
-    """The control law of the adaptive decay rate (DECAY §4)."""
+    """Adaptation of the decay rate to the processing latency."""
 
-    #: Off leaves every message at its own rate, or none.
+    #: Whether the decay rate adapts; if not, only messages with a rate of their own decay.
     enabled: bool
-    #: Average processing latency over which the rate of new messages rises, seconds.
+    #: Average processing latency above which the rate of new messages rises, seconds.
     latency_high_s: Seconds
-    #: Average processing latency under which it falls, seconds.
+    #: Average processing latency below which the rate falls, seconds.
     latency_low_s: Seconds
-    #: Lowest rate.
+    #: Minimum rate.
     rate_min: Share
-    #: Highest rate.
+    #: Maximum rate.
     rate_max: Share
-    #: By how much one change moves it.
+    #: Size of one change of the rate.
     rate_change: Share
-    #: Time between two changes, seconds.
+    #: Minimum time between two changes, seconds.
     cooldown_s: Seconds
-    #: How far back latencies count, seconds.
+    #: Time window of the latencies, seconds.
     window_s: Seconds
-    #: Most latencies that count.
+    #: Maximum number of latencies in the window.
     samples_max: Count
-    #: Fewest latencies to judge from.
+    #: Minimum number of latencies for a change.
     samples_min: Count
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How messages reach who is there, how waiting raises them, and how long what has ended is remembered."""
+"""Policy of delivery: sessions, receipts, aging, sweeping, timers, retention and routing."""
 
 from functools import cached_property
 from typing import Annotated
@@ -12,15 +12,15 @@ __all__ = ["Aging", "Delivery", "Retention", "Routing", "Sessions", "Sweeper", "
 
 
 class Sessions(Concern, frozen=True):
-    """How long a session counts as there."""
+    """Staleness and end of sessions."""
 
-    #: A heartbeat older than this makes a session stale, seconds (SPEC-071 §4.1).
+    #: Age of the last heartbeat at which a session becomes stale, seconds.
     stale_after_s: Seconds
-    #: A heartbeat older than this ends the session, seconds.
+    #: Age of the last heartbeat at which a session ends, seconds.
     lapse_after_s: Seconds
-    #: Heartbeats closer together than this are one, seconds.
+    #: Heartbeats closer together than this are recorded as one, seconds.
     heartbeat_record_s: Pause
-    #: Whether the bus tells all who are attached when a peer comes or goes: one message each.
+    #: Whether agents with an open session are notified when a peer joins or leaves, by one message each.
     announce: bool
 
     @cached_property
@@ -40,17 +40,18 @@ class Sessions(Concern, frozen=True):
 
 
 class Delivery(Concern, frozen=True):
-    """How offers are confirmed."""
+    """Confirmation of offers."""
 
-    #: Time for the receipt of an offer by kind of session, seconds, where the contract names none.
+    #: Time for the receipt of an offer, by kind of session, seconds; a contract's own timeout has precedence.
     receipt_timeout_s: dict[str, Seconds]
-    #: Offers without receipt before a message is dead, where the contract names none (APM §3.5).
+    #: Retries of offers without receipt before a message becomes a dead letter, where the contract has no timeout.
     channel_retries_max: Retries
-    #: Waits before the next offer, seconds; the last repeats.
+    #: Wait before each of those retries, seconds; the last value repeats.
     channel_backoff_s: list[Seconds]
-    #: Offers without receipt at a time, for a push session that does not say; a piggyback session takes whole drains.
+    #: Offers without receipt at a time for a push session that does not set a window; a piggyback session takes whole
+    #: drains.
     window_default: Count
-    #: What to tell a caller whom only time can help, seconds.
+    #: Retry time given with a refusal that only time resolves, seconds.
     retry_hint_s: Seconds
 
     @cached_property
@@ -60,13 +61,13 @@ class Delivery(Concern, frozen=True):
 
 
 class Aging(Concern, frozen=True):
-    """How waiting raises a message."""
+    """Raising of messages that wait."""
 
-    #: Off leaves strict priorities, and starvation possible.
+    #: Whether waiting raises messages; without it, low priorities can starve.
     enabled: bool
-    #: Each time a message has waited this long again, it rises, seconds.
+    #: A message rises each time it has waited this long again, seconds.
     threshold_s: Seconds
-    #: By how many levels it rises.
+    #: Levels by which it rises.
     boost_levels: Annotated[int, Meta(ge=1, le=3)]
 
     @cached_property
@@ -76,18 +77,18 @@ class Aging(Concern, frozen=True):
 
     @cached_property
     def boosts_to_front(self) -> tuple[int, ...]:
-        """Return, for each priority, the boosts that bring it to Critical and the one more to the front of it."""
+        """Return, for each priority, the boosts that bring it to Critical plus one that makes it overdue."""
         return tuple(-(-max(0, Priority.CRITICAL - level) // self.boost_levels) + 1 for level in Priority)
 
     def bound_us(self, priority: int) -> int:
-        """Return after how long only older overdue messages and overrides can precede such a message."""
+        """Return the age after which only older overdue messages and overrides go before a message of this priority."""
         return self.boosts_to_front[priority] * self.threshold_us
 
 
 class Sweeper(Concern, frozen=True):
-    """SPEC-071's sweeper."""
+    """Sweeper of expired messages."""
 
-    #: How often expired messages are stamped, seconds; none is handed out in between (SPEC-071 §9).
+    #: Interval between sweeps, seconds; an expired message is not delivered in between.
     interval_s: Seconds
 
     @cached_property
@@ -97,9 +98,9 @@ class Sweeper(Concern, frozen=True):
 
 
 class TimerPolicy(Concern, frozen=True):
-    """How exact the short timers are."""
+    """Precision of the short timers."""
 
-    #: A receipt, ACK, backoff, aging or session timer is late by less than this, seconds.
+    #: Maximum delay of a receipt, ACK, backoff, aging or session timer, seconds.
     granularity_s: Seconds
 
     @cached_property
@@ -109,21 +110,21 @@ class TimerPolicy(Concern, frozen=True):
 
 
 class Retention(Concern, frozen=True):
-    """How long the live state remembers what has ended; the journal keeps its own time."""
+    """Time that ended messages stay in the live state; the journal has its own retention."""
 
-    #: Ended messages answer duplicates, recalls and late confirmations for this long, seconds.
+    #: Time for which ended messages answer duplicates, recalls and late confirmations, seconds.
     settled_s: Seconds
-    #: Most ended messages remembered.
+    #: Maximum number of ended messages kept.
     settled_max: Count
-    #: Acknowledged messages wait this long to be processed, seconds.
+    #: Time for which acknowledged messages wait to be processed, seconds.
     acknowledged_s: Seconds
-    #: Most acknowledged messages remembered.
+    #: Maximum number of acknowledged messages kept.
     acknowledged_max: Count
-    #: A thread without a new message is forgotten after this, seconds.
+    #: Time after which a thread without a new message is forgotten, seconds.
     thread_idle_s: Seconds
-    #: A dead letter is purged after this, seconds.
+    #: Time after which a dead letter is purged, seconds.
     dead_s: Seconds
-    #: Forgotten at a time; the maxima above may be exceeded by this many.
+    #: Number of entries forgotten at a time; the maxima above may be exceeded by this many.
     batch: Count
 
     @cached_property
@@ -148,9 +149,9 @@ class Retention(Concern, frozen=True):
 
 
 class Routing(Concern, frozen=True):
-    """How strictly routes are checked."""
+    """Strictness of route checks."""
 
-    #: Whether a contract's direction (who may send it to whom) is enforced.
+    #: Whether the senders and receivers that a contract names are enforced.
     enforce_direction: bool
-    #: Whether an agent that declared capabilities gets only those types.
+    #: Whether an agent that declared capabilities receives only those message types.
     enforce_capabilities: bool

@@ -1,4 +1,4 @@
-"""The whole policy: its concerns together, and what no single field of them shows."""
+"""The whole policy document: its parts together, parsing, and checks across fields."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ __all__ = ["Policy", "document_of", "policy_from"]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Everything that a project is run by."""
+    """All settings of a project."""
 
     limits: Limits
     security: Security
@@ -50,11 +50,11 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     health: HealthPolicy
     escalation: EscalationPolicy
     storage: Storage
-    #: What each message type promises.
+    #: Contract of each message type.
     contracts: dict[str, Contract]
-    #: What a `CUSTOM_*` type promises that has no contract of its own.
+    #: Contract of `CUSTOM_*` types that have none of their own.
     custom_contract: Contract
-    #: Numbers of the frame bus, by concern: `tocsin.frames.policy` knows and checks them, the exchange does not.
+    #: Settings of the frame bus, by subject; `tocsin.frames.policy` checks them, the exchange does not use them.
     frames: dict[str, dict[str, int | float]]
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
             raise refusal("E_POLICY_001", f"{path}: {wrong}", field=path)
 
     def contract_of(self, message_type: str) -> Contract | None:
-        """Return what a type promises, or nothing where the type is unknown."""
+        """Return the contract of a message type, or null for an unknown type."""
         contract = self.contracts.get(message_type)
         if contract is None and message_type.startswith("CUSTOM_"):
             return self.custom_contract
@@ -70,7 +70,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
 
 def policy_from(document: object) -> Policy:
-    """Make a policy out of a whole document, or say which key is wrong and what would be right."""
+    """Parse a policy from a whole document; refuse one that is invalid, with the key and the expected value."""
     try:
         return msgspec.convert(document, Policy)
     except msgspec.ValidationError:
@@ -86,7 +86,7 @@ def document_of(policy: Policy) -> Any:
 
 
 def _contradictions(policy: Policy) -> list[tuple[str, str]]:
-    """List what no single field shows: each rule with the path that breaks it."""
+    """Return conflicts between fields: the path, and the rule that it breaks."""
     manager, sessions, retention, leases = policy.queue_manager, policy.sessions, policy.retention, policy.leases
     levels = [liminal_name(level) for level in Priority]
     checks: list[tuple[bool, str, str]] = [
@@ -115,7 +115,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
         (
             manager.latency_low_s >= manager.latency_high_s,
             "$.queue_manager.latency_low_s",
-            "must be under latency_high_s, or the rate swings",
+            "must be under latency_high_s, or the rate oscillates",
         ),
         (manager.rate_min > manager.rate_max, "$.queue_manager.rate_min", "must be at most rate_max"),
         (manager.samples_min > manager.samples_max, "$.queue_manager.samples_min", "must be at most samples_max"),

@@ -1,4 +1,4 @@
-"""When something is brought before somebody with more power, and what is done about it meanwhile."""
+"""Policy of escalation: the rules by trigger, and the time given to directors and humans."""
 
 from functools import cached_property
 from typing import Literal
@@ -23,7 +23,7 @@ Trigger = Literal[
 Action = Literal["boost", "notify_director", "interrupt_recipient", "escalate_to_human"]
 
 _NAMES = tuple(map(liminal_name, Priority))
-#: Beside its actions, what a rule for each trigger may say, and what it must.
+#: Fields that a rule of each trigger may have, in addition to its actions.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "time_in_queue": ("level", "after_s"),
     "dependency_blocked": ("level", "after_s"),
@@ -31,8 +31,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "request_timeout": ("level",),
     "critical_error": ("level",),
 }
-_REQUIRED = {"after_s": "how long is too long", "count": "how many are too many"}
-#: Where the number of a trigger is whose rule has none.
+_REQUIRED = {"after_s": "a time in seconds", "count": "a number of agents"}
+#: Setting that holds the threshold of a trigger whose rule has none.
 _ELSEWHERE: dict[str, str] = {
     "request_timeout": "requests.timeout_s",
     "approval_timeout": "approvals.handoffs",
@@ -43,17 +43,17 @@ _ELSEWHERE: dict[str, str] = {
 
 
 class EscalationRule(Concern, frozen=True):
-    """One trigger, and what is done when it is met."""
+    """One trigger and the actions taken when it is met."""
 
-    #: What sets it off.
+    #: Condition that opens the escalation.
     trigger: Trigger
-    #: What is done about it, in LIMINAL's words.
+    #: Actions taken: `boost`, `notify_director`, `interrupt_recipient`, `escalate_to_human`.
     actions: list[Action]
-    #: Priority of the messages or waits that it is about; null is any. Only where it is about such.
+    #: Priority of the messages or waits that the rule is for; null is any. Only for triggers about a message or wait.
     level: str | None = None
-    #: How long a message or a wait must have lasted, seconds; other triggers have their time from their own concern.
+    #: Time that a message or wait must have lasted, seconds; other triggers have their time in another setting.
     after_s: Seconds | None = None
-    #: How many must wait for the same resource.
+    #: Number of agents that must wait for the same resource.
     count: Count | None = None
 
     @cached_property
@@ -63,21 +63,21 @@ class EscalationRule(Concern, frozen=True):
 
 
 class EscalationPolicy(Concern, frozen=True):
-    """The rules, and how long each instance is given."""
+    """Escalation rules, and the time given to each escalation."""
 
-    #: By how many levels the action `boost` raises a message or a wait.
+    #: Levels by which the action `boost` raises a message or a wait.
     boost_levels: Count
-    #: Time for a director to act before a human is told, seconds.
+    #: Time for a director to act before the humans are notified, seconds.
     director_s: Seconds
-    #: Time for a human to say how it ended, where nothing else can show it, before it closes by itself, seconds.
+    #: Time for a human to resolve an escalation whose end the bus cannot observe, before it closes by itself, seconds.
     human_s: Seconds
-    #: Escalations that may be open at once; what comes after them is opened when one has closed.
+    #: Escalations that may be open at once; further ones are deferred until one has closed.
     open_max: Count
-    #: Causes that may wait for that; of what comes after them, the directors are told and nothing is kept.
+    #: Deferred escalations kept; beyond this limit the directors are notified and nothing is kept.
     deferred_max: Count
-    #: Closed escalations that are remembered.
+    #: Closed escalations kept.
     history_max: Count
-    #: The rules by name.
+    #: Rules by name.
     rules: dict[str, EscalationRule]
 
     @cached_property
@@ -92,12 +92,12 @@ class EscalationPolicy(Concern, frozen=True):
 
     @cached_property
     def contention_depth(self) -> int | None:
-        """Return how many must wait for the same resource to be worth telling; null is any number."""
+        """Return how many agents must wait for the same resource to open an escalation; null if there is no rule."""
         found = self.rule_for("resource_contended")
         return None if found is None else found[1].count
 
     def rule_for(self, trigger: str, level: int | None = None) -> tuple[str, EscalationRule] | None:
-        """Find the rule for a trigger: one that names the level before one that takes any."""
+        """Return the rule for a trigger; one that names the level has precedence."""
         fitting = [
             (name, rule)
             for name, rule in self.rules.items()
@@ -107,18 +107,18 @@ class EscalationPolicy(Concern, frozen=True):
 
     @cached_property
     def queue_after_us(self) -> tuple[int | None, ...]:
-        """Return, for each priority, how long a message may wait before it is escalated; null is for ever."""
+        """Return, for each priority, how long a message may be queued before it is escalated; null is for ever."""
         found = [self.rule_for("time_in_queue", level) for level in Priority]
         return tuple(None if rule is None else rule[1].after_us for rule in found)
 
     @cached_property
     def wait_after_us(self) -> tuple[int | None, ...]:
-        """Return, for each priority, how long a wait may block somebody before it is escalated; null is for ever."""
+        """Return, for each priority, how long a wait may last before it is escalated; null is for ever."""
         found = [self.rule_for("dependency_blocked", level) for level in Priority]
         return tuple(None if rule is None else rule[1].after_us for rule in found)
 
     def contradictions(self) -> list[tuple[str, str]]:
-        """List what no single field shows."""
+        """Return conflicts between fields: the path, and the rule that it breaks."""
         wrong: list[tuple[str, str]] = []
         seen: dict[tuple[str, str | None], str] = {}
         for name, rule in self.rules.items():
@@ -135,13 +135,13 @@ class EscalationPolicy(Concern, frozen=True):
 
 
 def _misplaced(rule: EscalationRule) -> list[tuple[str, str]]:
-    """List what a rule for its trigger lacks, and what it says that nothing would read."""
+    """Return the fields that a rule lacks, and those that have no effect for its trigger."""
     wrong: list[tuple[str, str]] = []
     for field in ("level", "after_s", "count"):
         given, fits = getattr(rule, field) is not None, field in _FIELDS.get(rule.trigger, ())
         if given and not fits:
             where = f"; see {_ELSEWHERE[rule.trigger]}" if rule.trigger in _ELSEWHERE else ""
-            wrong.append((field, f"must be left out: it means nothing to {rule.trigger}{where}"))
+            wrong.append((field, f"must be left out: it has no effect for {rule.trigger}{where}"))
         elif fits and not given and field in _REQUIRED:
             wrong.append((field, f"must be given: {_REQUIRED[field]}"))
     return wrong

@@ -1,4 +1,4 @@
-"""What healthy means: LIMINAL's performance SLAs and queue depths, and how an alert begins and ends."""
+"""Policy of health alerts: the limit of each metric, and when an alert is raised and cleared."""
 
 from functools import cached_property
 
@@ -8,15 +8,15 @@ __all__ = ["HealthPolicy"]
 
 
 class HealthPolicy(Concern, frozen=True):
-    """When an alert is raised, and when it is cleared."""
+    """Raising and clearing of health alerts."""
 
-    #: How long a limit must have been exceeded before an alert is raised, seconds (LIMINAL: 60).
+    #: Time for which a limit must be exceeded before an alert is raised, seconds.
     sustained_s: Seconds
-    #: An alert is cleared once its value has stayed under this share of its limit.
+    #: Share of the limit under which the value must stay for an alert to be cleared.
     clear_share: Share
-    #: For this long, seconds.
+    #: Time for which it must stay there, seconds.
     clear_s: Seconds
-    #: The limit of each metric; durations in seconds, depths in messages.
+    #: Limit of each metric: durations in seconds, depths in messages.
     limits: dict[str, Amount]
 
     @cached_property

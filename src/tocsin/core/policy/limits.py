@@ -1,4 +1,4 @@
-"""A named limit on everything."""
+"""Policy of limits on sizes and counts."""
 
 from tocsin.core.policy.base import Concern, Count, Seconds
 
@@ -6,11 +6,11 @@ __all__ = ["Limits"]
 
 
 class Limits(Concern, frozen=True):
-    """A named limit on everything; crossing one is a defined refusal."""
+    """Limits on sizes and counts; a request over a limit is refused."""
 
-    #: Largest envelope, bytes of JSON (APM §9.1: 1 MB).
+    #: Size of an envelope, bytes of JSON.
     message_bytes_max: Count
-    #: Longest TTL that a sender may ask for, seconds.
+    #: Longest TTL that a sender may set, seconds.
     ttl_max_s: Seconds
     #: Registered agents in the project.
     agents_max: Count
@@ -20,17 +20,17 @@ class Limits(Concern, frozen=True):
     mailbox_depth_max: Count
     #: Recipients of one broadcast.
     broadcast_recipients_max: Count
-    #: Messages handed out by one drain.
+    #: Messages returned by one drain.
     drain_max: Count
-    #: Payload bytes handed out by one drain; the first message always fits.
+    #: Payload bytes returned by one drain; the first message always fits.
     drain_bytes_max: Count
-    #: Offers without receipt that one push session may ask for.
+    #: Offers without receipt at a time that a push session may ask for.
     window_max: Count
-    #: Threads remembered at once; the one idle longest is forgotten first.
+    #: Threads kept at once; the least recently used is forgotten first.
     threads_max: Count
     #: Dead letters kept at once; the oldest is purged first.
     dead_letters_max: Count
-    #: Timers fired by one tick; the rest by the next.
+    #: Timers fired by one tick; the next tick fires the rest.
     timers_per_tick: Count
     #: Message ids in one receipt, acknowledgement or redrive command.
     batch_max: Count

@@ -1,4 +1,4 @@
-"""How what happened is kept."""
+"""Policy of storage: commits, tables, history, segments and pruning."""
 
 from typing import Annotated
 
@@ -10,45 +10,45 @@ __all__ = ["Storage"]
 
 
 class Storage(Concern, frozen=True):
-    """How what happened is kept: commits, tables, history and segments. The exchange itself never looks at it."""
+    """Commits, tables, history and segments; the exchange itself does not use these settings."""
 
-    #: Events in one commit, as far as whole commands go.
+    #: Events in one commit; the events of one command are never split.
     group_events_max: Count
-    #: Commands that may wait for a place in a commit.
+    #: Commands that may wait for a commit.
     commands_waiting_max: Count
-    #: Replies and pushes let go in one turn of the loop; what is Critical does not count.
+    #: Replies and pushes sent in one turn of the event loop; Critical ones do not count.
     turn_words_max: Count
     #: Bytes of commits after which a SQLite journal is checkpointed.
     checkpoint_bytes: Count
-    #: Tries to rebuild after a failed commit before the hub stops.
+    #: Attempts to rebuild after a failed commit before the hub stops.
     recovery_attempts_max: Count
-    #: Wait before each of those tries, seconds.
+    #: Wait before each of those attempts, seconds.
     recovery_backoff_s: Seconds
-    #: The tables follow the journal at least this often, seconds.
+    #: Maximum time between two updates of the tables from the journal, seconds.
     projection_interval_s: Seconds
-    #: Events after which they follow sooner.
+    #: Events after which the tables are updated sooner.
     projection_events_max: Count
-    #: Bytes that the recorded life of one message may take in the tables.
+    #: Bytes that the recorded history of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.
     search: bool
     #: Messages added to the search index at a time.
     search_batch: Count
-    #: Ended messages stay in the history for this long, seconds.
+    #: Time for which ended messages stay in the history, seconds.
     history_s: Seconds
-    #: Commits stay in the journal for this long at least, seconds, even when projected and exported.
+    #: Minimum time for which commits stay in the journal, seconds, even when projected and exported.
     journal_s: Annotated[float, Meta(ge=0)]
-    #: How often there is pruning, seconds.
+    #: Interval between prunings, seconds.
     prune_interval_s: Seconds
     #: Rows pruned at a time.
     prune_batch: Count
     #: Whether the journal is exported to segment files.
     segments: bool
-    #: A segment is cut once its first event is this old, seconds.
+    #: Age of its first event at which a segment is closed, seconds.
     segment_age_s: Seconds
-    #: A segment is cut once it holds this many bytes, before compression.
+    #: Size at which a segment is closed, bytes before compression.
     segment_bytes_max: Count
     #: Whether segments hold payloads and metadata.
     segment_payloads: bool
-    #: Other hubs are told of commits at most this often, seconds.
+    #: Minimum time between two notifications of commits to other hubs, seconds.
     notify_interval_s: Seconds

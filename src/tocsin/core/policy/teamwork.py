@@ -1,4 +1,4 @@
-"""How agents talk with each other beyond single messages: requests, discussions, topics and approvals."""
+"""Policy of requests, approvals, discussions and topics."""
 
 from functools import cached_property
 
@@ -8,11 +8,11 @@ __all__ = ["RequestPolicy"]
 
 
 class RequestPolicy(Concern, frozen=True):
-    """How long an agent waits for an answer."""
+    """Timeouts and limits of requests."""
 
-    #: Time for an answer where the requester names none, seconds.
+    #: Time for an answer if the requester does not set one, seconds.
     timeout_s: Seconds
-    #: Longest time that a requester may name, seconds.
+    #: Longest time that a requester may set, seconds.
     timeout_max_s: Seconds
     #: Requests that one agent may have open.
     open_max: Count
@@ -24,13 +24,13 @@ class RequestPolicy(Concern, frozen=True):
 
 
 class Handoff(Concern, frozen=True):
-    """One point at which the directors are asked first."""
+    """One point at which a director must approve."""
 
-    #: Whether they are.
+    #: Whether approval is required at this point.
     enabled: bool
-    #: Message types that are held until a director has approved them; a director's own never are.
+    #: Message types that are held until a director has approved them; messages of directors are not held.
     message_types: list[str]
-    #: Time for a director before it is escalated, seconds.
+    #: Time for a director's decision before it is escalated, seconds.
     timeout_s: Seconds
 
     @cached_property
@@ -40,15 +40,15 @@ class Handoff(Concern, frozen=True):
 
 
 class ApprovalPolicy(Concern, frozen=True):
-    """What needs a director's word."""
+    """Approvals by directors."""
 
     #: Approvals that may be open at once.
     open_max: Count
-    #: Approvals that one agent may have open, held messages among them.
+    #: Approvals that one agent may have open, held messages included.
     per_agent_max: Count
-    #: Time after its escalation at which an action that still nobody has decided is given up, seconds.
+    #: Time after its escalation at which an undecided action is given up, seconds.
     give_up_after_s: Seconds
-    #: LIMINAL's four handoff points.
+    #: The four handoff points.
     handoffs: dict[str, Handoff]
 
     @cached_property
@@ -58,7 +58,7 @@ class ApprovalPolicy(Concern, frozen=True):
 
     @cached_property
     def held_types(self) -> dict[str, str]:
-        """Return the handoff point at which messages of a type are held."""
+        """Return, for each held message type, the handoff point that holds it."""
         return {
             message_type: name
             for name, handoff in self.handoffs.items()
@@ -67,7 +67,7 @@ class ApprovalPolicy(Concern, frozen=True):
         }
 
     def contradictions(self) -> list[tuple[str, str]]:
-        """List what no single field shows."""
+        """Return conflicts between fields: the path, and the rule that it breaks."""
         wrong: list[tuple[str, str]] = []
         if sorted(self.handoffs) != sorted(HANDOFFS):
             wrong.append(("$.approvals.handoffs", "must name " + ", ".join(HANDOFFS)))
@@ -77,39 +77,39 @@ class ApprovalPolicy(Concern, frozen=True):
                 if message_type in ("ACK", "NACK"):
                     wrong.append((path, f"{message_type} cannot be held"))
                 elif handoff.enabled and self.held_types[message_type] != name:
-                    wrong.append((path, f"{message_type} is held at {self.held_types[message_type]} already"))
+                    wrong.append((path, f"{message_type} is already held at {self.held_types[message_type]}"))
         return wrong
 
 
-#: LIMINAL's handoff points.
+#: Names of the handoff points.
 HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
 
 
 class DiscussionPolicy(Concern, frozen=True):
-    """How agents come to a common view."""
+    """Limits of discussions."""
 
-    #: Longest time for a discussion, and the usual one, seconds (LIMINAL: 300).
+    #: Longest time for a discussion, and the default, seconds.
     max_s: Seconds
-    #: Fewest participants who must have voted, where the opener names none.
+    #: Participants who must have voted, if the opener does not set a number.
     participants_min: Count
-    #: Most participants.
+    #: Maximum number of participants.
     participants_max: Count
-    #: Most contributions to one discussion.
+    #: Maximum number of contributions to one discussion.
     contributions_max: Count
-    #: Most options to vote on.
+    #: Maximum number of options to vote on.
     options_max: Count
     #: Discussions that may be open at once.
     open_max: Count
-    #: Discussions that one agent may have opened and that are still open.
+    #: Open discussions that one agent may have.
     per_agent_max: Count
 
 
 class TopicPolicy(Concern, frozen=True):
-    """How far a publication reaches."""
+    """Limits of topics."""
 
-    #: Subscribers of one topic: the fan-out of one publication.
+    #: Subscribers of one topic, which is the fan-out of one publication.
     subscribers_max: Count
-    #: Topics that one agent may have subscribed to.
+    #: Topics that one agent may subscribe to.
     subscriptions_max: Count
-    #: Topics of the project.
+    #: Topics in the project.
     topics_max: Count

@@ -1,4 +1,4 @@
-"""How agents hold things and wait for each other."""
+"""Policy of leases and priority inheritance."""
 
 from functools import cached_property
 from typing import Annotated
@@ -12,40 +12,40 @@ __all__ = ["Inheritance", "Leases"]
 
 
 class Leases(Concern, frozen=True):
-    """How long things are held, and how one waits for them."""
+    """Duration, waiting and limits of leases."""
 
-    #: How long a lease is for that does not say, seconds.
+    #: Duration of a lease if the request does not set one, seconds.
     ttl_default_s: Seconds
-    #: Longest that a lease may be for without a renewal, seconds.
+    #: Longest duration of a lease without a renewal, seconds.
     ttl_max_s: Seconds
-    #: A holder is warned this long before its lease lapses, or at half its time where that is less, seconds.
+    #: Time before its end at which the holder of a lease is warned, at most half its duration, seconds.
     warn_before_s: Seconds
-    #: How long a request waits in line that does not say, seconds.
+    #: Time that a request waits in the queue if it does not set one, seconds.
     wait_default_s: Seconds
-    #: Longest that a request may wait in line, seconds.
+    #: Longest time that a request may wait in the queue, seconds.
     wait_max_s: Seconds
-    #: Priority of a request that does not say.
+    #: Priority of a request that does not set one.
     priority: str
-    #: How often a request that waits for several things may be passed by for one that it could have had.
+    #: Number of later requests that may overtake a queued request for a resource that is free.
     overtakes_max: Annotated[int, Meta(ge=0, le=10**6)]
     #: Resources of one lease.
     resources_max: Count
-    #: Characters of one resource.
+    #: Length of one resource, characters.
     resource_length_max: Count
     #: Segments of one resource.
     segments_max: Count
-    #: Leases and requests of one agent.
+    #: Leases and queued requests of one agent.
     per_agent_max: Count
-    #: Leases and requests of the project.
+    #: Leases and queued requests of the project.
     leases_max: Count
-    #: Requests in line for the same resource.
+    #: Requests queued for the same resource.
     waiters_max: Count
-    #: Lapsed leases remembered, so that their holders are told what became of them.
+    #: Lapsed leases kept, so that their holders get an exact error.
     lapsed_max: Count
 
     @cached_property
     def level_default(self) -> Priority:
-        """Return `priority` on the inside scale."""
+        """Return `priority` on the internal scale."""
         return level_named(self.priority)
 
     def warning_us(self, ttl_s: float) -> int:
@@ -54,7 +54,7 @@ class Leases(Concern, frozen=True):
 
 
 class Inheritance(Concern, frozen=True):
-    """What rises with an agent that others wait for."""
+    """Priority inheritance of agents that others wait for."""
 
-    #: Messages that are raised at a time, of those that it has sent, and of the answers that wait for it.
+    #: Messages raised at a time, among those that the agent has sent and the answers queued for it.
     messages_max: Count

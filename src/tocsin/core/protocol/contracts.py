@@ -1,7 +1,8 @@
-"""What a message type promises.
+"""Contracts of message types: default priority, delivery class, TTL, ACK, retries, routing and payload schema.
 
-A contract is data: APM's seven types, SPEC-071's ten signals and any `CUSTOM_*` are rows of one table in `tocsin.yaml`.
-Payload schemas of APM's types are code (`tocsin.core.protocol.payloads`); other types bring theirs with the contract.
+A contract is data: the seven message types, the ten signals and any `CUSTOM_*` type are rows of one table in
+`tocsin.yaml` (APM, SPEC-071). Payload schemas of the seven types are code (`tocsin.core.protocol.payloads`); other
+types have theirs in the contract.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ __all__ = ["AckRule", "Contract", "CorrelationRule", "DeliveryClass", "PayloadSc
 
 
 class DeliveryClass(StrEnum):
-    """What happens when the recipient is not available (SPEC-071 §4.2)."""
+    """Behaviour when the recipient is not available (SPEC-071 §4.2)."""
 
     #: Fail at once.
     SYNC = "sync"
@@ -27,44 +28,44 @@ class DeliveryClass(StrEnum):
 
 
 class AckRule(StrEnum):
-    """Whether the recipient is to acknowledge (APM §2)."""
+    """Rule for the recipient's ACK (APM §2)."""
 
-    #: It must: no ACK in time means a retry, then a dead letter.
+    #: An ACK is required: without one in time the message is retried, then becomes a dead letter.
     REQUIRED = "required"
-    #: It should; nothing is retried without.
+    #: An ACK is expected, but nothing is retried without one.
     RECOMMENDED = "recommended"
-    #: It may.
+    #: An ACK is allowed.
     OPTIONAL = "optional"
-    #: There is no ACK of this.
+    #: There is no ACK.
     NONE = "none"
 
 
 class CorrelationRule(StrEnum):
-    """What the `correlationId` of a message must be (APM §2.1)."""
+    """Rule for the `correlationId` of a message (APM §2.1)."""
 
-    #: A new one: this message opens a thread.
+    #: A new id: the message opens a thread.
     NEW = "new"
-    #: One that an assignment opened.
+    #: The id of a thread that an assignment opened.
     MATCHES_ASSIGNMENT = "matches_assignment"
-    #: That of the message which it acknowledges or rejects.
+    #: The id of the message that it acknowledges or rejects.
     MATCHES_MESSAGE = "matches_message"
-    #: None or any.
+    #: Any id, or none.
     OPTIONAL = "optional"
 
 
 class ResponseRule(StrEnum):
-    """Which message in its thread, from recipient to sender, means that this one is processed."""
+    """The message in its thread, from recipient to sender, that marks this one as processed."""
 
-    #: Any but an ACK or NACK.
+    #: Any message but an ACK or NACK.
     ANY = "any"
-    #: A `TASK_UPDATE` that says completed or failed.
+    #: A `TASK_UPDATE` with status completed or failed.
     COMPLETION = "completion"
-    #: None: only a processed-ACK does.
+    #: None: only an ACK with status processed.
     NONE = "none"
 
 
 class PayloadSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields of a payload, each with its type: a name out of `_SHAPES`, or a list of the strings allowed."""
+    """Fields of a payload, each with its type: a name out of `_SHAPES`, or a list of the strings allowed."""
 
     required: dict[str, str | list[str]] = {}
     optional: dict[str, str | list[str]] = {}
@@ -81,42 +82,43 @@ _SHAPES: dict[str, Any] = {
 
 
 class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One row of the table."""
+    """Contract of one message type."""
 
-    #: Priority of a message that does not say (any vocabulary).
+    #: Priority of a message that does not set one; any vocabulary.
     priority: str
-    #: Delivery class of a message that does not say.
+    #: Delivery class of a message that does not set one.
     delivery_class: DeliveryClass
-    #: Time to live of a message that does not say, seconds.
+    #: Time to live of a message that does not set one, seconds.
     ttl_s: Annotated[float, Meta(ge=1e-6, le=3.2e9)]
     #: Whether it is acknowledged.
     ack: AckRule
-    #: Time for the ACK where one is required, else for the receipt of a push, seconds; null is the policy's own.
+    #: Time for the ACK where one is required, else for the receipt of a push, seconds; null uses
+    #: `delivery.receipt_timeout_s`.
     timeout_s: Annotated[float, Meta(ge=1e-6, le=3.2e9)] | None
-    #: Retries before it is dead.
+    #: Retries before it becomes a dead letter.
     retries_max: Annotated[int, Meta(ge=0, le=1000)]
-    #: Wait before each retry, seconds; the last repeats.
+    #: Wait before each retry, seconds; the last value repeats.
     backoff_s: list[Annotated[float, Meta(ge=1e-6, le=3.2e9)]]
-    #: Agent types that may send it; empty is any.
+    #: Agent types that may send it; empty allows any.
     senders: list[str]
-    #: Agent types that may receive it; empty is any.
+    #: Agent types that may receive it; empty allows any.
     receivers: list[str]
-    #: What its correlationId must be.
+    #: Rule for its correlationId.
     correlation: CorrelationRule
-    #: What in its thread means that it is processed.
+    #: Response in its thread that marks it as processed.
     response: ResponseRule
     #: Whether the queue manager sets its decay rate when the sender does not.
     adaptive_decay: bool
-    #: First protocol version that has it.
+    #: First protocol version that has this type.
     since: Literal["1.0.0", "1.1.0"]
     #: Whether only the bus itself and directors may send it.
     system: bool
-    #: Fields of its payload, where it is not one of APM's seven types.
+    #: Schema of its payload, unless the schema is built in.
     payload: PayloadSchema | None
 
     @cached_property
     def default_priority(self) -> Priority:
-        """Return `priority` on the inside scale."""
+        """Return `priority` on the internal scale."""
         return VOCABULARY[self.priority]
 
     @cached_property
@@ -126,7 +128,7 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @cached_property
     def shape(self) -> Any:
-        """Return the type that a payload must fit, built from `payload`."""
+        """Return the type that a payload must have, built from `payload`."""
         if self.payload is None:
             return dict[str, Any]
         fields: list[Any] = [(name, _shape(kind)) for name, kind in self.payload.required.items()]
@@ -139,7 +141,7 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         return round(waits[min(attempt, len(waits)) - 1] * 1_000_000) if waits else 0
 
     def contradictions(self, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield what no single field shows: the field, and what would be right."""
+        """Yield conflicts between fields: the field, and the rule that it breaks."""
         if self.priority not in VOCABULARY:
             yield "priority", "must be one of " + ", ".join(VOCABULARY)
         elif self.default_priority is Priority.DIRECTOR_OVERRIDE:
@@ -168,4 +170,4 @@ def _schema_contradictions(schema: PayloadSchema) -> Iterator[tuple[str, str]]:
             if not name.isidentifier():
                 yield f"payload.{part}.{name}", "must be a plain name"
     for name in schema.required.keys() & schema.optional.keys():
-        yield f"payload.optional.{name}", "is required already"
+        yield f"payload.optional.{name}", "must not be required as well"

@@ -1,7 +1,9 @@
-"""The envelope of APM §1: from bytes to a checked struct, and from a message back to bytes.
+"""Envelopes: parsing and checking the bytes of a message, and encoding its parts.
 
-What an envelope says of itself is checked here (size, encoding, JSON, fields, vocabularies of its version); what needs
-the project's state (who may send what to whom) is the exchange's affair. The payload stays as it came: it is data.
+This module checks what an envelope alone shows: size, encoding, JSON, fields, and the vocabularies of its version. The
+exchange checks what needs the project's state, such as permissions. The payload is kept as received.
+
+Requirement: APM §1.
 """
 
 import re
@@ -36,14 +38,14 @@ __all__ = [
     "traceparent_of",
 ]
 
-#: Protocol versions spoken here, oldest first.
+#: Supported protocol versions, oldest first.
 VERSIONS = ("1.0.0", "1.1.0")
-#: The wildcard of a receiver.
+#: Wildcard of a receiver.
 ANYONE = "*"
-#: Levels of an envelope, itself included: what every JSON reader on the way, and at its end, can take.
+#: Maximum nesting of an envelope, itself included, that every JSON reader on the way can handle.
 NESTING_MAX = 128
 
-#: How a trace names the step that something belongs to (W3C Trace Context).
+#: Format of a `traceparent` (W3C Trace Context).
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,7 +54,7 @@ _EMPTY = b"{}"
 _NOTHING = Raw(_EMPTY)
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 
-#: An agent's id is also a part of file names, so it holds nothing that a path could mistake.
+#: An agent's id is also part of file names, so it contains no character that is special in a path.
 AgentId = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z0-9][A-Za-z0-9_.\-]{0,63})\Z")]
 AgentType = Annotated[str, Meta(pattern=r"^(?:\*|[A-Za-z][A-Za-z0-9_\-]{0,63})\Z")]
 MessageId = Annotated[str, Meta(pattern=r"^msg_[0-9A-Za-z]+(?:[_\-][0-9A-Za-z]+)+\Z", max_length=128)]
@@ -62,34 +64,34 @@ Tag = Annotated[str, Meta(max_length=64)]
 
 
 class AgentRef(msgspec.Struct, frozen=True, rename="camel"):
-    """An agent as an envelope names it (APM §1.3)."""
+    """An agent as named in an envelope."""
 
     agent_id: AgentId
     type: AgentType
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata that Tocsin knows; other keys are carried along."""
+    """Metadata keys that Tocsin uses; other keys are passed through."""
 
-    #: Retries so far, as the sender counts them; on the way out, as Tocsin does.
+    #: Retries so far: as counted by the sender on the way in, by Tocsin on the way out.
     retry_count: Annotated[int, Meta(ge=0)] = 0
-    #: Time to live, seconds; absent is the contract's.
+    #: Time to live, seconds; the contract's by default.
     ttl: Annotated[float, Meta(gt=0)] | None = None
-    #: For categorization.
+    #: Tags for categorization.
     tags: Annotated[list[Tag], Meta(max_length=32)] = []
 
 
 class _Traced(msgspec.Struct):
-    """What is looked at of metadata to find a trace; anything may stand there."""
+    """The part of metadata that is read to find a trace; it may hold any value."""
 
     traceparent: Any = None
 
 
 class Qos(msgspec.Struct, frozen=True, rename="camel"):
-    """What 1.1.0 adds: how this one message is to be treated, where its contract says otherwise."""
+    """Quality-of-service fields that version 1.1.0 adds; they override the contract for one message."""
 
     delivery_class: DeliveryClass | None = None
-    #: 1 to 10; orders messages inside a priority level.
+    #: Importance from 1 to 10; orders messages within a priority level.
     importance: Annotated[int, Meta(ge=1, le=10)] | None = None
     #: Share of the importance lost per decay interval.
     decay_rate: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -105,7 +107,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     receiver: AgentRef
     message_type: TypeName
     payload: Raw
-    #: A name from the version's vocabulary; 1.1.0 may leave it out.
+    #: A name from the version's vocabulary; optional in 1.1.0.
     priority: str | None = None
     correlation_id: CorrelationId | None = None
     metadata: Raw = _NOTHING
@@ -119,11 +121,11 @@ _NO_METADATA = Metadata()
 
 
 def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
-    """Turn bytes into an envelope, or refuse with the catalogue's code and what would be right."""
+    """Parse an envelope; refuse an invalid one with its error code and the expected value."""
     if len(data) > bytes_max:
         raise refusal(
             "E_VALIDATION_005",
-            f"the message has {len(data)} bytes: at most {bytes_max} are taken",
+            f"the message has {len(data)} bytes: at most {bytes_max} are allowed",
             found=f"{len(data)} bytes",
             expected=f"at most {bytes_max} bytes",
         )
@@ -141,7 +143,7 @@ def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
 
 
 def _decoded(data: bytes) -> Envelope:
-    """Decode and check an envelope, with its payload and metadata: what is accepted can be read by its recipient."""
+    """Decode and check an envelope with its payload and metadata, so that its recipient can read what is accepted."""
     try:
         envelope = _ENVELOPE.decode(data)
     except msgspec.ValidationError:
@@ -153,7 +155,7 @@ def _decoded(data: bytes) -> Envelope:
 
 
 def check_nesting(document: Any) -> None:
-    """Refuse what is nested too deeply; only what has enough brackets for it needs to be looked at."""
+    """Refuse data that is nested too deeply; data without enough brackets for that is not scanned."""
     level: list[Any] = [document]
     for _ in range(NESTING_MAX):
         level = [
@@ -169,7 +171,7 @@ def check_nesting(document: Any) -> None:
 
 
 def metadata_of(envelope: Envelope) -> Metadata:
-    """Decode the metadata that Tocsin knows."""
+    """Decode the metadata keys that Tocsin uses."""
     if envelope.metadata is _NOTHING:
         return _NO_METADATA
     loose = msgspec.json.decode(envelope.metadata)
@@ -180,7 +182,7 @@ def metadata_of(envelope: Envelope) -> Metadata:
 
 
 def traceparent_of(envelope: Envelope) -> str:
-    """Return what the sender says that it was doing; empty where it says nothing that is a trace."""
+    """Return the `traceparent` of the metadata; empty if there is none or it is invalid."""
     if b"traceparent" not in bytes(envelope.metadata):
         return ""
     found = _TRACED.decode(envelope.metadata).traceparent
@@ -196,7 +198,7 @@ def body(raw: Raw) -> bytes:
 
 
 def priority_of(envelope: Envelope, default: Priority) -> Priority:
-    """Return the priority that the sender asks for, on the inside scale."""
+    """Return the priority that the sender asks for, on the internal scale."""
     if envelope.priority is None:
         return default
     return VOCABULARY[envelope.priority]
@@ -221,7 +223,7 @@ def _check(envelope: Envelope, payload: object) -> None:
 
 
 def _check_version_fields(envelope: Envelope) -> None:
-    """Hold a 1.0.0 envelope to what 1.0.0 has."""
+    """Refuse fields and names in a 1.0.0 envelope that 1.0.0 does not have."""
     old = envelope.version == VERSIONS[0]
     if envelope.priority is None:
         if old:
@@ -251,17 +253,17 @@ def _field(code: str, path: str, found: str, expected: str) -> Exception:
 
 
 def instant(moment: datetime) -> int:
-    """Turn a datetime into microseconds since the epoch."""
+    """Convert a datetime to microseconds since the epoch."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def iso(moment_us: int) -> str:
-    """Turn microseconds since the epoch into an ISO 8601 UTC timestamp, to the millisecond where that is exact."""
+    """Convert microseconds since the epoch to an ISO 8601 UTC timestamp, in milliseconds if that is exact."""
     seconds, rest = divmod(moment_us, 1_000_000)
     return f"{_second(seconds)}.{rest // 1000:03d}Z" if rest % 1000 == 0 else f"{_second(seconds)}.{rest:06d}Z"
 
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    """Write a whole second down; what is written at one time is mostly about a few of them."""
+    """Format a whole second; cached, because timestamps formatted at one time mostly share a few of them."""
     return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]

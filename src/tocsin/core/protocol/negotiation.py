@@ -1,7 +1,9 @@
-"""Protocol versions: choosing one with an agent, and speaking it (APM §5.3, §5.4).
+"""Protocol versions: negotiation with an agent, and rendering of envelopes in its version.
 
-A 1.0.0 agent sees only what 1.0.0 has: three priorities, no QoS, and a signal type as the custom type that 1.0.0
-allows (`Blocker` arrives as `CUSTOM_BLOCKER`).
+A 1.0.0 agent sees only what 1.0.0 has: three priorities, no QoS, and a signal type as the custom type that 1.0.0 allows
+(`Blocker` arrives as `CUSTOM_BLOCKER`).
+
+Requirement: APM §5.3, §5.4.
 """
 
 import re
@@ -23,12 +25,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def highest_common_version(supported: tuple[str, ...]) -> str:
-    """Return the highest version that both sides speak, or refuse."""
+    """Return the highest version that both sides support; refuse if there is none."""
     common = [version for version in VERSIONS if version in supported]
     if not common:
         raise refusal(
             "E_PROTOCOL_001",
-            f"no protocol version in common: {', '.join(supported) or 'none'} offered",
+            f"no common protocol version: the agent supports {', '.join(supported) or 'none'}",
             field="$.supportedVersions",
             found=", ".join(supported) or "none",
             expected="one of " + ", ".join(VERSIONS),
@@ -45,7 +47,7 @@ def type_name_for(message_type: str, version: str, policy: Policy) -> str:
 
 
 def render(message: Message, state: ProjectState) -> bytes:
-    """Write a message's envelope in its recipient's version."""
+    """Return a message's envelope in its recipient's version."""
     policy = state.policy
     recipient = state.agents.get(message.recipient)
     version = recipient.version if recipient is not None else VERSIONS[-1]

@@ -1,4 +1,7 @@
-"""The payload schemas of APM's seven message types (APM §2.2 to §2.8)."""
+"""Payload schemas of the seven message types that Tocsin has built in.
+
+Requirement: APM §2.2 to §2.8.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -30,11 +33,11 @@ Free = dict[str, Any]
 
 
 class _Payload(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of a payload; fields that a later minor version adds are let through."""
+    """Base of all payloads; unknown fields are allowed, because a later minor version may add some."""
 
 
 class AgentName(_Payload, frozen=True):
-    """An agent as a payload names it."""
+    """An agent as named in a payload."""
 
     agent_id: Text
     type: Text
@@ -49,7 +52,7 @@ class Dependency(_Payload, frozen=True):
 
 
 class TaskAssignment(_Payload, frozen=True):
-    """APM §2.2."""
+    """Payload of TASK_ASSIGNMENT (APM §2.2)."""
 
     task_id: Text
     task_ref: Text
@@ -61,7 +64,7 @@ class TaskAssignment(_Payload, frozen=True):
 
 
 class Blocker(_Payload, frozen=True):
-    """What is in a task's way."""
+    """A blocker of a task."""
 
     type: Text
     description: str | None = None
@@ -69,7 +72,7 @@ class Blocker(_Payload, frozen=True):
 
 
 class TaskUpdate(_Payload, frozen=True):
-    """APM §2.3."""
+    """Payload of TASK_UPDATE (APM §2.3)."""
 
     task_id: Text
     status: Literal["in_progress", "blocked", "pending_review", "completed", "failed"]
@@ -82,7 +85,7 @@ class TaskUpdate(_Payload, frozen=True):
 
 
 class StateSync(_Payload, frozen=True):
-    """APM §2.4."""
+    """Payload of STATE_SYNC (APM §2.4)."""
 
     entity_type: Literal["agent", "task", "memory_log", "configuration"]
     entity_id: Text
@@ -93,7 +96,7 @@ class StateSync(_Payload, frozen=True):
 
 
 class ErrorReport(_Payload, frozen=True):
-    """APM §2.5."""
+    """Payload of ERROR_REPORT (APM §2.5)."""
 
     error_type: Literal["TaskFailure", "ValidationError", "SystemError", "DependencyError"]
     error_message: Text
@@ -107,7 +110,7 @@ class ErrorReport(_Payload, frozen=True):
 
 
 class HandoffRequest(_Payload, frozen=True):
-    """APM §2.6."""
+    """Payload of HANDOFF_REQUEST (APM §2.6)."""
 
     task_id: Text
     reason: Literal["context_window_limit", "specialization_required", "load_balancing"]
@@ -117,7 +120,7 @@ class HandoffRequest(_Payload, frozen=True):
 
 
 class Ack(_Payload, frozen=True):
-    """APM §2.7."""
+    """Payload of ACK (APM §2.7)."""
 
     acknowledged_message_id: Text
     status: Literal["received", "processed", "queued"]
@@ -127,7 +130,7 @@ class Ack(_Payload, frozen=True):
 
 
 class Nack(_Payload, frozen=True):
-    """APM §2.8."""
+    """Payload of NACK (APM §2.8)."""
 
     rejected_message_id: Text
     reason: Text
@@ -153,7 +156,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[_Payload]] = {
 
 
 def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Contract) -> _Payload | None:
-    """Refuse a payload that does not fit its type; return it decoded where the type is one of APM's."""
+    """Refuse a payload that does not fit its type; return it decoded if the type is built in."""
     decoder = _DECODERS.get(message_type)
     try:
         if decoder is not None:
@@ -167,12 +170,12 @@ def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Con
 
 
 def completes(payload: object) -> bool:
-    """Tell whether a payload says that its task is done, or has failed."""
+    """Return whether a payload reports that its task is done or has failed."""
     return isinstance(payload, TaskUpdate) and payload.status in ("completed", "failed")
 
 
 def is_completion(message_type: str, payload: bytes) -> bool:
-    """Tell whether a message that was accepted says that its task is done, or has failed."""
+    """Return whether an accepted message reports that its task is done or has failed."""
     if message_type != "TASK_UPDATE":
         return False
     update = _DECODERS[message_type].decode(payload)
@@ -180,6 +183,6 @@ def is_completion(message_type: str, payload: bytes) -> bool:
 
 
 def is_critical_error(payload: bytes) -> bool:
-    """Tell whether the payload of an ERROR_REPORT calls its error critical."""
+    """Return whether the payload of an ERROR_REPORT marks its error as critical."""
     report = _DECODERS["ERROR_REPORT"].decode(payload)
     return isinstance(report, ErrorReport) and report.severity == "critical"

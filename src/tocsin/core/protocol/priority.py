@@ -1,6 +1,6 @@
-"""The one priority scale, and the vocabularies of the wire that map onto it.
+"""The priority scale, and the vocabularies of the wire that map onto it.
 
-Inside Tocsin there is only LIMINAL's scale. What it costs to use a level is policy, not part of the scale.
+Inside Tocsin there is one scale (LIMINAL's). The cost of a level is policy, not part of the scale.
 """
 
 from enum import IntEnum
@@ -22,7 +22,7 @@ PriorityName: TypeAlias = Literal["Info", "Coordinate", "Blocking", "Critical", 
 
 
 class Priority(IntEnum):
-    """How urgent a message is; higher goes first."""
+    """Urgency of a message; higher goes first."""
 
     #: Telemetry, logs, non-urgent discussion.
     INFO = 0
@@ -36,11 +36,11 @@ class Priority(IntEnum):
     DIRECTOR_OVERRIDE = 4
 
     def boost(self, levels: int) -> "Priority":
-        """Raise by `levels`: never down, never to DirectorOverride by boosting."""
+        """Return the priority raised by `levels`: never lower, and never up to DirectorOverride."""
         return max(self, Priority(min(self + levels, Priority.CRITICAL)))
 
     def can_preempt(self, other: "Priority") -> bool:
-        """Tell whether work at `other` may be interrupted: two levels higher, or an override."""
+        """Return whether it may interrupt work at `other`: two levels higher, or an override."""
         return self is Priority.DIRECTOR_OVERRIDE or self > other + 1
 
 
@@ -49,14 +49,14 @@ PRIORITY_NAMES: tuple[PriorityName, ...] = ("Info", "Coordinate", "Blocking", "C
 _CATEGORY = ("INFO", "TASK", "ASK", "BLOCKER")
 _APM = ("LOW", "NORMAL", "HIGH", "HIGH", "HIGH")
 
-#: APM 1.0.0 names, and what they mean on arrival.
+#: Names of protocol version 1.0.0, with their priority on arrival.
 APM_VOCABULARY: dict[str, Priority] = {
     "LOW": Priority.INFO,
     "NORMAL": Priority.COORDINATE,
     "HIGH": Priority.BLOCKING,
 }
 
-#: Every name that the 1.1.0 wire takes.
+#: Names accepted in protocol version 1.1.0.
 VOCABULARY: dict[str, Priority] = {
     **APM_VOCABULARY,
     **{name: Priority(level) for level, name in enumerate(PRIORITY_NAMES)},
@@ -65,15 +65,15 @@ VOCABULARY: dict[str, Priority] = {
 
 
 def liminal_name(priority: int) -> PriorityName:
-    """Return the name that 1.1.0 agents see."""
+    """Return the name in protocol version 1.1.0."""
     return PRIORITY_NAMES[priority]
 
 
 def apm_name(priority: int) -> str:
-    """Return the name that 1.0.0 agents see."""
+    """Return the name in protocol version 1.0.0."""
     return _APM[priority]
 
 
 def category(priority: int) -> str:
-    """Return SPEC-071's category; an override has none of its own and counts as BLOCKER."""
+    """Return the signal category; an override counts as BLOCKER."""
     return _CATEGORY[min(priority, Priority.CRITICAL)]

@@ -1,7 +1,7 @@
-"""Explain why a JSON value does not fit a type: which field, what was found, what would be right.
+"""Explanations of validation errors: the field, the value found and the value expected.
 
-The decoder of msgspec decides, fast; only when it refuses does this walk the same type's description over the loosely
-decoded value to say why. One walk serves envelopes, payloads and policies.
+The msgspec decoder decides, which is fast. Only when it refuses a value does this module walk the type's description
+over the loosely decoded value to find the reason. The same walk serves envelopes, payloads and policies.
 """
 
 import difflib
@@ -18,9 +18,9 @@ from tocsin.core.errors import Problem
 
 __all__ = ["explain", "problems", "unknown_keys"]
 
-#: What was found is quoted up to this many characters.
+#: Maximum length of a quoted value, characters.
 _QUOTE_MAX = 60
-#: Beyond these a number does not fit what a field of its type holds.
+#: Range of integers that a field can hold.
 _INTEGER_MAX = 2**63 - 1
 _FLOAT_MAX = 1.7e308
 
@@ -29,11 +29,11 @@ def explain(shape: Any, value: object, path: str = "$") -> Problem:
     """Return the first problem of `value` against the type `shape`."""
     for problem in problems(inspect.type_info(shape), value, path):
         return problem
-    return Problem("E_VALIDATION_004", f"{path} does not fit its schema", path, quote(value), "a value that fits")
+    return Problem("E_VALIDATION_004", f"{path} does not match its schema", path, quote(value), "a value that matches")
 
 
 def quote(value: object) -> str:
-    """Show a value as JSON, shortened."""
+    """Return a value as JSON, shortened."""
     try:
         text = msgspec.json.encode(value).decode("utf-8", "replace")
     except (OverflowError, ValueError, TypeError):
@@ -98,7 +98,7 @@ def _struct(shape: inspect.StructType, value: object, path: str) -> Iterator[Pro
 
 
 def unknown_keys(known: list[str], value: dict[str, Any], path: str) -> Iterator[Problem]:
-    """Yield a problem for each key that is not known, naming the nearest that is."""
+    """Yield a problem for each unknown key, with the nearest known one."""
     for key in value:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
@@ -184,7 +184,7 @@ def _moment(value: object, path: str) -> Iterator[Problem]:
 
 
 def describe(shape: inspect.Type) -> str:
-    """Say in a few words what a type takes."""
+    """Return a short description of a type."""
     match shape:
         case inspect.Metadata(type=inner):
             return describe(inner)

@@ -1,7 +1,7 @@
-"""Waiting raises a message (LIMINAL's aging), so that the longest wait has a bound.
+"""Aging: raising the priority of messages that wait, so that the longest wait has a bound.
 
-Each time a message has waited `aging.threshold_s` again it rises by `aging.boost_levels`, up to Critical; the time
-after that it is overdue and goes first in its level. It keeps its original time, so it stands where its age puts it.
+Each time a message has waited another `aging.threshold_s`, it rises by `aging.boost_levels`, up to Critical; one
+threshold later it is overdue and goes first in its level. It keeps its original enqueueing time.
 
 The bound: a message of priority p is overdue once it is `Aging.bound_us(p)` old, and from then on only a
 DirectorOverride, and messages both older than it and overdue themselves, are offered before it, whatever else arrives.
@@ -11,7 +11,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import State
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm, boost_due, disarm
+from tocsin.core.scheduling import boost_due, schedule, unschedule
 from tocsin.core.state import ProjectState
 
 __all__ = ["apply_boosted", "fire_aging"]
@@ -49,11 +49,11 @@ def fire_aging(decision: Decision, seq: int) -> None:
 
 
 def apply_boosted(state: ProjectState, event: ev.MessageBoosted) -> None:
-    """Put it in its new place."""
+    """Move the message to its new level."""
     message = state.message(event.message)
-    disarm(state, message)
+    unschedule(state, message)
     message.own_level = event.new_level if event.own_level is None else event.own_level
     message.level = event.new_level
     message.overdue = event.overdue
     message.boosts = event.boosts
-    arm(state, message)
+    schedule(state, message)

@@ -1,7 +1,9 @@
-"""Importance that fades (DECAY §1 to §3): the arithmetic, without any clock or queue.
+"""Arithmetic of importance decay, without a clock or a queue.
 
-A decay rate is the share of the original importance lost per `decay.interval_s`. It is linear, so the moment at which
-a message goes stale is known when it is enqueued.
+A decay rate is the share of the original importance lost per `decay.interval_s`. Decay is linear, so the time at which
+a message becomes stale is known when it is enqueued.
+
+Requirement: DECAY §1 to §3.
 """
 
 from tocsin.core.messages.model import Message
@@ -11,7 +13,7 @@ __all__ = ["current_importance", "rounded_rate", "stale_at"]
 
 
 def current_importance(message: Message, now: int, decay: Decay) -> float:
-    """Return what is left of a message's importance."""
+    """Return a message's importance at a time."""
     if not message.decay_rate:
         return message.importance
     age = (now - message.enqueued_at) / decay.interval_us
@@ -19,7 +21,7 @@ def current_importance(message: Message, now: int, decay: Decay) -> float:
 
 
 def stale_at(message: Message, decay: Decay) -> int | None:
-    """Return the last moment at which a message is not yet stale, or nothing where it never decays."""
+    """Return the last time at which a message is not yet stale, or null where it never decays."""
     if not message.decay_rate:
         return None
     intervals = (1 - decay.stale_threshold / message.importance) / message.decay_rate
@@ -27,5 +29,5 @@ def stale_at(message: Message, decay: Decay) -> int | None:
 
 
 def rounded_rate(rate: float, decay: Decay) -> float:
-    """Round a rate to the policy's steps, so that mailboxes keep few orders apart."""
+    """Round a rate to the policy's steps, which limits the number of classes in a mailbox."""
     return max(0.0, min(1.0, round(round(rate / decay.rate_step) * decay.rate_step, 9)))

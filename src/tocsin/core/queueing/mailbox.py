@@ -1,14 +1,14 @@
-"""What waits for one agent, in delivery order.
+"""Per-agent mailboxes: the queued messages of one agent, in delivery order.
 
 Theory of operation. The order is: highest level; then overdue before others; then highest current importance; then
-fewest attempts; then oldest. There is one heap per level and *class*, a class being the messages whose mutual order
-time does not change: those of one importance and decay rate. Without decay, or with one rate for all, that is one heap
+fewest attempts; then oldest. There is one heap per level and *class*, a class being messages whose relative order does
+not change with time: those of one importance and decay rate. Without decay, or with one rate for all, that is one heap
 per level; otherwise the heads of a level's few classes are compared. A key packs attempts and sequence number into one
 integer, and for a decaying class the enqueueing time before them, newest first, because the younger of two messages
 that decay alike is the more important one.
 
-Taking a message out only counts it out: its entry stays until it comes to the head, or until more entries are dead than
-alive and the level is swept. Entries are plain integers, so the garbage collector has nothing to look at.
+Removing a message only decrements the count: its entry stays until it reaches the head, or until dead entries outnumber
+live ones and the level is swept. Entries are plain integers, so the garbage collector does not scan them.
 """
 
 import heapq
@@ -26,17 +26,17 @@ _SEQ_BITS = 48
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _ATTEMPT_BITS = 12
 _TIME_SHIFT = _SEQ_BITS + _ATTEMPT_BITS
-#: Later than any clock: what newest-first counts down from, microseconds.
+#: A time later than any clock, microseconds; newest-first keys count down from it.
 _END_OF_TIME = 1 << 56
-#: The class of overdue messages, and the attempts that their keys pretend, so that no other key is theirs.
+#: Class of overdue messages, and the attempts field of their keys, which no other key has.
 _OVERDUE = -1
 _OVERDUE_ATTEMPTS = (1 << _ATTEMPT_BITS) - 1
-#: A level is swept once it holds this many dead entries more than live ones.
+#: A level is swept once dead entries exceed live ones by this many.
 _SLACK = 64
 
 
 def rank(message: Message, now: int, decay: Decay) -> tuple[int, bool, float, int, int]:
-    """Return what the delivery order sorts by, smallest first: the definition that the heaps must agree with."""
+    """Return the sort key of the delivery order, smallest first; the heaps must agree with it."""
     if message.overdue:
         return (-message.level, False, 0.0, 0, message.seq)
     return (-message.level, True, -current_importance(message, now, decay), message.attempts, message.seq)
@@ -57,8 +57,8 @@ def _key_of(message: Message) -> int:
     return key
 
 
-def _stands(message: Message, level: int, key: int) -> bool:
-    """Tell whether a heap entry is a message's present place."""
+def _is_current(message: Message, level: int, key: int) -> bool:
+    """Return whether a heap entry is the current entry of a message."""
     return (
         message.state is State.QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
     )
@@ -84,24 +84,24 @@ class Mailbox:
     def __init__(self, messages: dict[int, Message]) -> None:
         self._messages = messages
         self._levels = [_Level(number) for number in Priority]
-        #: Messages that wait, retries in backoff not counted.
+        #: Number of queued messages, retries in backoff not counted.
         self.depth = 0
 
     def depths(self) -> tuple[int, ...]:
-        """Count what waits, by level."""
+        """Return the number of queued messages by level."""
         return tuple(level.live for level in self._levels)
 
     def __iter__(self) -> Iterator[Message]:
-        """Go through what waits, by level, in no particular order within one."""
+        """Iterate over the queued messages by level, in no particular order within a level."""
         for level in reversed(self._levels):
             for heap in level.classes.values():
                 for key in heap:
                     message = self._messages.get(key & _SEQ_MASK)
-                    if message is not None and _stands(message, level.number, key):
+                    if message is not None and _is_current(message, level.number, key):
                         yield message
 
     def add(self, message: Message) -> None:
-        """Put a queued message in its place."""
+        """Add a queued message."""
         level = self._levels[message.level]
         heap = level.classes.get(_class_of(message))
         if heap is None:
@@ -112,7 +112,7 @@ class Mailbox:
         self.depth += 1
 
     def remove(self, message: Message) -> None:
-        """Count a message out; call it before its level or state changes."""
+        """Remove a message; call it before its level or state changes."""
         level = self._levels[message.level]
         level.live -= 1
         self.depth -= 1
@@ -123,7 +123,7 @@ class Mailbox:
             self._sweep(level)
 
     def head(self, now: int, decay: Decay) -> Message | None:
-        """Return the message that goes next."""
+        """Return the next message in delivery order."""
         for level in reversed(self._levels):
             if level.live:
                 return self._best(level, now, decay)
@@ -138,13 +138,13 @@ class Mailbox:
             elif best is None or rank(head, now, decay) < rank(best, now, decay):
                 best = head
         if best is None:
-            raise InvariantViolation(f"level {level.number} counts {level.live} messages and holds none")
+            raise InvariantViolation(f"level {level.number} should have {level.live} messages and has none")
         return best
 
     def _head(self, level: _Level, heap: list[int]) -> Message | None:
         while heap:
             message = self._messages.get(heap[0] & _SEQ_MASK)
-            if message is not None and _stands(message, level.number, heap[0]):
+            if message is not None and _is_current(message, level.number, heap[0]):
                 return message
             heapq.heappop(heap)
             level.entries -= 1
@@ -157,7 +157,7 @@ class Mailbox:
             alive = {
                 key
                 for key in classes[name]
-                if (message := messages.get(key & _SEQ_MASK)) is not None and _stands(message, level.number, key)
+                if (message := messages.get(key & _SEQ_MASK)) is not None and _is_current(message, level.number, key)
             }
             if alive:
                 classes[name] = sorted(alive)

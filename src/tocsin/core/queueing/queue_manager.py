@@ -1,9 +1,11 @@
-"""The queue manager (DECAY §4): the decay rate of new messages follows the average processing latency.
+"""The queue manager: adapts the decay rate of new messages to the average processing latency.
 
-Processing latency is the time from a message's offer to the last confirmation that its contract asks for. Over
-`latency_high_s` the rate rises by one step, under `latency_low_s` it falls by one; between the two nothing moves, and
-two changes are at least a cooldown apart, so it does not swing. Where no traffic is left to judge from, the rate falls
-back step by step.
+Processing latency is the time from a message's offer to the last confirmation that its contract requires. Above
+`latency_high_s` the rate rises by one step, below `latency_low_s` it falls by one; between the two it does not change.
+Two changes are at least a cooldown apart, so that the rate does not oscillate. Without traffic to measure, the rate
+falls step by step.
+
+Requirement: DECAY §4.
 """
 
 from tocsin.core import events as ev
@@ -16,7 +18,7 @@ __all__ = ["apply_rate", "fire_idle", "idle_due", "keep_in_bounds", "observe"]
 
 
 def observe(decision: Decision) -> None:
-    """Look whether the latencies ask for another rate; called when one has been added."""
+    """Change the rate if the latencies require it; called after a latency was added."""
     manager, window = decision.policy.queue_manager, decision.state.latency
     if not manager.enabled or decision.now < window.changed_at + manager.cooldown_us:
         return
@@ -31,7 +33,7 @@ def observe(decision: Decision) -> None:
 
 
 def idle_due(state: ProjectState) -> int | None:
-    """Return when a raised rate falls without traffic."""
+    """Return when a raised rate falls because there is no traffic."""
     manager, window = state.policy.queue_manager, state.latency
     if not manager.enabled or _moved(state.policy, window.rate, -manager.rate_change) == window.rate:
         return None
@@ -40,7 +42,7 @@ def idle_due(state: ProjectState) -> int | None:
 
 
 def fire_idle(decision: Decision) -> bool:
-    """Lower the rate by one step where nothing has happened for a while; say whether it did."""
+    """Lower the rate by one step if there was no traffic; return whether it did."""
     due = idle_due(decision.state)
     if due is None or decision.now < due:
         return False
@@ -57,7 +59,7 @@ def _change(decision: Decision, by: float, average_s: float, samples: int, thres
 
 
 def _moved(policy: Policy, rate: float, by: float) -> float:
-    """Return a rate moved by a step: rounded as all rates are, and never out of its bounds."""
+    """Return a rate changed by one step, rounded and within its bounds."""
     manager = policy.queue_manager
     if by < 0 and rate <= manager.rate_min:
         return rate
@@ -72,5 +74,5 @@ def keep_in_bounds(state: ProjectState) -> None:
 
 
 def apply_rate(state: ProjectState, event: ev.DecayRateChanged) -> None:
-    """Let new messages decay at the new rate; what led to it has been answered."""
+    """Set the decay rate of new messages; the latency samples are kept."""
     state.latency = LatencyWindow(event.new_rate, event.at, state.latency.samples, state.latency.total_us)

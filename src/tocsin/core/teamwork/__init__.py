@@ -1,1 +1,1 @@
-"""Requests, approvals, discussions, topics, escalations and health alerts."""
+"""Requests, approvals, discussions, topics and health alerts."""

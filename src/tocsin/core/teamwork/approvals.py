@@ -1,10 +1,10 @@
-"""Approvals at LIMINAL's four handoff points: a director's word first.
+"""Approvals: messages and actions that wait for a director's decision at the policy's handoff points.
 
 A message of a type that the policy names is *held*: accepted, durable, paid for, and offered to nobody until a director
-releases it, as it is or with another payload, or refuses it with a reason. An action needs `RequestApproval`; the
-asker waits for any one of the directors and is told their word. Directors need nobody's approval. What nobody decides
-in time, or nobody is there to decide, is escalated, its asker is told, and it goes on waiting: a held message no longer
-than its TTL, an action no longer than the policy says.
+releases it, unchanged or with another payload, or refuses it with a reason. An action needs a `RequestApproval`;
+the asker waits for any one of the directors and is notified of the decision. Directors need no approval. An approval
+that is not decided in time, or that nobody can decide, is escalated and its asker is notified. It stays open: for a
+held message until its TTL ends, for an action until the policy's limit.
 """
 
 from typing import Any
@@ -23,18 +23,18 @@ from tocsin.core.commands import (
 )
 from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.protocol.validation import quote
-from tocsin.core.scheduling import arm, move
+from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState
-from tocsin.core.teamwork.escalation import open_escalation
 from tocsin.core.teamwork.model import Approval
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
@@ -61,27 +61,27 @@ __all__ = [
 
 _KIND = "approval"
 _OVERRIDE = "lease_override"
-#: Outcomes that the asker hears of in an `ApprovalDecided`; of the others it knows, or is told otherwise.
-_TOLD = frozenset({"approved", "changed", "refused", "moot", "timeout"})
+#: Outcomes that the asker is notified of by `ApprovalDecided`; it learns of the others in another way.
+_NOTIFIED_OUTCOMES = frozenset({"approved", "changed", "refused", "moot", "timeout"})
 
 
 def held_at(decision: Decision, sender: Agent, message_type: str) -> str:
-    """Return the handoff point at which a sender's message is held; nothing where it may go."""
+    """Return the handoff point at which a sender's message is held; empty if it is not held."""
     handoff = decision.policy.approvals.held_types.get(message_type)
     return "" if handoff is None or decision.policy.roles[sender.role].directs else handoff
 
 
 def check_room(decision: Decision, asker: str) -> None:
-    """Refuse another approval where too many are open, in the project or of one agent."""
+    """Refuse another approval if too many are open, in the project or for one agent."""
     policy, known = decision.policy.approvals, decision.state.approvals
     if len(known) >= policy.open_max:
-        raise refusal("E_ADMISSION_008", f"{policy.open_max} approvals are open in this project")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {policy.open_max} open approvals")
     if sum(approval.asker == asker for approval in known.values()) >= policy.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{asker} waits for {policy.per_agent_max} approvals already")
+        raise refusal("E_ADMISSION_008", f"{asker} has reached its limit of {policy.per_agent_max} open approvals")
 
 
 def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None:
-    """Ask the directors about a message that has been accepted and is held."""
+    """Open the approval of a message that was accepted and is held."""
     copies = decision.state.copies_of(message_id)
     whom = ", ".join(copy.recipient for copy in copies[:5])
     details = f"{copies[0].type} to {whom}: {quote(msgspec.json.decode(copies[0].payload))}"
@@ -89,14 +89,14 @@ def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None
 
 
 def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequested:
-    """Ask the directors about an action."""
+    """Open an approval for an action."""
     me = decision.me()
     handoff = decision.policy.approvals.handoffs.get(command.handoff)
     if handoff is None or not handoff.enabled:
         enabled = [name for name, row in decision.policy.approvals.handoffs.items() if row.enabled]
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.handoff[:64]!r} is no handoff point of this project",
+            f"{command.handoff[:64]!r} is not an enabled handoff point of this project",
             field="$.handoff",
             found=command.handoff[:64],
             expected="one of " + ", ".join(enabled),
@@ -105,7 +105,7 @@ def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequeste
     if command.handoff == _OVERRIDE and subject not in decision.state.leases.leases:
         raise refusal(
             "E_LEASE_001",
-            f"{subject[:64]!r} is no lease that is held: an override is about one",
+            f"{subject[:64]!r} is not a held lease: an override needs one",
             field="$.subject",
             found=subject[:64],
             expected="the id of a lease that is held",
@@ -117,7 +117,7 @@ def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequeste
 def ask_directors(
     decision: Decision, handoff: str, asker: str, subject: str, details: str, *, name: str = ""
 ) -> ApprovalRequested:
-    """Ask the directors about an action, and let the asker wait for any one of them; `name` is the approval's id."""
+    """Open an approval for an action; the asker waits for any one of the directors. `name` is the approval's id."""
     approval = _request(decision, handoff, asker, subject, details, holds=False, name=name)
     level = _level(decision, asker)
     begin_wait(decision, asker, _KIND, approval.approval, on=deciders(decision), level=level, any_of=True)
@@ -136,26 +136,26 @@ def _request(
     asked = deciders(decision)
     for director in asked:
         if director != asker:
-            tell(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
+            notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
     approval = decision.state.approvals[name]
     if not asked:
-        _escalate(decision, approval, 0.0, "nobody in the project could decide")
+        _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")
     return approval
 
 
 def _level(decision: Decision, asker: str) -> Priority:
-    """Return how urgent an agent's asking is: Blocking, where its role may be that urgent."""
+    """Return the priority of an agent's approval: Blocking, or its role's cap if that is lower."""
     return min(Priority.BLOCKING, decision.policy.roles[decision.state.agents[asker].role].cap)
 
 
 def deciders(decision: Decision) -> list[str]:
-    """Return who may decide an approval: the directors and humans of the project, by name."""
+    """Return the agents that may decide an approval: the directors and humans of the project, by name."""
     roles = decision.policy.roles
     return sorted(agent.agent for agent in decision.state.agents.values() if roles[agent.role].directs)
 
 
 def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDecided:
-    """Take a director's word: release, change or refuse."""
+    """Apply a director's decision: approve, approve with another payload, or refuse."""
     decision.must_direct("decide an approval")
     approval = _open(decision, command.approval)
     reason = decision.text(command.reason, "$.reason")
@@ -163,9 +163,9 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
     payload = b""
     if command.verdict == "refuse":
         if not reason:
-            raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal says why", field="$.reason")
+            raise refusal("E_VALIDATION_001", "$.reason is missing: a refusal needs a reason", field="$.reason")
         if command.payload is not None:
-            raise refusal("E_VALIDATION_004", "$.payload goes with an approval only", field="$.payload")
+            raise refusal("E_VALIDATION_004", "$.payload is allowed only with an approval", field="$.payload")
         outcome = "refused"
     else:
         payload = _changed_payload(decision, approval, held, command.payload)
@@ -183,7 +183,7 @@ def decide_approval(decision: Decision, command: DecideApproval) -> ApprovalDeci
 
 
 def _override(decision: Decision, approval: Approval, reason: str) -> None:
-    """Take the lease away that an override was about; the next in line has it then."""
+    """Release the lease that an approved override is about; the next request in the queue gets it."""
     lease = decision.state.leases.leases.get(approval.subject)
     if lease is not None:
         note = f"{approval.asker} asked for it" + (f": {reason}" if reason else "")
@@ -197,7 +197,9 @@ def _changed_payload(
     if changed is None:
         return b""
     if not held or held[0].broadcast_id is not None:
-        raise refusal("E_STATE_002", f"{approval.approval} is about no message to one agent: nothing can be changed")
+        raise refusal(
+            "E_STATE_002", f"{approval.approval} is not about a message to one agent: its payload cannot be changed"
+        )
     payload = msgspec.json.encode(changed)
     if len(payload) > decision.policy.limits.message_bytes_max:
         raise refusal("E_VALIDATION_005", "the payload is larger than a message may be", field="$.payload")
@@ -214,18 +216,20 @@ def _release(decision: Decision, approval: Approval, message: Message, payload: 
 
 
 def decide_withdraw(decision: Decision, command: WithdrawApproval) -> Done:
-    """Let the asker want it no longer."""
+    """Withdraw an approval request of the caller."""
     approval = decision.state.approvals.get(command.approval)
     if approval is None or approval.asker != decision.me().agent:
         raise _unknown(command.approval)
     if approval.holds:
-        raise refusal("E_STATE_002", f"{approval.approval} holds {approval.subject}: recall that")
+        raise refusal(
+            "E_STATE_002", f"{approval.approval} holds the message {approval.subject}: recall the message instead"
+        )
     _end(decision, approval, "withdrawn", approval.asker, "")
     return Done()
 
 
 def fire_approval(decision: Decision, name: str) -> None:
-    """Escalate what no director has decided in time; give up an action that was escalated in vain."""
+    """Escalate an approval that was not decided in time; give up an action some time after that."""
     approval = decision.state.approvals.get(name)
     if approval is None or approval.due_at == NEVER:
         return
@@ -233,13 +237,13 @@ def fire_approval(decision: Decision, name: str) -> None:
         decision.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
         return
     if approval.overdue:
-        _end(decision, approval, "timeout", SYSTEM.agent, "nobody decided, though it was escalated")
+        _end(decision, approval, "timeout", SYSTEM.agent, "not decided after it was escalated")
     else:
-        _escalate(decision, approval, approval.timeout_s, "nobody has decided")
+        _escalate(decision, approval, approval.timeout_s, "nobody has decided it")
 
 
 def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) -> None:
-    """Bring before others what waits in vain, and tell who waits; directors and humans may still decide it."""
+    """Escalate an approval and notify its asker; directors and humans may still decide it."""
     name, due_at = approval.approval, NEVER
     if not approval.holds:
         due_at = decision.now + max(1, decision.policy.approvals.give_up_after_us)
@@ -247,13 +251,13 @@ def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) 
     asker = decision.state.agents.get(approval.asker)
     if asker is not None:
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
-        tell(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
+        notify(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
     open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
 
 
 def lapse(decision: Decision, seq: int) -> None:
-    """End the approvals of what is no longer held, now that a message has ended; it may be forgotten already."""
+    """End the approval of a held message that has ended; the message may be forgotten already."""
     message = decision.state.messages.get(seq)
     if message is not None and message.offers:
         return
@@ -263,21 +267,21 @@ def lapse(decision: Decision, seq: int) -> None:
 
 
 def end_approvals_of(decision: Decision, agent: str) -> None:
-    """End what an agent that has left asked for; what it sent is still held."""
+    """End the approvals that an agent that has left asked for; messages that it sent stay held."""
     for approval in list(decision.state.approvals.values()):
         if approval.asker == agent and not approval.holds:
             _end(decision, approval, "retired", SYSTEM.agent, f"{agent} left the project")
 
 
 def end_moot(decision: Decision, name: str, reason: str) -> None:
-    """End an approval, if it is open, whose word would change nothing any more."""
+    """End an approval, if it is open, whose decision would have no effect any more."""
     approval = decision.state.approvals.get(name)
     if approval is not None:
         _end(decision, approval, "moot", SYSTEM.agent, reason)
 
 
 def end_overrides(decision: Decision, lease: str) -> None:
-    """End what was asked about a lease, if it has ended by itself or another's word has."""
+    """End the override approvals of a lease that has ended."""
     if lease in decision.state.leases.leases:
         return
     for approval in list(decision.state.approvals.values()):
@@ -286,7 +290,7 @@ def end_overrides(decision: Decision, lease: str) -> None:
 
 
 def follow_directors(decision: Decision) -> None:
-    """Let those who wait for a director wait for the directors that there are now."""
+    """Make every wait for a director a wait for the present directors."""
     for approval in decision.state.approvals.values():
         if not approval.holds:
             shift_wait(decision, _KIND, approval.approval, approval.asker, deciders(decision))
@@ -298,7 +302,7 @@ def _end(decision: Decision, approval: Approval, outcome: str, by: str, reason: 
     )
     end_wait(decision, _KIND, approval.approval, approval.asker, "served" if by != SYSTEM.agent else outcome)
     asker = decision.state.agents.get(approval.asker)
-    if asker is not None and outcome in _TOLD:
+    if asker is not None and outcome in _NOTIFIED_OUTCOMES:
         payload = {
             "approval": approval.approval,
             "handoff": approval.handoff,
@@ -307,7 +311,7 @@ def _end(decision: Decision, approval: Approval, outcome: str, by: str, reason: 
             "by": by,
             "reason": reason,
         }
-        tell(decision, asker, "ApprovalDecided", payload, Priority.BLOCKING)
+        notify(decision, asker, "ApprovalDecided", payload, Priority.BLOCKING)
 
 
 def _held(decision: Decision, approval: Approval) -> list[Message]:
@@ -325,11 +329,11 @@ def _open(decision: Decision, name: str) -> Approval:
 
 
 def _unknown(name: str) -> TocsinError:
-    return refusal("E_STATE_001", f"{name[:64]} is no approval that is open, or not yours", found=name[:64])
+    return refusal("E_STATE_001", f"{name[:64]} is not an open approval of yours", found=name[:64])
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
-    """Give way in a deadlock: the asker waits no longer, and is told by whoever broke it."""
+    """End an approval to break a deadlock; breaking the deadlock notifies the asker."""
     approval = decision.state.approvals.get(wait.ref)
     if approval is None:
         end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
@@ -341,7 +345,7 @@ BREAKERS[_KIND] = _refuse
 
 
 def apply_requested(state: ProjectState, event: ev.ApprovalRequested) -> None:
-    """Write it down."""
+    """Add the approval."""
     state.approvals[event.approval] = Approval(
         approval=event.approval,
         handoff=event.handoff,
@@ -357,7 +361,7 @@ def apply_requested(state: ProjectState, event: ev.ApprovalRequested) -> None:
 
 
 def apply_overdue(state: ProjectState, event: ev.ApprovalOverdue) -> None:
-    """Remember that it was escalated."""
+    """Record that the approval was escalated."""
     approval = state.approvals[event.approval]
     state.timers.deadlines.cancel(f"{_KIND} {event.approval}", approval.due_at)
     approval.overdue = True
@@ -367,17 +371,17 @@ def apply_overdue(state: ProjectState, event: ev.ApprovalOverdue) -> None:
 
 
 def apply_ended(state: ProjectState, event: ev.ApprovalEnded) -> None:
-    """Strike it out."""
+    """Remove the approval."""
     approval = state.approvals.pop(event.approval)
     if approval.due_at != NEVER:
         state.timers.deadlines.cancel(f"{_KIND} {event.approval}", approval.due_at)
 
 
 def apply_released(state: ProjectState, event: ev.MessageReleased) -> None:
-    """Queue it as if it had just been sent, with the payload that it goes with."""
+    """Queue the message as if it had just been sent, with its new payload if it has one."""
     message = move(state, event.message, ev.MessageReleased)
     message.enqueued_at = event.at
     message.expires_at = event.expires_at
     if event.payload:
         message.payload = event.payload
-    arm(state, message)
+    schedule(state, message)

@@ -1,22 +1,23 @@
-"""Discussions: agents speak, vote, and reach consensus or run out of time (LIMINAL's AsyncDiscussion).
+"""Discussions: agents contribute, vote, and reach consensus or time out.
 
-Whoever opens one names the participants and what counts as consensus. Each contribution goes to the other participants'
-mailboxes as a message of the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and
-too few agree, or its time is over, which is escalated. The opener waits meanwhile, for any of those who have not voted
-yet. Where the policy wants consensus ratified, a director's word comes between the vote and the outcome: only a
-director's yes to the discussion's own approval makes it one.
+The opener names the participants and the kind of consensus. Each contribution is sent to the other participants as a
+message from the bus. A discussion ends as soon as its outcome is certain: enough agree, all have voted and too few
+agree, or its time is over, which is escalated. The opener meanwhile waits for any of those who have not voted. If the
+policy requires ratification, a director must approve the result before it becomes the outcome.
+
+Requirement: LIMINAL's AsyncDiscussion.
 """
 
 from tocsin.core import events as ev
 from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Speak, Vote
 from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.messages.notices import tell
+from tocsin.core.escalation.opening import open_escalation
+from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.approvals import ask_directors, end_moot
-from tocsin.core.teamwork.escalation import open_escalation
 from tocsin.core.teamwork.model import Discussion
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
@@ -42,7 +43,7 @@ _NAME_MAX = 64
 
 
 def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
-    """Open a discussion, and let its opener wait for it."""
+    """Open a discussion; its opener waits for the votes."""
     me = decision.me()
     _check(decision, command)
     policy = decision.policy.discussions
@@ -66,7 +67,7 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
         )
     )
     discussion = decision.state.discussions[name]
-    _tell(
+    _notify(
         decision,
         discussion,
         "DiscussionOpened",
@@ -77,7 +78,7 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
     others = [agent for agent in command.participants if agent != me.agent]
     level = min(Priority.COORDINATE, decision.policy.roles[me.role].cap)
     begin_wait(decision, me.agent, _KIND, name, on=others, level=level, any_of=True)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _check(decision: Decision, command: OpenDiscussion) -> None:
@@ -85,19 +86,21 @@ def _check(decision: Decision, command: OpenDiscussion) -> None:
     participants, options = command.participants, command.options
     unknown = [agent for agent in participants if agent not in known]
     if unknown:
-        raise refusal("E_ROUTING_001", f"no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants")
+        raise refusal(
+            "E_ROUTING_001", f"there is no agent {unknown[0][:_NAME_MAX]} in this project", field="$.participants"
+        )
     if len(decision.state.discussions) >= policy.open_max:
-        raise refusal("E_ADMISSION_008", f"{policy.open_max} discussions are open in this project")
+        raise refusal("E_ADMISSION_008", f"the project has reached its limit of {policy.open_max} open discussions")
     me = decision.caller.agent
     if sum(discussion.opener == me for discussion in decision.state.discussions.values()) >= policy.per_agent_max:
-        raise refusal("E_ADMISSION_008", f"{me} has {policy.per_agent_max} discussions open already")
+        raise refusal("E_ADMISSION_008", f"{me} has reached its limit of {policy.per_agent_max} open discussions")
     least = policy.participants_min if command.voters_min is None else command.voters_min
     wrong = (
-        (len(set(participants)) != len(participants), "$.participants", "each participant once"),
-        (not 1 <= least <= len(participants), "$.participants", f"as many as must vote, at least {max(least, 1)}"),
-        (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max}"),
-        (not 2 <= len(set(options)) == len(options), "$.options", "two options at least, each once"),
-        (len(options) > policy.options_max, "$.options", f"at most {policy.options_max}"),
+        (len(set(participants)) != len(participants), "$.participants", "a list that names each participant once"),
+        (not 1 <= least <= len(participants), "$.participants", f"at least the {max(least, 1)} who must vote"),
+        (len(participants) > policy.participants_max, "$.participants", f"at most {policy.participants_max} agents"),
+        (not 2 <= len(set(options)) == len(options), "$.options", "at least two different options"),
+        (len(options) > policy.options_max, "$.options", f"at most {policy.options_max} options"),
         (
             command.max_s is not None and not 0 < command.max_s <= policy.max_s,
             "$.max_s",
@@ -106,31 +109,33 @@ def _check(decision: Decision, command: OpenDiscussion) -> None:
     )
     for broken, field, expected in wrong:
         if broken:
-            raise refusal("E_VALIDATION_004", f"{field}: {expected}", field=field, expected=expected)
+            raise refusal("E_VALIDATION_004", f"{field} must be {expected}", field=field, expected=expected)
     for option in options:
         bounded_text(option, "$.options", _NAME_MAX)
 
 
 def decide_speak(decision: Decision, command: Speak) -> Discussed:
-    """Let a participant, or the opener, say something to the others."""
+    """Send a contribution of a participant or the opener to the others."""
     discussion = _open(decision, command.discussion, among_voters=False)
     most = decision.policy.discussions.contributions_max
     if discussion.contributions >= most:
-        raise refusal("E_ADMISSION_008", f"{discussion.discussion} has its {most} contributions", retryable=False)
+        raise refusal(
+            "E_ADMISSION_008", f"{discussion.discussion} has reached its limit of {most} contributions", retryable=False
+        )
     text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
     decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
-    _tell(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
-    return _standing(discussion)
+    _notify(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
+    return _reply(discussion)
 
 
 def decide_vote(decision: Decision, command: Vote) -> Discussed:
-    """Count a vote, and end the discussion where that makes the outcome certain."""
+    """Count a vote, and end the discussion if the outcome is certain."""
     discussion = _open(decision, command.discussion, among_voters=True)
     voter = decision.caller.agent
     if command.option not in discussion.options:
         raise refusal(
             "E_VALIDATION_003",
-            f"{command.option[:_NAME_MAX]!r} is no option",
+            f"{command.option[:_NAME_MAX]!r} is not an option of this discussion",
             field="$.option",
             found=command.option[:_NAME_MAX],
             expected="one of " + ", ".join(discussion.options),
@@ -138,11 +143,11 @@ def decide_vote(decision: Decision, command: Vote) -> Discussed:
     if discussion.votes.get(voter) != command.option:
         decision.emit(ev.VoteCast(decision.now, discussion.discussion, voter, command.option))
         return _conclude(decision, discussion)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
-    """End a discussion whose outcome is certain; else let its opener wait for those who have not voted."""
+    """End a discussion whose outcome is certain; else the opener waits for those who have not voted."""
     option = _agreed(discussion)
     everybody = len(discussion.votes) == len(discussion.participants)
     if option is not None:
@@ -150,9 +155,9 @@ def _conclude(decision: Decision, discussion: Discussion) -> Discussed:
             return _ask_to_ratify(decision, discussion, option)
         return _close(decision, discussion, "consensus", option, f"agreed on {option}")
     if everybody:
-        return _close(decision, discussion, "no_consensus", "", "all have voted, and too few agree")
+        return _close(decision, discussion, "no_consensus", "", "all have voted and too few agree")
     _await_votes(decision, discussion)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> Discussed:
@@ -161,7 +166,7 @@ def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> D
     end_wait(decision, _KIND, discussion.discussion, discussion.opener)
     details = f"{discussion.question[:_NAME_MAX]}: {option}"
     ask_directors(decision, "ratification", discussion.opener, discussion.discussion, details, name=approval)
-    return _standing(discussion)
+    return _reply(discussion)
 
 
 def _agreed(discussion: Discussion) -> str | None:
@@ -193,11 +198,11 @@ def decide_cancel(decision: Decision, command: CancelDiscussion) -> Discussed:
     discussion = decision.state.discussions.get(command.discussion)
     if discussion is None or (discussion.opener != decision.caller.agent and not decision.directs()):
         raise _unknown(command.discussion)
-    return _close(decision, discussion, "cancelled", "", f"{decision.caller.agent} ended it")
+    return _close(decision, discussion, "cancelled", "", f"{decision.caller.agent} cancelled it")
 
 
 def fire_discussion(decision: Decision, name: str) -> None:
-    """End and escalate a discussion whose time is over (LIMINAL: consensus timeout)."""
+    """End and escalate a discussion whose time is over."""
     discussion = decision.state.discussions.get(name)
     if discussion is None or discussion.state != "open":
         return
@@ -211,7 +216,7 @@ def fire_discussion(decision: Decision, name: str) -> None:
 
 
 def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
-    """End the discussion whose own approval has ended: a director's yes is consensus, and nothing else is."""
+    """End the discussion whose ratification has ended; only an approval makes its result the consensus."""
     for discussion in list(decision.state.discussions.values()):
         if discussion.approval == event.approval:
             if event.outcome in ("approved", "changed"):
@@ -221,14 +226,14 @@ def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
 
 
 def leave(decision: Decision, agent: str) -> None:
-    """Go on without an agent that has left the project; without its opener a discussion is over."""
+    """Remove an agent that has left from all discussions; a discussion without its opener ends."""
     for discussion in list(decision.state.discussions.values()):
         if discussion.opener == agent:
             _close(decision, discussion, "cancelled", "", f"{agent} left the project")
         elif agent in discussion.participants:
             decision.emit(ev.DiscussionLeft(decision.now, discussion.discussion, agent))
             if discussion.state != "open":
-                continue  # what they agreed on while they were there is with the directors
+                continue  # the result that was agreed on is already with the directors
             if len(discussion.participants) < discussion.voters_min:
                 _close(decision, discussion, "too_few", "", f"{agent} left the project")
             else:
@@ -245,7 +250,7 @@ def _close(decision: Decision, discussion: Discussion, outcome: str, option: str
     end_wait(decision, _KIND, discussion.discussion, discussion.opener, reason)
     end_moot(decision, discussion.approval, f"{discussion.discussion} is over: {outcome}")
     payload: dict[str, object] = {"outcome": outcome, "option": option or None, "votes": votes, "detail": detail}
-    _tell(decision, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
+    _notify(decision, discussion, "DiscussionClosed", payload, Priority.COORDINATE)
     return Discussed(discussion.discussion, outcome, votes, option or None)
 
 
@@ -254,11 +259,11 @@ def _votes(discussion: Discussion) -> dict[str, int]:
     return {option: cast.count(option) for option in discussion.options}
 
 
-def _standing(discussion: Discussion) -> Discussed:
+def _reply(discussion: Discussion) -> Discussed:
     return Discussed(discussion.discussion, discussion.state, _votes(discussion), discussion.agreed or None)
 
 
-def _tell(
+def _notify(
     decision: Decision,
     discussion: Discussion,
     message_type: str,
@@ -270,7 +275,7 @@ def _tell(
     for name in sorted({*discussion.participants, discussion.opener} - {but}):
         agent = decision.state.agents.get(name)
         if agent is not None:
-            tell(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+            notify(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
 
 
 def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:
@@ -278,18 +283,18 @@ def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:
     if discussion is None or (me not in discussion.participants and (among_voters or me != discussion.opener)):
         raise _unknown(name)
     if discussion.state != "open":
-        raise refusal("E_STATE_002", f"{name} has come to an end: it is {discussion.state}")
+        raise refusal("E_STATE_002", f"{name} takes no more contributions or votes: it is {discussion.state}")
     return discussion
 
 
 def _unknown(name: str) -> TocsinError:
     return refusal(
-        "E_STATE_001", f"{name[:_NAME_MAX]} is no open discussion, or not one of yours", found=name[:_NAME_MAX]
+        "E_STATE_001", f"{name[:_NAME_MAX]} is not an open discussion that you take part in", found=name[:_NAME_MAX]
     )
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
-    """Give way in a deadlock: the opener waits no longer, so the discussion is over."""
+    """End a discussion to break a deadlock that its opener's wait is part of."""
     discussion = decision.state.discussions.get(wait.ref)
     if discussion is None:
         end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
@@ -301,7 +306,7 @@ BREAKERS[_KIND] = _refuse
 
 
 def apply_opened(state: ProjectState, event: ev.DiscussionOpened) -> None:
-    """Write it down."""
+    """Add the discussion."""
     state.discussions[event.discussion] = Discussion(
         discussion=event.discussion,
         opener=event.opener,
@@ -318,29 +323,29 @@ def apply_opened(state: ProjectState, event: ev.DiscussionOpened) -> None:
 
 
 def apply_spoken(state: ProjectState, event: ev.DiscussionSpoken) -> None:
-    """Count it; the words are in the journal and the mailboxes."""
+    """Count the contribution; its text is in the journal and the mailboxes."""
     state.discussions[event.discussion].contributions += 1
 
 
 def apply_vote(state: ProjectState, event: ev.VoteCast) -> None:
-    """Write the vote down."""
+    """Record the vote."""
     state.discussions[event.discussion].votes[event.voter] = event.option
 
 
 def apply_left(state: ProjectState, event: ev.DiscussionLeft) -> None:
-    """Strike the participant out, and its vote."""
+    """Remove the participant and its vote."""
     discussion = state.discussions[event.discussion]
     discussion.participants.remove(event.participant)
     discussion.votes.pop(event.participant, None)
 
 
 def apply_consensus(state: ProjectState, event: ev.ConsensusReached) -> None:
-    """Wait for a director's word."""
+    """Record the result that waits for ratification."""
     discussion = state.discussions[event.discussion]
     discussion.state, discussion.agreed, discussion.approval = "ratifying", event.option, event.approval
 
 
 def apply_closed(state: ProjectState, event: ev.DiscussionClosed) -> None:
-    """Strike it out."""
+    """Remove the discussion."""
     discussion = state.discussions.pop(event.discussion)
     state.timers.deadlines.cancel(f"{_KIND} {event.discussion}", discussion.due_at)

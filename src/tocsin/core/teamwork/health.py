@@ -1,18 +1,21 @@
-"""Health: metrics against their limits, and alerts that begin and end with hysteresis (LIMINAL's SLAs).
+"""Health: metrics compared with their limits, and alerts that begin and end with hysteresis.
 
-The core has no clock and measures nothing: what took how long is reported to it, as percentiles over a sliding window.
-What it knows by itself (queue depths, the rate of escalations) it adds to each report. A limit that is exceeded for
+The core has no clock and measures nothing: latencies are reported to it as percentiles over a sliding window. It adds
+the values that it has itself (queue depths, the rate of escalations) to each report. A limit that is exceeded for
 `sustained_s` raises an alert and is escalated; the alert is cleared when the value has stayed well under the limit.
+
+Requirement: LIMINAL's SLAs.
 """
 
 from tocsin.core import events as ev
 from tocsin.core.commands import HealthReported, ReportHealth
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
+from tocsin.core.escalation.closing import close_if_over
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.escalation import close_if_over, open_escalation
 from tocsin.core.teamwork.model import Alert
 
 __all__ = ["apply_change", "decide_report", "known_values"]
@@ -21,14 +24,14 @@ _MINUTE_US = 60_000_000
 
 
 def decide_report(decision: Decision, command: ReportHealth) -> HealthReported:
-    """Hold what was measured against its limits."""
+    """Compare the reported values with their limits."""
     decision.must_direct("report health")
     limits = decision.policy.health.limits
     for metric in command.values:
         if metric not in limits:
             raise refusal(
                 "E_VALIDATION_003",
-                f"{metric[:64]!r} is no metric of this project",
+                f"{metric[:64]!r} is not a metric of this project",
                 field="$.values",
                 found=metric[:64],
                 expected="one of " + ", ".join(limits),
@@ -42,7 +45,7 @@ def decide_report(decision: Decision, command: ReportHealth) -> HealthReported:
 
 
 def known_values(state: ProjectState, now: int) -> dict[str, float]:
-    """Return what the exchange knows of its own health."""
+    """Return the health values that the exchange has itself."""
     depths = [0] * len(Priority)
     for agent in state.agents.values():
         if agent.mailbox.depth:
@@ -97,7 +100,7 @@ def apply_change(
     state: ProjectState,
     event: ev.HealthBreached | ev.HealthRecovered | ev.AlertRaised | ev.AlertEased | ev.AlertWorsened | ev.AlertCleared,
 ) -> None:
-    """Follow a metric."""
+    """Update the alert of a metric."""
     match event:
         case ev.HealthBreached():
             state.alerts[event.metric] = Alert(event.metric, event.value, event.limit, event.at, state.seq)

@@ -1,7 +1,7 @@
-"""What a team coordinates by, as data: each kind of document, and how it is found and written down.
+"""State of requests, approvals, discussions, topics, escalations, alerts and attention.
 
-The behaviour is in the module of each kind; documents are changed by the appliers there and by nothing else. A document
-that waits for a moment carries it as `due_at`, decided when the wait began, so that every kind is armed alike.
+The behaviour is in the module of each kind; only the appliers there change these structs. A struct with a deadline
+carries it as `due_at`, so that all kinds are scheduled alike.
 """
 
 from typing import Protocol
@@ -26,9 +26,9 @@ __all__ = [
 
 
 class TimedRecord(Protocol):
-    """What all kinds have in common."""
+    """Common part of all kinds that have a deadline."""
 
-    #: When it is to be looked at; 0 for never.
+    #: Time of its deadline; 0 for none.
     due_at: int
 
 
@@ -38,62 +38,63 @@ class Work(msgspec.Struct):
     #: Sequence number of the message.
     message: int
     message_id: str
-    #: The level that the work counts with, as it began.
+    #: Priority level of the work at its beginning.
     level: int
     #: Whether it may be interrupted outside pause points.
     interruptible: bool
     began_at: int
-    #: What the agent saved of it when it was put aside; kept until the work ends, for an agent that missed the reply.
+    #: Data that the agent saved when it put the work aside; kept until the work ends, for an agent that missed the
+    #: reply.
     saved: bytes = b""
-    #: Whether the agent was given back what it saved last.
+    #: Whether the agent has received the data that it saved last.
     resumed: bool = False
 
 
 class Attention(msgspec.Struct):
-    """What an agent that speaks of its attention is busy with."""
+    """Work of an agent that reports what it is busy with."""
 
     agent: str
-    #: What it works on; nothing while it is idle.
+    #: Current work; null while it is idle.
     work: Work | None = None
     #: Whether the work is at a pause point.
     paused: bool = False
-    #: The message that interrupts the work, until the work is put aside, goes on or ends.
+    #: Sequence number of the message that interrupts the work, until the work is put aside, continued or ended.
     interrupted_by: int = NEVER
     #: Work put aside, the latest last.
     aside: list[Work] = []
-    #: When the agent no longer counts as busy, whatever it said.
+    #: Time at which the agent no longer counts as busy.
     due_at: int = NEVER
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One move of an escalation."""
+    """One step of an escalation."""
 
     at: int
-    #: Where it moved to.
+    #: Place that the step led to.
     state: str
-    #: Who moved it: `tocsin`, a director or a human.
+    #: Agent that took the step: `tocsin`, a director or a human.
     by: str
     detail: str
 
 
 class Escalation(msgspec.Struct):
-    """Something that somebody with more power should look at, from its cause to its resolution."""
+    """A condition that needs the attention of a director or a human, from its cause to its resolution."""
 
     escalation: str
-    #: What set it off, once: the trigger and the thing.
+    #: Trigger and subject; each cause opens one escalation.
     cause: str
-    #: Name of the rule, and its trigger.
+    #: Name of the rule.
     rule: str
     trigger: str
-    #: What it is about: a messageId, a resource, an agent, a metric.
+    #: Subject of the escalation: a messageId, a resource, an agent, a metric.
     subject: str
     detail: str
-    #: Where it is on its path.
+    #: Place on the path.
     state: str
     opened_at: int
-    #: Sequence number of the message that it is about; 0 where it is about none.
+    #: Sequence number of the message that it is about; 0 for none.
     about: int = NEVER
-    #: Enqueueing time of that message: it may be redriven and wait anew.
+    #: Enqueueing time of that message, which differs once the message is redriven.
     waiting_since: int = NEVER
     due_at: int = NEVER
     closed_at: int = NEVER
@@ -103,9 +104,9 @@ class Escalation(msgspec.Struct):
 
 
 class Deferred(msgspec.Struct):
-    """Something to be escalated once one of those that are open has closed."""
+    """An escalation to open once one of the open ones has closed."""
 
-    #: What set it off.
+    #: Trigger and subject.
     cause: str
     trigger: str
     subject: str
@@ -115,7 +116,7 @@ class Deferred(msgspec.Struct):
     waiting_since: int
     level: int | None
     threshold: float
-    #: Number of the event that deferred it: its age.
+    #: Sequence number of the event that deferred it: its age.
     seq: int
 
 
@@ -130,40 +131,40 @@ class Request(msgspec.Struct):
     about: int
     correlation_id: str
     timeout_s: float
-    #: Whether the message is raised when the time is over, and whether it has been.
+    #: Whether the message is raised when the time is over, and whether it has been raised.
     boost: bool
     opened_at: int
     due_at: int
     boosted: bool = False
-    #: Whether the end of its time is escalated; otherwise only the requester is told.
+    #: Whether its timeout is escalated; otherwise only the requester is notified.
     escalate: bool = True
 
 
 class Approval(msgspec.Struct):
-    """Something that waits for a director's word."""
+    """A message or action that waits for a director's decision."""
 
     approval: str
-    #: At which of LIMINAL's points.
+    #: Handoff point.
     handoff: str
     asker: str
-    #: A messageId where a message is held, else what the asker says.
+    #: messageId of a held message, else the subject that the asker named.
     subject: str
     details: str
     holds: bool
     timeout_s: float
     opened_at: int
     due_at: int
-    #: Whether the directors' time is over.
+    #: Whether the time for a decision is over.
     overdue: bool = False
 
     @property
     def escalates_at(self) -> int:
-        """Return when it is escalated; never where it was."""
+        """Return when it is escalated; 0 once it was."""
         return NEVER if self.overdue else self.due_at
 
 
 class Discussion(msgspec.Struct):
-    """A question that some agents speak about and vote on."""
+    """A question that some agents discuss and vote on."""
 
     discussion: str
     opener: str
@@ -175,35 +176,35 @@ class Discussion(msgspec.Struct):
     consensus: str
     opened_at: int
     due_at: int
-    #: By participant.
+    #: Option chosen, by participant.
     votes: dict[str, str]
     contributions: int = 0
     #: `open`, or `ratifying` once agreed.
     state: str = "open"
-    #: What was agreed on.
+    #: Option that was agreed on.
     agreed: str = ""
-    #: The approval that its ratification waits for.
+    #: Id of the approval that ratifies it.
     approval: str = ""
 
 
 class Topic(msgspec.Struct):
-    """What some agents want to hear of."""
+    """A topic and its subscribers."""
 
     topic: str
-    #: By name.
+    #: Agent names.
     subscribers: list[str]
 
 
 class Alert(msgspec.Struct):
-    """A metric that is over its limit, or was until just now."""
+    """A metric that is over its limit, or was until recently."""
 
     metric: str
     value: float
     limit: float
-    #: Since when it has been over the limit; of an alert that eases, well under it.
+    #: Time since which it has been over the limit; for an alert that eases, since when it has been well under it.
     since: int
-    #: Number of the event with which it went over the limit.
+    #: Sequence number of the event with which it went over the limit.
     breach: int
-    #: When the alert was raised; 0 while it may still pass.
+    #: Time at which the alert was raised; 0 while the limit has not been exceeded for long enough.
     raised_at: int = NEVER
     easing: bool = False

@@ -1,8 +1,9 @@
-"""What coordination makes of what a decision led to, before the decision ends.
+"""Coordination effects of a decision's events, run before the decision ends.
 
-A message that leaves its queue ends the escalation of its waiting; an agent found gaming, or an error that an agent
-calls critical, opens one. Each reaction is found by the type of an event and sees the state as it is by then; what it
-adds is reacted to in turn. The modules that own messages need not know of any of this.
+For example, a message that leaves its queue closes the escalation of its waiting; an agent found to inflate its
+priorities, or an error report marked critical, opens one. Each reaction is selected by the type of an event and sees
+the state as it is by then; the events that it adds are reacted to in turn. The modules that own messages do not depend
+on this one.
 """
 
 from collections.abc import Callable
@@ -12,12 +13,13 @@ from tocsin.core import events as ev
 from tocsin.core.agents import attention
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
+from tocsin.core.escalation.closing import close_if_over
+from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
-from tocsin.core.teamwork.escalation import close_if_over, open_escalation
 from tocsin.core.teamwork.model import Escalation
 from tocsin.core.waiting.graph import wait_key
 from tocsin.core.waiting.resolution import settle
@@ -28,7 +30,7 @@ _ERROR = "ERROR_REPORT"
 
 
 def react(decision: Decision) -> None:
-    """Let coordination follow what has happened in this decision, and what that leads to, until nothing more does."""
+    """Run the reactions to the events of this decision, and to the events that they add, until there are no more."""
     events, seen = decision.events, 0
     while True:
         while seen < len(events):
@@ -51,17 +53,17 @@ def _accepted(decision: Decision, event: ev.MessageAccepted) -> None:
 
 
 def _critical_error(decision: Decision, event: ev.MessageAccepted) -> None:
-    """Tell the directors at once of an error that its sender calls critical (LIMINAL: build or test failure)."""
+    """Escalate an error report that its sender marked as critical."""
     message = decision.state.copy_for(event.recipient, event.message_id)
     if message is not None and is_critical_error(message.payload):
-        detail = f"{event.sender} reports a critical error to {event.recipient}: {event.message_id}"
+        detail = f"{event.sender} reported a critical error to {event.recipient}: {event.message_id}"
         open_escalation(
             decision, "critical_error", f"critical_error {event.message_id}", event.message_id, detail, about=message
         )
 
 
 def _released(decision: Decision, event: ev.MessageReleased | ev.DeadLetterRedriven) -> None:
-    """Let a message that a director lets go do now what it did not do while it was held."""
+    """Answer and settle requests with a message that was released or redriven."""
     message = decision.state.messages.get(event.message)
     if message is None:
         return
@@ -88,7 +90,7 @@ def _ended(decision: Decision, event: ev.MessageExpired | ev.MessageRecalled | e
 
 
 def _processed(decision: Decision, event: ev.MessageProcessed) -> None:
-    """Close what was escalated because nobody answered, now that somebody has."""
+    """Close escalations of a request that was answered."""
     _left_queue(decision, event)
     attention.end_interrupt(decision, event.message)
 
@@ -110,7 +112,7 @@ def _registered(decision: Decision, event: ev.AgentRegistered) -> None:
 
 
 def _adopted(decision: Decision, event: ev.PolicyAdopted) -> None:
-    """Look again at who directs: the policy says which roles do."""
+    """Update waits for directors, because the policy decides which roles direct."""
     _follow_directors(decision)
 
 
@@ -131,7 +133,7 @@ def _wait_ended(decision: Decision, event: ev.WaitEnded) -> None:
 
 
 def _granted(decision: Decision, event: ev.LeaseGranted) -> None:
-    """Look at what is contended and has something in common with what nobody waits for in this request any more."""
+    """Close contention escalations that this grant may have ended."""
     _unblocked(decision, wait_key("lease", event.lease, event.holder))
     wanted = [parse_pattern(resource) for resource in event.exclusive + event.shared]
     for opened in _open_about(decision, "resource_contended"):
@@ -141,7 +143,7 @@ def _granted(decision: Decision, event: ev.LeaseGranted) -> None:
 
 
 def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | ev.LeaseReclaimed) -> None:
-    """Look at what is contended and no longer held, and at what it was to be taken away by."""
+    """End override approvals of the lease, and close contention escalations of its resources."""
     if decision.state.approvals:
         approvals.end_overrides(decision, event.lease)
     for opened in _open_about(decision, "resource_contended"):
@@ -149,14 +151,14 @@ def _lease_ended(decision: Decision, event: ev.LeaseReleased | ev.LeaseLapsed | 
             close_if_over(decision, opened)
 
 
-def _left_line(decision: Decision, event: ev.LeaseWaitEnded) -> None:
+def _left_lease_queue(decision: Decision, event: ev.LeaseWaitEnded) -> None:
     _unblocked(decision, wait_key("lease", event.lease, event.agent))
     for opened in _open_about(decision, "resource_contended"):
         close_if_over(decision, opened)
 
 
 def _unblocked(decision: Decision, key: str) -> None:
-    """Close what was escalated because of a wait that is over."""
+    """Close the escalation of a wait that has ended."""
     for opened in _open_about(decision, "dependency_blocked"):
         if opened.subject == key:
             close_if_over(decision, opened)
@@ -168,7 +170,7 @@ def _open_about(decision: Decision, trigger: str) -> list[Escalation]:
 
 
 def _contended(decision: Decision, event: ev.LeaseContended) -> None:
-    """Tell of a resource that several wait for, once for as long as they do."""
+    """Escalate contention for a resource, once for as long as it lasts."""
     if any(known.subject == event.resource for known in _open_about(decision, "resource_contended")):
         return
     detail = f"{event.depth} wait for {event.resource}: {', '.join(event.waiters)}; held by {', '.join(event.holders)}"
@@ -179,7 +181,7 @@ def _contended(decision: Decision, event: ev.LeaseContended) -> None:
 def _gaming(decision: Decision, event: ev.GamingDetected) -> None:
     detail = (
         f"{event.agent} inflates its priorities: {event.high} of its last {event.messages} messages in "
-        f"{event.window_s:g} s were Blocking or above; they count as Info until that ends"
+        f"{event.window_s:g} s were Blocking or above; they are sent as Info until that ends"
     )
     cause = f"priority_inflation {event.agent} {decision.state.seq}"
     ratio = decision.policy.gaming.high_priority_ratio
@@ -187,8 +189,8 @@ def _gaming(decision: Decision, event: ev.GamingDetected) -> None:
 
 
 def _deadlock(decision: Decision, event: ev.DeadlockFound) -> None:
-    """Take a broken deadlock through its stations, for the record: whoever broke it has told everybody."""
-    detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} gave way"
+    """Record a broken deadlock as an escalation; breaking it has already notified everybody."""
+    detail = f"{' → '.join((*event.cycle, event.cycle[0]))} waited for each other; {event.victim} was refused"
     cause = f"deadlock {event.refused} {decision.state.seq}"
     open_escalation(decision, "deadlock", cause, event.refused, detail)
 
@@ -224,7 +226,7 @@ _REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.LeaseReleased: _lease_ended,
     ev.LeaseLapsed: _lease_ended,
     ev.LeaseReclaimed: _lease_ended,
-    ev.LeaseWaitEnded: _left_line,
+    ev.LeaseWaitEnded: _left_lease_queue,
     ev.LeaseContended: _contended,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _cleared,

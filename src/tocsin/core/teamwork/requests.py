@@ -1,19 +1,21 @@
-"""Request and response: an agent sends a message and waits for the answer in its thread (LIMINAL's RequestResponse).
+"""Requests: an agent sends a message and waits for the answer in its thread.
 
-A request is a message like any other, and a wait in the one graph of waiting: it lends its priority to whoever is to
-answer, and gives way where it closes a circle. When its time is over the message is raised once, where the requester
-asked for that; then the requester is told, and the policy's escalation begins, unless it asked for none. What
-answers is decided by the contract of the request's type, as for any message. While a request is held for a director's
-word its requester waits for any one of them, and for the responder from when it is released; an answer that is held is
-none until then.
+A request is an ordinary message plus a wait in the wait graph: it lends its priority to the responder, and is ended if
+it closes a deadlock. When its time is over, the message is raised once, if the requester asked for that; after that the
+requester is notified, and the timeout is escalated unless the requester disabled it. The contract of the request's type
+decides what counts as an answer. While a request is held for approval, its requester waits for any one of the
+directors, and for the responder once it is released. An answer that is held does not count until it is released.
+
+Requirement: LIMINAL's RequestResponse.
 """
 
 from tocsin.core import events as ev
 from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
+from tocsin.core.escalation.opening import open_escalation, raise_message
 from tocsin.core.messages.model import NEVER, Message, State
-from tocsin.core.messages.notices import tell
+from tocsin.core.messages.notices import notify
 from tocsin.core.messages.sending import decide_send
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import ResponseRule
@@ -23,7 +25,6 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.approvals import deciders
-from tocsin.core.teamwork.escalation import open_escalation, raise_message
 from tocsin.core.teamwork.model import Request
 from tocsin.core.waiting.graph import Wait, wait_key
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, raise_wait, shift_wait
@@ -47,7 +48,7 @@ _CONFIRMATIONS = ("ACK", "NACK")
 
 
 def decide_request(decision: Decision, command: SendRequest) -> Requested:
-    """Send a message and begin to wait for its answer; the same again is answered as it was."""
+    """Send a message and wait for its answer; a repeated request returns the same reply."""
     envelope = command.envelope
     known = decision.state.requests.get(envelope.message_id)
     timeout_s = _timeout_s(decision, command.timeout_s)
@@ -56,7 +57,7 @@ def decide_request(decision: Decision, command: SendRequest) -> Requested:
         _check_room(decision, envelope, correlation_id)
     receipt = decide_send(decision, Send(envelope))
     if not isinstance(receipt, Receipt):
-        raise InvariantViolation(f"a request to one agent was answered with {type(receipt).__name__}")
+        raise InvariantViolation(f"a request to one agent returned {type(receipt).__name__}")
     if receipt.duplicate:
         due_at = None if known is None or known.requester != decision.caller.agent else known.due_at
         return Requested(receipt, envelope.message_id, as_datetime_or_none(due_at))
@@ -89,7 +90,7 @@ def _timeout_s(decision: Decision, wanted: float | None) -> float:
     if not 0 < wanted <= policy.timeout_max_s:
         raise refusal(
             "E_VALIDATION_004",
-            f"a timeout of {wanted:g} s is not possible",
+            f"a timeout of {wanted:g} s is not allowed: it must be more than 0 and at most {policy.timeout_max_s:g} s",
             field="$.timeout_s",
             found=f"{wanted:g}",
             expected=f"more than 0, at most {policy.timeout_max_s:g}",
@@ -98,11 +99,11 @@ def _timeout_s(decision: Decision, wanted: float | None) -> float:
 
 
 def _check_form(decision: Decision, envelope: Envelope) -> str:
-    """Refuse what could never be answered; return the thread in which the answer comes."""
+    """Refuse a request that could never be answered; return the thread in which the answer comes."""
     if envelope.receiver.agent_id in (ANYONE, decision.caller.agent):
         raise refusal(
             "E_ROUTING_002",
-            "a request goes to one other agent",
+            "a request must be sent to one other agent",
             field="$.receiver.agentId",
             found=envelope.receiver.agent_id,
             expected="one other agent",
@@ -111,7 +112,7 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
     if contract is not None and contract.response is ResponseRule.NONE:
         raise refusal(
             "E_VALIDATION_003",
-            f"nothing answers {envelope.message_type}: send it without waiting",
+            f"{envelope.message_type} has no response: send it without waiting",
             field="$.messageType",
             found=envelope.message_type,
             expected="a type whose contract names a response",
@@ -119,7 +120,7 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
     if envelope.correlation_id is None:
         raise refusal(
             "E_VALIDATION_001",
-            "$.correlationId is missing: the answer comes in its thread",
+            "$.correlationId is missing: a request needs a thread for its answer",
             field="$.correlationId",
             found="nothing",
             expected="an id",
@@ -130,22 +131,22 @@ def _check_form(decision: Decision, envelope: Envelope) -> str:
 def _check_room(decision: Decision, envelope: Envelope, correlation_id: str) -> None:
     state, me, most = decision.state, decision.caller.agent, decision.policy.requests.open_max
     if (correlation_id, envelope.receiver.agent_id, me) in state.asked:
-        raise refusal("E_STATE_002", f"{me} waits for an answer of {envelope.receiver.agent_id} in that thread already")
+        raise refusal("E_STATE_002", f"{me} already waits for an answer of {envelope.receiver.agent_id} in that thread")
     if sum(request.requester == me for request in state.requests.values()) >= most:
-        raise refusal("E_ADMISSION_008", f"{me} waits for {most} answers already")
+        raise refusal("E_ADMISSION_008", f"{me} has reached its limit of {most} open requests")
 
 
 def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
-    """Let the requester wait no longer."""
+    """Cancel a request of the caller."""
     request = decision.state.requests.get(command.request)
     if request is None or request.requester != decision.me().agent:
-        raise refusal("E_STATE_001", f"{command.request[:128]} is no open request of {decision.caller.agent}")
-    _end(decision, request, "cancelled", "the requester waits no longer")
+        raise refusal("E_STATE_001", f"{command.request[:128]} is not an open request of {decision.caller.agent}")
+    _end(decision, request, "cancelled", "cancelled by the requester")
     return Done()
 
 
 def answer(decision: Decision, message: Message) -> None:
-    """End the request that a message answers on its way to its recipient, if it answers one."""
+    """End the request that a message answers, if it answers one."""
     if message.correlation_id is None or message.type in _CONFIRMATIONS:
         return
     name = decision.state.asked.get((message.correlation_id, message.sender, message.recipient))
@@ -160,14 +161,14 @@ def answer(decision: Decision, message: Message) -> None:
 
 
 def released(decision: Decision, message: Message) -> None:
-    """Let whoever sent a held request wait for its responder, now that a director has let it go."""
+    """Make the sender of a released request wait for its responder."""
     request = decision.state.requests.get(message.message_id)
     if request is not None and request.about == message.seq:
         shift_wait(decision, _KIND, request.request, request.requester, (request.responder,))
 
 
 def follow_directors(decision: Decision) -> None:
-    """Let those whose request is held wait for the directors that there are now."""
+    """Make the senders of held requests wait for the present directors."""
     for request in decision.state.requests.values():
         message = decision.state.messages.get(request.about)
         if message is not None and message.state is State.HELD:
@@ -183,21 +184,21 @@ def fail(decision: Decision, seq: int, detail: str) -> None:
         request = next((known for known in decision.state.requests.values() if known.about == seq), None)
     if request is not None and request.about == seq:
         _end(decision, request, "failed", detail)
-        _tell(decision, request, "E_ROUTING_003", detail)
+        _notify(decision, request, "E_ROUTING_003", detail)
 
 
 def end_requests_of(decision: Decision, agent: str) -> None:
-    """End what an agent that has left waited for, and what others waited for from it."""
+    """End the requests of an agent that has left, and those that waited for its answer."""
     for request in list(decision.state.requests.values()):
         if request.requester == agent:
             _end(decision, request, "retired", f"{agent} left the project")
         elif request.responder == agent:
             _end(decision, request, "failed", f"{agent} left the project")
-            _tell(decision, request, "E_ROUTING_001", f"{agent} left the project without answering")
+            _notify(decision, request, "E_ROUTING_001", f"{agent} left the project without answering")
 
 
 def fire_request(decision: Decision, name: str) -> None:
-    """Handle a request whose time is over: raise it once where that was asked for, else end and escalate it."""
+    """Handle the timeout of a request: raise its message once if asked for, else end and escalate it."""
     request = decision.state.requests.get(name)
     if request is None:
         return
@@ -218,7 +219,7 @@ def fire_request(decision: Decision, name: str) -> None:
         whom = "nobody released"
     detail = f"{whom} {name} of {request.requester} within {request.timeout_s:g} s"
     _end(decision, request, "timeout", detail)
-    _tell(decision, request, "E_PROTOCOL_004", detail)
+    _notify(decision, request, "E_PROTOCOL_004", detail)
     if request.escalate:
         cause = f"request_timeout {name}"
         open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
@@ -230,7 +231,7 @@ def _end(decision: Decision, request: Request, outcome: str, detail: str) -> Non
     end_wait(decision, _KIND, request.request, request.requester, reason)
 
 
-def _tell(decision: Decision, request: Request, code: str, detail: str) -> None:
+def _notify(decision: Decision, request: Request, code: str, detail: str) -> None:
     requester: Agent | None = decision.state.agents.get(request.requester)
     if requester is not None:
         payload = {
@@ -240,13 +241,13 @@ def _tell(decision: Decision, request: Request, code: str, detail: str) -> None:
             "severity": "medium",
             "context": {"request": request.request, "responder": request.responder},
             "recoverable": True,
-            "suggestedAction": "ask again, ask somebody else, or go on without",
+            "suggestedAction": "send the request again, ask another agent, or continue without an answer",
         }
-        tell(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
+        notify(decision, requester, "ERROR_REPORT", payload, Priority.BLOCKING, request.correlation_id)
 
 
 def _refuse(decision: Decision, wait: Wait, detail: str) -> None:
-    """Give way in a deadlock: the requester waits no longer, and is told by whoever broke it."""
+    """End a request to break a deadlock; breaking the deadlock notifies the requester."""
     request = decision.state.requests.get(wait.ref)
     if request is None:
         end_wait(decision, wait.kind, wait.ref, wait.waiter, "deadlock")
@@ -258,7 +259,7 @@ BREAKERS[_KIND] = _refuse
 
 
 def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
-    """Write it down."""
+    """Add the request."""
     state.remember_request(
         Request(
             request=event.request,
@@ -277,14 +278,14 @@ def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
 
 
 def apply_extended(state: ProjectState, event: ev.RequestExtended) -> None:
-    """Give it its time again."""
+    """Set the request's new deadline."""
     request = state.requests[event.request]
     request.boosted, request.due_at = True, event.due_at
     state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)
 
 
 def apply_ended(state: ProjectState, event: ev.RequestEnded) -> None:
-    """Strike it out."""
+    """Remove the request."""
     request = state.requests.pop(event.request)
     state.asked.pop((request.correlation_id, request.responder, request.requester), None)
     state.timers.deadlines.cancel(f"{_KIND} {event.request}", request.due_at or NEVER)

@@ -1,8 +1,10 @@
-"""Topics: publish once, at least once in every subscriber's mailbox (LIMINAL's PublishSubscribe).
+"""Topics: a publication is delivered at least once to the mailbox of every subscriber.
 
-A subscription is durable: it lasts until it is given up, whether its owner is attached or not. A publication is a
-broadcast to the subscribers, so everything that holds of messages holds of each copy; the fan-out is bounded by how
-many may subscribe. There are no patterns in topics: a name is a name.
+A subscription is durable: it lasts until it is cancelled, whether its owner has a session or not. A publication is a
+broadcast to the subscribers, so each copy is an ordinary message; the limit on subscribers bounds the fan-out. Topic
+names have no patterns.
+
+Requirement: LIMINAL's PublishSubscribe.
 """
 
 import re
@@ -29,23 +31,27 @@ _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,127}")
 
 
 def decide_subscribe(decision: Decision, command: Subscribe) -> Subscriptions:
-    """Subscribe the caller; twice is once."""
+    """Subscribe the caller; subscribing twice changes nothing."""
     me, limits = decision.me(), decision.policy.topics
     _check_name(command.topic)
     topic = decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
         if topic is None and len(decision.state.topics) >= limits.topics_max:
-            raise refusal("E_ADMISSION_008", f"the project has its {limits.topics_max} topics")
+            raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.topics_max} topics")
         if topic is not None and len(topic.subscribers) >= limits.subscribers_max:
-            raise refusal("E_ADMISSION_008", f"{command.topic} has its {limits.subscribers_max} subscribers")
+            raise refusal(
+                "E_ADMISSION_008", f"{command.topic} has reached its limit of {limits.subscribers_max} subscribers"
+            )
         if len(_of(decision.state, me.agent)) >= limits.subscriptions_max:
-            raise refusal("E_ADMISSION_008", f"{me.agent} has its {limits.subscriptions_max} subscriptions")
+            raise refusal(
+                "E_ADMISSION_008", f"{me.agent} has reached its limit of {limits.subscriptions_max} subscriptions"
+            )
         decision.emit(ev.Subscribed(decision.now, command.topic, me.agent))
     return Subscriptions(_of(decision.state, me.agent))
 
 
 def decide_unsubscribe(decision: Decision, command: Unsubscribe) -> Subscriptions:
-    """Give a subscription up; one that is not there is refused."""
+    """Cancel a subscription of the caller; refuse one that does not exist."""
     me, topic = decision.me(), decision.state.topics.get(command.topic)
     if topic is None or me.agent not in topic.subscribers:
         raise refusal(
@@ -56,14 +62,14 @@ def decide_unsubscribe(decision: Decision, command: Unsubscribe) -> Subscription
 
 
 def decide_publish(decision: Decision, command: Publish) -> Published:
-    """Put a message into the mailbox of every subscriber but the publisher."""
+    """Send a message to the mailbox of every subscriber but the publisher."""
     me = decision.me()
     _check_name(command.topic)
     envelope = command.envelope
     if envelope.receiver.agent_id != ANYONE:
         raise refusal(
             "E_ROUTING_002",
-            f"a publication to {command.topic} is addressed to {ANYONE}",
+            f"a publication to {command.topic} must be addressed to {ANYONE}",
             field="$.receiver.agentId",
             found=envelope.receiver.agent_id,
             expected=ANYONE,
@@ -87,7 +93,7 @@ def decide_publish(decision: Decision, command: Publish) -> Published:
 
 
 def leave(decision: Decision, agent: str) -> None:
-    """Give up the subscriptions of an agent that has left the project."""
+    """Cancel the subscriptions of an agent that has left the project."""
     for name in _of(decision.state, agent):
         decision.emit(ev.Unsubscribed(decision.now, name, agent, "retired"))
 
@@ -96,7 +102,7 @@ def _check_name(topic: str) -> None:
     if not _TOPIC.fullmatch(topic):
         raise refusal(
             "E_VALIDATION_004",
-            f"{topic[:64]!r} cannot be a topic",
+            f"{topic[:64]!r} is not a valid topic name",
             field="$.topic",
             found=topic[:64],
             expected="up to 128 letters, digits, dots, dashes, slashes, underscores",
@@ -108,7 +114,7 @@ def _of(state: ProjectState, agent: str) -> tuple[str, ...]:
 
 
 def apply_subscribed(state: ProjectState, event: ev.Subscribed) -> None:
-    """Enter it."""
+    """Add the subscriber."""
     topic = state.topics.get(event.topic)
     if topic is None:
         topic = state.topics[event.topic] = Topic(event.topic, [])
@@ -116,10 +122,10 @@ def apply_subscribed(state: ProjectState, event: ev.Subscribed) -> None:
 
 
 def apply_unsubscribed(state: ProjectState, event: ev.Unsubscribed) -> None:
-    """Strike it out; a topic without subscribers is forgotten."""
+    """Remove the subscriber; a topic without subscribers is removed."""
     topic = state.topics.get(event.topic)
     if topic is None:
-        raise InvariantViolation(f"an event names topic {event.topic}, which is not there")
+        raise InvariantViolation(f"an event names topic {event.topic}, which does not exist")
     topic.subscribers.remove(event.subscriber)
     if not topic.subscribers:
         del state.topics[event.topic]

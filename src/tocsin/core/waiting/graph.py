@@ -1,19 +1,19 @@
-"""Who waits for whom: one graph over every kind of waiting.
+"""The wait-for graph: every kind of wait between agents, and the search for deadlocks.
 
-Theory of operation. An agent has any number of waits, and none of them is over until it ends: an agent with waits moves
-on when *all* of them have ended. A wait is for agents. Usually it needs all of them (a lease held by several sharers);
-an `any_of` wait needs one (an approval that any director can give), and is stuck only when all of them are.
+Theory of operation. An agent has any number of waits and moves on when *all* of them have ended. A wait is for agents.
+Usually it needs all of them (a lease held by several sharers); an `any_of` wait needs one (an approval that any
+director can give), and is stuck only when all of them are.
 
-An agent that does not wait will move on by itself. One that waits will move on if each of its waits can end, a wait for
-all when everyone in it moves on, a wait for any when someone does. Who is never reached by this is stuck: in a
-deadlock, or behind one. A deadlock is a circle of waits for all; where waits for any take part, it is those of the
-stuck who wait for each other and for nobody else. Nothing is reported that time could still resolve, and nobody who
-merely waits for those who are in it.
+An agent that does not wait will move on by itself. An agent that waits will move on if each of its waits can end: a
+wait for all when everyone in it moves on, a wait for any when someone does. An agent that is never reached by this rule
+is stuck: in a deadlock, or waiting for one. A deadlock is a cycle of waits for all; if waits for any take part, it is
+the set of stuck agents that wait for each other and for nobody else. The search reports nothing that time could still
+resolve, and no agent that merely waits for those in a deadlock.
 
-A lease's line adds places: whoever stands in line waits also for those before it (`behind`), who hold nothing yet.
-Such a place can close a circle, but it lends no priority: whoever stands before has at least as much.
+A lease queue adds places: a queued request also waits for those before it (`behind`), which hold nothing yet. Such a
+place can close a cycle, but it lends no priority: a request further ahead has at least as much.
 
-The graph is data and searching; `tocsin.core.waiting.waits` says how waits begin and end.
+This module has the data and the search; `tocsin.core.waiting.waits` begins and ends waits.
 """
 
 from collections.abc import Iterable
@@ -24,70 +24,70 @@ __all__ = ["Wait", "WaitGraph", "wait_key"]
 
 
 def wait_key(kind: str, ref: str, waiter: str) -> str:
-    """Name a wait."""
+    """Return the key of a wait."""
     return f"{kind}:{ref}:{waiter}"
 
 
 class Wait(msgspec.Struct):
-    """One agent's waiting for one thing."""
+    """One agent's wait for one thing."""
 
     waiter: str
     #: `lease`, `request`, `discussion` or `approval`.
     kind: str
-    #: What it waits for, by the id that its kind gives it.
+    #: Id of the lease, request, discussion or approval.
     ref: str
     since: int
-    #: The priority that it waits at, and lends.
+    #: Priority that it waits at, and lends.
     level: int
-    #: Number of the event that began it: its age.
+    #: Sequence number of the event that began it: its age.
     seq: int
     #: Whether any one of `on` can end it.
     any_of: bool
-    #: Whom it waits for, and through how many things each.
+    #: Agents that it waits for, each with the number of resources it blocks.
     on: dict[str, int]
-    #: Who stands before it in line.
+    #: Agents with a request before it in the lease queue.
     behind: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
-        """Return its name in the graph."""
+        """Return its key in the graph."""
         return wait_key(self.kind, self.ref, self.waiter)
 
     @property
     def cause(self) -> str:
-        """Return what its escalation is known by, once it has lasted too long."""
+        """Return the cause under which it is escalated."""
         return f"dependency_blocked {self.seq}"
 
     @property
     def label(self) -> str:
-        """Return what it waits for, as events say it."""
+        """Return the thing that it waits for, in the form used in events."""
         return f"{self.kind}:{self.ref}"
 
 
 class WaitGraph:
-    """All waits of a project, from both ends."""
+    """All waits of a project, indexed by waiter and by the agent waited for."""
 
     def __init__(self) -> None:
         self.waits: dict[str, Wait] = {}
         #: Waits of each waiter.
         self.by_waiter: dict[str, dict[str, Wait]] = {}
-        #: Waits for each agent, through something that it has or owes: those that lend to it.
+        #: Waits for each agent, places in a queue aside: those that lend priority to it.
         self.upon: dict[str, dict[str, Wait]] = {}
-        #: Agents that wait for someone new: a circle may have closed through them.
+        #: Agents that wait for someone new: a cycle may have closed through them.
         self.suspects: dict[str, None] = {}
-        #: The same, for circles that go through a place in line.
-        self.line_suspects: dict[str, None] = {}
-        #: How many waits stand behind someone in line.
+        #: The same, for cycles that include a place in a lease queue.
+        self.queue_suspects: dict[str, None] = {}
+        #: Number of waits with someone ahead in a lease queue.
         self.places = 0
-        #: How many agents have more than one wait.
+        #: Number of agents with more than one wait.
         self.several = 0
         #: Agents that someone began or ceased to wait for.
         self.lent: dict[str, None] = {}
-        #: How many waits any one of several can end.
+        #: Number of `any_of` waits.
         self.alternatives = 0
 
     def add(self, wait: Wait) -> None:
-        """Let a wait begin."""
+        """Add a wait."""
         self.waits[wait.key] = wait
         mine = self.by_waiter.setdefault(wait.waiter, {})
         mine[wait.key] = wait
@@ -97,7 +97,7 @@ class WaitGraph:
             self._enter(wait, agent)
 
     def drop(self, wait: Wait) -> None:
-        """Let a wait end."""
+        """Remove a wait."""
         del self.waits[wait.key]
         mine = self.by_waiter[wait.waiter]
         del mine[wait.key]
@@ -110,7 +110,7 @@ class WaitGraph:
             self._leave(wait, agent)
 
     def shift(self, wait: Wait, on: Iterable[str]) -> None:
-        """Let a wait be for these agents from now on."""
+        """Replace the agents that a wait is for."""
         wanted = dict.fromkeys(on, 1)
         for agent in [agent for agent in wait.on if agent not in wanted]:
             self._leave(wait, agent)
@@ -122,7 +122,7 @@ class WaitGraph:
             self.suspects[wait.waiter] = None
 
     def block(self, wait: Wait, agent: str, count: int) -> None:
-        """Let an agent stand in a wait's way through some things more."""
+        """Add to the number of resources through which an agent blocks a wait."""
         if agent in wait.on:
             wait.on[agent] += count
         else:
@@ -130,28 +130,29 @@ class WaitGraph:
             self._enter(wait, agent)
 
     def unblock(self, wait: Wait, agent: str, count: int) -> None:
-        """Let an agent stand in a wait's way through some things less."""
+        """Subtract from the number of resources through which an agent blocks a wait."""
         wait.on[agent] -= count
         if not wait.on[agent]:
             del wait.on[agent]
             self._leave(wait, agent)
 
     def raise_to(self, wait: Wait, level: int) -> None:
-        """Let a wait count, and lend, at another priority."""
+        """Change the priority that a wait has and lends."""
         wait.level = level
         self.lent.update(dict.fromkeys(wait.on))
 
-    def stand_behind(self, wait: Wait, agents: frozenset[str]) -> None:
-        """Say who stands before a wait in line."""
+    def set_behind(self, wait: Wait, agents: frozenset[str]) -> None:
+        """Set the agents that are ahead of a wait in its lease queue."""
         if agents - wait.behind:
-            self.line_suspects[wait.waiter] = None
+            self.queue_suspects[wait.waiter] = None
         self.places += bool(agents) - bool(wait.behind)
         wait.behind = agents
 
     def _enter(self, wait: Wait, agent: str) -> None:
         self.upon.setdefault(agent, {})[wait.key] = wait
         self.lent[agent] = None
-        # Waiting for someone who does not wait closes nothing; whoever begins to wait later is a suspect then.
+        # Waiting for an agent that does not wait closes no cycle; if that agent begins to wait later, it is a suspect
+        # then.
         if agent in self.by_waiter:
             self.suspects[wait.waiter] = None
 
@@ -163,28 +164,28 @@ class WaitGraph:
         self.lent[agent] = None
 
     def find_deadlock(self) -> list[Wait]:
-        """Find a deadlock that new waiting has closed, places in line aside: one wait of each who is in it, or none.
+        """Return a deadlock that a new wait has closed, queue places aside: one wait of each agent in it, or [].
 
-        There was none before, so one that is there now goes through an agent that waits for someone new. Agents that
-        are found to be in none are suspects no longer, except through a place in line.
+        There was none before, so a new one includes an agent that waits for someone new. Agents that are found to be in
+        none are no longer suspects, except through a place in a queue.
         """
         found = self._search(list(self.suspects), places=False)
         if not found:
             if self.places:
-                self.line_suspects.update(self.suspects)
+                self.queue_suspects.update(self.suspects)
             self.suspects.clear()
         return found
 
-    def find_line_deadlock(self) -> list[Wait]:
-        """Find a deadlock that goes through a place in line; the places must be up to date."""
-        found = self._search(list(self.line_suspects), places=True) if self.places else []
+    def find_queue_deadlock(self) -> list[Wait]:
+        """Return a deadlock that includes a place in a lease queue; the places must be up to date."""
+        found = self._search(list(self.queue_suspects), places=True) if self.places else []
         if not found:
-            self.line_suspects.clear()
+            self.queue_suspects.clear()
         return found
 
     def _search(self, suspects: list[str], *, places: bool) -> list[Wait]:
-        # A circle needs someone who waits and whom someone waits for. Places alone, being in an order, close none as
-        # long as nobody has several of them.
+        # A cycle needs an agent that waits and is waited for. Places alone are ordered, so they close no cycle as long
+        # as nobody has several of them.
         apart = self.upon.keys().isdisjoint(self.by_waiter)
         if not suspects or (apart and not (places and self.several)):
             return []
@@ -200,16 +201,16 @@ class WaitGraph:
         return self._knot(suspects, stuck, places=places) if self.alternatives else []
 
     def _knot(self, suspects: list[str], stuck: dict[str, list[Wait]], *, places: bool) -> list[Wait]:
-        """Return those who are stuck with a suspect and with nobody else: each can be reached from each."""
+        """Return the stuck agents around a suspect that can each be reached from each other."""
         ways = {name: _others(waits, places) & stuck.keys() for name, waits in stuck.items()}
         for agent in suspects:
             ahead = _reach(agent, ways) if agent in stuck else {}
-            if agent in ahead and len(back := _reach(agent, _turned(ahead, ways))) == len(ahead):
+            if agent in ahead and len(back := _reach(agent, _reversed(ahead, ways))) == len(ahead):
                 return [next(wait for wait in stuck[name] if _others([wait], places) & back.keys()) for name in ahead]
         return []
 
     def _way_back(self, start: str, *, places: bool, any_of: bool = False) -> list[Wait]:
-        """Follow waits from an agent back to itself, those that any one can end where asked for; return the way."""
+        """Return a path of waits from an agent back to itself, with `any_of` waits only if asked for."""
         by_waiter = self.by_waiter
         came: dict[str, Wait] = {}
         stack = [start]
@@ -237,13 +238,13 @@ class WaitGraph:
         return path
 
     def _stuck(self, starts: list[str], *, places: bool) -> dict[str, list[Wait]]:
-        """Return, among those that some agents can reach, who will never move on, with the waits that cannot end."""
+        """Return the agents reachable from some agents that will never move on, with the waits that cannot end."""
         reached = dict.fromkeys(starts)
-        line = list(reached)
-        dependents: dict[str, list[Wait]] = {agent: [] for agent in line}
-        #: How many agents each waiter, and each wait with alternatives, still needs.
+        pending = list(reached)
+        dependents: dict[str, list[Wait]] = {agent: [] for agent in pending}
+        #: Number of agents that each waiter, and each `any_of` wait, still needs.
         missing: dict[str, int] = {}
-        for agent in line:
+        for agent in pending:
             count = 0
             for wait in self.by_waiter.get(agent, {}).values():
                 others = {*wait.on, *wait.behind} if places and wait.behind else wait.on
@@ -251,10 +252,10 @@ class WaitGraph:
                 for other in others:
                     if other not in dependents:
                         dependents[other] = []
-                        line.append(other)
+                        pending.append(other)
                     dependents[other].append(wait)
             missing[agent] = count
-        moving = [agent for agent in line if not missing[agent]]
+        moving = [agent for agent in pending if not missing[agent]]
         ended: set[str] = set()
         for agent in moving:
             for wait in dependents[agent]:
@@ -268,7 +269,7 @@ class WaitGraph:
         moved = set(moving)
         return {
             agent: [wait for wait in self.by_waiter[agent].values() if not _can_end(wait, moved, places=places)]
-            for agent in line
+            for agent in pending
             if agent not in moved
         }
 
@@ -281,24 +282,24 @@ def _can_end(wait: Wait, moving: set[str], *, places: bool) -> bool:
 
 
 def _others(waits: list[Wait], places: bool) -> set[str]:
-    """Return whom some waits are for."""
+    """Return the agents that some waits are for."""
     return {other for wait in waits for other in (*wait.on, *(wait.behind if places else ()))}
 
 
 def _reach(start: str, ways: dict[str, set[str]]) -> dict[str, None]:
-    """Return whom an agent reaches in one step or more."""
+    """Return the agents that an agent reaches in one step or more."""
     found = dict.fromkeys(sorted(ways[start]))
-    line = list(found)
-    for agent in line:
+    pending = list(found)
+    for agent in pending:
         for other in sorted(ways[agent]):
             if other not in found:
                 found[other] = None
-                line.append(other)
+                pending.append(other)
     return found
 
 
-def _turned(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Turn the ways among some agents round."""
+def _reversed(agents: dict[str, None], ways: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the edges between some agents in the opposite direction."""
     turned: dict[str, set[str]] = {agent: set() for agent in agents}
     for agent in agents:
         for other in ways[agent]:

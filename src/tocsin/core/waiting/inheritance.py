@@ -1,11 +1,11 @@
-"""Who waits lends its priority to whom it waits for, through chains, raised and restored exactly.
+"""Priority inheritance: a wait lends its priority to the agents waited for, through chains, until it ends.
 
-What an agent inherits is the highest priority among the waits for it, directly and through others: a wait counts at its
-own level or at what its waiter has inherited, whichever is more. It is never more than that, and never lasts longer.
+An agent inherits the highest priority among the waits for it, directly and through others: a wait counts at its own
+level or at what its waiter has inherited, whichever is higher. It is never more than that, and never lasts longer.
 
-What feels it, because it helps the agent to be done: its places in the lines for leases; the messages that it has sent
-and that still wait, and those that it sends meanwhile; and the answers that wait for it in threads that it opened.
-Messages rise to Critical at most: DirectorOverride is not lent to messages, as no boost ever reaches it.
+The inherited priority applies to what helps the agent to finish: its places in lease queues; the queued messages that
+it has sent or sends meanwhile; and the answers queued for it in threads that it opened. Messages rise to Critical at
+most: no boost reaches DirectorOverride.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm, disarm
+from tocsin.core.scheduling import schedule, unschedule
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import WaitGraph
 
@@ -32,7 +32,7 @@ _NOTHING = -1
 
 
 def follow_waits(decision: Decision) -> bool:
-    """Let every agent inherit what the waits for it now amount to; say whether anything changed."""
+    """Update what every agent inherits from the present waits; return whether anything changed."""
     state, graph = decision.state, decision.state.waits
     if not graph.lent:
         return False
@@ -55,36 +55,36 @@ def follow_waits(decision: Decision) -> bool:
 
 
 def inherited_levels(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str]) -> dict[str, int]:
-    """Return what changes for whom, when the waits for some agents have changed; -1 is nothing."""
-    news: dict[str, int] = {}
+    """Return the changed inherited levels after the waits for some agents have changed; -1 is nothing."""
+    changed: dict[str, int] = {}
     if graph.alternatives:
-        _spread_anew(graph, inherited, dirty, news)
+        _spread_anew(graph, inherited, dirty, changed)
     else:
-        _spread(graph, inherited, dirty, news)
-    return {agent: level for agent, level in news.items() if level != inherited.get(agent, _NOTHING)}
+        _spread(graph, inherited, dirty, changed)
+    return {agent: level for agent, level in changed.items() if level != inherited.get(agent, _NOTHING)}
 
 
-def _spread(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
-    """Follow changes from agent to agent: exact as long as nobody waits in a circle."""
-    line = list(dirty)
-    for agent in line:
+def _spread(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], changed: dict[str, int]) -> None:
+    """Propagate changes from agent to agent; exact as long as there is no cycle of waits."""
+    pending = list(dirty)
+    for agent in pending:
         level = _NOTHING
         for wait in graph.upon.get(agent, {}).values():
-            lender = news.get(wait.waiter)
+            lender = changed.get(wait.waiter)
             if lender is None:
                 lender = inherited.get(wait.waiter, _NOTHING)
             level = max(level, wait.level, lender)
-        known = news.get(agent)
+        known = changed.get(agent)
         if known is None:
             known = inherited.get(agent, _NOTHING)
         if level != known:
-            news[agent] = level
+            changed[agent] = level
             for wait in graph.by_waiter.get(agent, {}).values():
-                line.extend(wait.on)
+                pending.extend(wait.on)
 
 
-def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], news: dict[str, int]) -> None:
-    """Work out anew all that can follow: circles of waits with alternatives may stand, and must not feed themselves."""
+def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[str], changed: dict[str, int]) -> None:
+    """Compute everything affected again; cycles with `any_of` waits may persist and must not raise themselves."""
     region = list(dict.fromkeys(dirty))
     inside = set(region)
     for agent in region:
@@ -95,18 +95,18 @@ def _spread_anew(graph: WaitGraph, inherited: dict[str, int], dirty: Iterable[st
                     region.append(other)
     buckets: list[list[str]] = [[] for _ in Priority]
     for agent in region:
-        news[agent] = _NOTHING
+        changed[agent] = _NOTHING
         for wait in graph.upon.get(agent, {}).values():
             lender = _NOTHING if wait.waiter in inside else inherited.get(wait.waiter, _NOTHING)
-            news[agent] = max(news[agent], wait.level, lender)
-        if news[agent] != _NOTHING:
-            buckets[news[agent]].append(agent)
+            changed[agent] = max(changed[agent], wait.level, lender)
+        if changed[agent] != _NOTHING:
+            buckets[changed[agent]].append(agent)
     for level in reversed(range(len(buckets))):
         for agent in buckets[level]:
             for wait in graph.by_waiter.get(agent, {}).values():
                 for other in wait.on:
-                    if news[other] < level <= news[agent]:
-                        news[other] = level
+                    if changed[other] < level <= changed[agent]:
+                        changed[other] = level
                         buckets[level].append(other)
 
 
@@ -115,7 +115,7 @@ def _of(state: ProjectState, agent: str) -> int:
 
 
 def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
-    """Choose the messages that rise with an agent: those lent to already, and up to a limit of those that can be."""
+    """Return the messages that rise with an agent: those raised already, and others up to a limit."""
     state, most = decision.state, decision.policy.inheritance.messages_max
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
@@ -125,7 +125,7 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
 
 
 def _answers(state: ProjectState, message: Message) -> bool:
-    """Tell whether a message goes on with a thread that its recipient opened."""
+    """Return whether a message continues a thread that its recipient opened."""
     if message.correlation_id is None:
         return False
     thread = state.threads.get(message.correlation_id)
@@ -133,7 +133,7 @@ def _answers(state: ProjectState, message: Message) -> bool:
 
 
 def lend_on_acceptance(state: ProjectState, message: Message) -> None:
-    """Lend to a message just accepted what its sender, or the one that it answers, has inherited."""
+    """Raise a message just accepted to what its sender, or the agent that it answers, has inherited."""
     if message.sender in state.inherited:
         message.lent |= LENT_BY_SENDER
         state.lent.setdefault(message.sender, {})[message.seq] = None
@@ -145,7 +145,7 @@ def lend_on_acceptance(state: ProjectState, message: Message) -> None:
 
 
 def relevel(state: ProjectState, message: Message) -> None:
-    """Put a message at its own level or at what it is lent, whichever is more; its place must be taken away before."""
+    """Set a message's level to its own or its inherited one, whichever is higher; it must be unscheduled before."""
     level = message.own_level
     if message.lent & LENT_BY_SENDER:
         level = max(level, min(state.inherited.get(message.sender, 0), Priority.CRITICAL))
@@ -183,14 +183,14 @@ def apply_restored(state: ProjectState, event: ev.PriorityRestored) -> None:
 
 
 def _lenders(message: Message, agent: str) -> int:
-    """Return the bits of a message that stand for an agent."""
+    """Return the bits of `Message.lent` that stand for an agent."""
     return (message.sender == agent) * LENT_BY_SENDER | (message.recipient == agent) * LENT_BY_RECIPIENT
 
 
 def _move(state: ProjectState, message: Message) -> None:
     if message.state is State.QUEUED:
-        disarm(state, message)
+        unschedule(state, message)
         relevel(state, message)
-        arm(state, message)
+        schedule(state, message)
     else:
         relevel(state, message)

@@ -1,8 +1,9 @@
-"""What follows from waiting, settled before a decision ends: deadlocks broken, priority lent, leases granted.
+"""Effects of the waits of a decision: deadlocks broken, priority inherited, leases granted.
 
-Each step may lead to another (a refused wait frees a lease, a grant lends its holder priority, that moves it in another
-line), so it goes on until nothing more follows. It comes to an end: nothing here begins a wait, what is lent follows
-from who holds what, places follow from what is lent, and whoever is granted something or refused has left the line.
+Each step may lead to another: a refused wait frees a lease, a grant lends its holder priority, and that changes its
+place in another queue. So the steps are repeated until nothing changes. This terminates: nothing here begins a wait,
+inherited priority follows from the holders, places follow from inherited priority, and a request that is granted or
+refused has left its queue.
 """
 
 from tocsin.core.decision import Decision
@@ -14,10 +15,10 @@ __all__ = ["settle"]
 
 
 def settle(decision: Decision) -> None:
-    """Let everything follow that the waits of this decision lead to."""
+    """Apply all effects of the waits of this decision."""
     state = decision.state
     book, graph = state.leases, state.waits
-    while book.unsettled or book.ready or graph.suspects or graph.line_suspects or graph.lent:
+    while book.unsettled or book.ready or graph.suspects or graph.queue_suspects or graph.lent:
         if break_deadlock(decision, release_for, places=False) or follow_waits(decision):
             continue
         book.settle_places(decision.policy.leases.overtakes_max)

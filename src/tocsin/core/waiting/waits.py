@@ -1,8 +1,8 @@
-"""How waits begin, shift and end; the graph itself is `tocsin.core.waiting.graph`.
+"""Beginning, changing and ending of waits; the graph itself is `tocsin.core.waiting.graph`.
 
-Whoever owns a kind of waiting (leases, requests, discussions, approvals) begins and ends its waits here and says in
-`BREAKERS` how one of them is refused. What follows from a wait (a deadlock, lent priority) is settled by
-`tocsin.core.waiting.resolution` before the decision ends.
+The module that owns a kind of wait (leases, requests, discussions, approvals) begins and ends its waits here and
+registers in `BREAKERS` a function that refuses one of them. `tocsin.core.waiting.resolution` settles the effects of a
+wait (a deadlock, inherited priority) before the decision ends.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.scheduling import arm_wait, wait_due
+from tocsin.core.scheduling import schedule_wait, wait_due
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait, wait_key
 
@@ -30,23 +30,23 @@ __all__ = [
     "waits_for",
 ]
 
-#: Refuses a wait to break a deadlock: ends it, and does with its thing what a refusal means. The waiter is told of the
-#: deadlock by whoever calls; the detail is what to say of it.
+#: Refuses a wait to break a deadlock: ends it and whatever it was for. The caller notifies the waiter; the text is the
+#: reason.
 Breaker = Callable[[Decision, Wait, str], None]
 
-#: How a wait of each kind is refused; each owner enters its own.
+#: Breaker of each kind of wait, registered by the module that owns the kind.
 BREAKERS: dict[str, Breaker] = {}
 
 
 def begin_wait(
     decision: Decision, waiter: str, kind: str, ref: str, *, on: Iterable[str], level: int, any_of: bool = False
 ) -> None:
-    """Let an agent wait for others: for all of them, or for any one of them."""
+    """Make an agent wait for others: for all of them, or for any one of them."""
     decision.emit(ev.WaitBegan(decision.now, waiter, kind, ref, tuple(sorted({*on} - {waiter})), any_of, level))
 
 
 def shift_wait(decision: Decision, kind: str, ref: str, waiter: str, on: Iterable[str]) -> None:
-    """Let a wait be for others from now on; nothing happens where they are the same."""
+    """Replace the agents that a wait is for; nothing happens if they are the same."""
     wait = decision.state.waits.waits[wait_key(kind, ref, waiter)]
     wanted = tuple(sorted({*on} - {waiter}))
     if wanted != tuple(sorted(wait.on)):
@@ -54,14 +54,14 @@ def shift_wait(decision: Decision, kind: str, ref: str, waiter: str, on: Iterabl
 
 
 def raise_wait(decision: Decision, wait: Wait, levels: int) -> None:
-    """Let a wait count for more, by some levels and never up to an override; one that stands higher stays."""
+    """Raise a wait by some levels, at most to Critical; one that is higher already stays."""
     level = Priority(wait.level).boost(levels)
     if level > wait.level:
         decision.emit(ev.WaitRaised(decision.now, wait.waiter, wait.kind, wait.ref, level))
 
 
 def end_wait(decision: Decision, kind: str, ref: str, waiter: str, reason: str = "served") -> bool:
-    """End a wait; say whether there was one."""
+    """End a wait; return whether there was one."""
     if wait_key(kind, ref, waiter) not in decision.state.waits.waits:
         return False
     decision.emit(ev.WaitEnded(decision.now, waiter, kind, ref, reason))
@@ -76,29 +76,29 @@ def end_waits_of(decision: Decision, waiter: str, reason: str) -> None:
 
 
 def waits_for(state: ProjectState, kind: str, ref: str) -> list[Wait]:
-    """Return who waits for a thing, oldest wait first."""
+    """Return the waits for a thing, oldest first."""
     found = [wait for wait in state.waits.waits.values() if wait.kind == kind and wait.ref == ref]
     return sorted(found, key=lambda wait: wait.seq)
 
 
 def apply_wait_began(state: ProjectState, event: ev.WaitBegan) -> None:
-    """Enter it."""
+    """Add the wait."""
     key = wait_key(event.wait_kind, event.ref, event.waiter)
     if key in state.waits.waits:
-        raise InvariantViolation(f"{key} waits already")
+        raise InvariantViolation(f"the wait {key} already exists")
     on = dict.fromkeys(event.on, 1)
     wait = Wait(event.waiter, event.wait_kind, event.ref, event.at, event.level, state.seq, event.any_of, on)
     state.waits.add(wait)
-    arm_wait(state, wait)
+    schedule_wait(state, wait)
 
 
 def apply_wait_shifted(state: ProjectState, event: ev.WaitShifted) -> None:
-    """Point it elsewhere."""
+    """Replace the agents that it is for."""
     state.waits.shift(_wait(state, event), event.on)
 
 
 def apply_wait_raised(state: ProjectState, event: ev.WaitRaised) -> None:
-    """Let it count for more, and be looked at when one of its new level has lasted too long."""
+    """Change its level and schedule its escalation by the new level."""
     wait = _wait(state, event)
     due = wait_due(state, wait)
     if due is not None:
@@ -106,16 +106,16 @@ def apply_wait_raised(state: ProjectState, event: ev.WaitRaised) -> None:
     state.waits.raise_to(wait, event.level)
     if wait.kind == "lease":
         state.leases.raise_to(wait.ref, event.level)
-    arm_wait(state, wait)
+    schedule_wait(state, wait)
 
 
 def apply_wait_ended(state: ProjectState, event: ev.WaitEnded) -> None:
-    """Strike it out."""
+    """Remove the wait."""
     state.waits.drop(_wait(state, event))
 
 
 def _wait(state: ProjectState, event: ev.WaitShifted | ev.WaitRaised | ev.WaitEnded) -> Wait:
     wait = state.waits.waits.get(wait_key(event.wait_kind, event.ref, event.waiter))
     if wait is None:
-        raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which is not there")
+        raise InvariantViolation(f"an event names the wait {event.wait_kind}:{event.ref}, which does not exist")
     return wait

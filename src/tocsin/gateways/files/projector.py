@@ -20,8 +20,8 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
+from tocsin.core.messages.acceptance import message_of
 from tocsin.core.messages.model import Message, State
-from tocsin.core.messages.sending import message_of
 from tocsin.core.protocol.negotiation import render
 from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of

@@ -8,9 +8,10 @@ import msgspec
 
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http.serving import PARTIAL_STATUSES
-from tocsin.gateways.problems import MEDIA_TYPE, ProblemDocument
+from tocsin.gateways.problems import MEDIA_TYPE
 from tocsin.wire.messages import InboxMessage, SendMessages
 from tocsin.wire.operation import Access, Operation
+from tocsin.wire.problems import ProblemDocument
 from tocsin.wire.schemas import ENVELOPE
 
 __all__ = ["document"]

@@ -13,8 +13,8 @@ from tocsin.gateways.http.app import OPERATIONS
 from tocsin.gateways.http.operation import Call, Gateway, Operation, decoded
 from tocsin.gateways.mcp.refusals import refused
 from tocsin.gateways.mcp.tool_call import Carrying, Mail, Refused, levelled
-from tocsin.gateways.problems import document_of
 from tocsin.hub.auth.tokens import Grant
+from tocsin.wire.problems import document_of
 
 __all__ = ["HubToolCall"]
 

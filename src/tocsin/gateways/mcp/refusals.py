@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core.errors import CATALOGUE, Problem
 from tocsin.gateways.mcp.tool_call import Refused
-from tocsin.gateways.problems import ProblemDocument, document_of
+from tocsin.wire.problems import ProblemDocument, document_of
 
 __all__ = ["RefusalView", "refusal_view", "refused"]
 

@@ -11,7 +11,7 @@ import msgspec
 from tocsin.gateways.http.agents import AgentView
 from tocsin.gateways.http.views import DeadLetterView, HappeningView, MessageView, ReceiptView
 from tocsin.gateways.mcp.tool_call import Mail
-from tocsin.gateways.problems import ProblemDocument
+from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
     "AcknowledgedView",

@@ -6,7 +6,7 @@ from tocsin.gateways.http.leases import LeaseView
 from tocsin.gateways.http.oversight import AlertView, ApprovalView, EscalationView
 from tocsin.gateways.http.views import ReceiptView
 from tocsin.gateways.mcp.results import MailView
-from tocsin.gateways.problems import ProblemDocument
+from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
     "AlertsView",

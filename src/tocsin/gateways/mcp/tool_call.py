@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import msgspec
 
 from tocsin.core.protocol.priority import Priority, liminal_name
-from tocsin.gateways.problems import ProblemDocument
 from tocsin.hub.config import ServerConfig
+from tocsin.wire.problems import ProblemDocument
 
 __all__ = ["CURRENT", "NOTHING_WAITS", "Carrying", "Mail", "Refused", "ToolCall", "carrying_of", "levelled"]
 

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
-from tocsin.core.errors import Problem
 from tocsin.gateways import feed
 from tocsin.gateways.feed_items import ITEMS, record_shapes
 from tocsin.wire import socket as wire
 from tocsin.wire.messages import SendReply
+from tocsin.wire.problems import ProblemDocument
 from tocsin.wire.schemas import ENVELOPE
 from tocsin.wire.table import OPERATIONS
 
@@ -113,7 +113,7 @@ def _feed() -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     answers = [shape for shape in dict.fromkeys(_ANSWERS.values()) if shape is not Any]
     records = record_shapes()
-    shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, Problem, *ITEMS, *records]
+    shapes = [*wire.OPERATION_TYPES, *_OUTGOING, *answers, ENVELOPE, ProblemDocument, *ITEMS, *records]
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
     for name in ("Send", "Call", "Deliver"):
         schemas[name]["properties"]["envelope"] = _ref("Envelope")

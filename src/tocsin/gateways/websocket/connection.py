@@ -31,6 +31,7 @@ from tocsin.hub.config import SocketConfig
 from tocsin.hub.operations import Call, perform
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
+from tocsin.wire.problems import document_of
 
 __all__ = ["Connection"]
 
@@ -308,7 +309,7 @@ class Connection:
             _log.exception("%s failed", call.operation)
             entry = HTTP_ENTRIES[500]
             problem = Problem(entry.code, "the hub failed to answer; its log has the reason", retryable=entry.retryable)
-            self.outbox.put(wire.Refusal(call.id, problem), _ANSWER_BYTES)
+            self.outbox.put(wire.Refusal(call.id, document_of(problem, entry)), _ANSWER_BYTES)
         else:
             self.outbox.put(wire.Answer(call.id, raw), len(bytes(raw)))
             performing.replied(received=True)
@@ -340,7 +341,7 @@ class Connection:
 
     def _refuse(self, id_: int | None, problem: Problem) -> None:
         self._metrics.count_problem(problem.code)
-        self.outbox.put(wire.Refusal(id_, problem), _ANSWER_BYTES)
+        self.outbox.put(wire.Refusal(id_, document_of(problem)), _ANSWER_BYTES)
 
     def _fault(self, fault: wire.Fault) -> None:
         self._refuse(fault.id, fault.problem)

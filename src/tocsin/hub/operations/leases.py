@@ -23,7 +23,7 @@ async def list_leases(call: Call, request: wire.ListLeases) -> wire.LeaseRecords
         held, waiting = book.holding(request.resource), book.waiting_for(request.resource)
     else:
         held = sorted(book.leases.values(), key=lambda lease: lease.seq)
-        waiting = sorted(book.line.values(), key=book.order)
+        waiting = sorted(book.queue.values(), key=book.order)
     held = [lease for lease in held if agent in (None, lease.holder)][: request.limit]
     waiting = [row for row in waiting if agent in (None, row.agent)][: request.limit]
     records = wire.LeaseRecords([held_of(lease) for lease in held], [queued_of(state, row) for row in waiting])
@@ -36,8 +36,8 @@ async def get_lease(call: Call, request: wire.GetLease) -> cmd.LeaseRecord:
     book, name = call.state.leases, request.lease
     if name in book.leases:
         record = held_of(book.leases[name])
-    elif name in book.line:
-        record = queued_of(call.state, book.line[name])
+    elif name in book.queue:
+        record = queued_of(call.state, book.queue[name])
     else:
         raise refusal("E_LEASE_001", f"there is no lease or waiting request {name[:128]}", found=name[:128])
     await call.durable()
@@ -118,7 +118,7 @@ def _wait(state: ProjectState, wait: Wait) -> wire.WaitRecord:
 
 def _subject(state: ProjectState, wait: Wait) -> str:
     """Describe what a wait is for."""
-    if wait.kind == "lease" and (request := state.leases.line.get(wait.ref)) is not None:
+    if wait.kind == "lease" and (request := state.leases.queue.get(wait.ref)) is not None:
         return ", ".join(claim.resource for claim in request.claims)
     if wait.kind == "approval" and (approval := state.approvals.get(wait.ref)) is not None:
         return approval.subject

@@ -21,7 +21,7 @@ def _policy(reading: Reading, event: ev.PolicyAdopted, index: int) -> Opening:
 
 
 def _registered(reading: Reading, event: ev.AgentRegistered, index: int) -> Opening:
-    body = {"agent_type": event.agent_type, "supported": event.supported, "capabilities": event.capabilities}
+    body = {"type": event.agent_type, "versions": event.supported, "capabilities": event.capabilities}
     return Step(event.at, event.agent, event.role, "RegisterAgent", body)
 
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import msgspec
+
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.messages.model import signal_id
+from tocsin.core.protocol.priority import liminal_name
 from tocsin.lab.recognition.agents import retiring
 from tocsin.lab.recognition.base import FOLLOWS, TICKS, Opener, Opening, Reading, always
 
@@ -12,7 +15,7 @@ __all__ = ["COORDINATION"]
 
 
 def _lease_asked(reading: Reading, event: ev.LeaseQueued | ev.LeaseGranted, index: int) -> Opening:
-    if isinstance(event, ev.LeaseGranted) and (event.lease in reading.state.leases.line or event.waited_us):
+    if isinstance(event, ev.LeaseGranted) and (event.lease in reading.state.leases.queue or event.waited_us):
         return FOLLOWS
     policy = reading.state.policy.leases
     agent = event.agent if isinstance(event, ev.LeaseQueued) else event.holder
@@ -25,7 +28,7 @@ def _lease_asked(reading: Reading, event: ev.LeaseQueued | ev.LeaseGranted, inde
         shared=event.shared,
         ttl_s=None if event.ttl_s == policy.ttl_default_s else event.ttl_s,
         wait_s=None if wait_s == policy.wait_default_s else wait_s,
-        priority=None if event.level == policy.level_default else event.level,
+        priority=None if event.level == policy.level_default else liminal_name(event.level),
         lease=event.lease,
     )
 
@@ -96,7 +99,7 @@ def _put_aside(reading: Reading, event: ev.WorkPutAside, index: int) -> Opening:
         return FOLLOWS
     if event.instead:
         reading.expect((ev.MessageDelivered, event.instead), (ev.MessageAcknowledged, event.instead))
-    return reading.by(event.at, event.agent, "PutAside", saved=event.saved)
+    return reading.by(event.at, event.agent, "PutAside", saved=event.saved.decode(errors="replace"))
 
 
 def _resumed(reading: Reading, event: ev.WorkResumed, index: int) -> Opening:
@@ -125,7 +128,7 @@ def _approval_requested(reading: Reading, event: ev.ApprovalRequested, index: in
     if event.holds or (discussion is not None and discussion.approval == event.approval):
         return FOLLOWS
     return reading.by(
-        event.at, event.asker, "AskApproval", handoff=event.handoff, subject=event.subject, details=event.details
+        event.at, event.asker, "RequestApproval", handoff=event.handoff, subject=event.subject, details=event.details
     )
 
 
@@ -145,7 +148,7 @@ def _approval_ended(reading: Reading, event: ev.ApprovalEnded, index: int) -> Op
     body: dict[str, Any] = {"approval": event.approval, "verdict": verdict, "reason": event.reason}
     changed = next((later for later in reading.ahead(index) if isinstance(later, ev.MessageReleased)), None)
     if event.outcome == "changed" and changed is not None:
-        body["payload"] = changed.payload or b"{}"
+        body["payload"] = msgspec.json.decode(changed.payload or b"{}")
     return reading.by(event.at, event.by, "DecideApproval", **body)
 
 

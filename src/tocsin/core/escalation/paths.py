@@ -1,8 +1,8 @@
-"""The path of an escalation: one table, and nothing moves but by it (LIMINAL's "Escalation Paths State Machine").
+"""The path of an escalation: one table of steps; every change of place is in it.
 
-LIMINAL's own arrows are all here. Those that it leaves open are marked as Tocsin's: what happens when the trouble goes
-away by itself, when a rule tells the director without raising anything first, and when a director acts late or never.
-The diagram in `docs/concepts/escalation.md` is drawn from this table.
+The table has all arrows of the requirements (LIMINAL, "Escalation Paths State Machine"). Arrows that Tocsin adds have
+`liminal=False`: the condition ends by itself, a rule notifies the directors without raising anything first, a director
+acts late or never. The diagram in `docs/concepts/escalation.md` is generated from this table.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ __all__ = ["CLOSED", "PATHS", "ROUTES", "Place", "Route", "place_after"]
 
 
 class Place(StrEnum):
-    """Where an escalation is."""
+    """Place of an escalation on its path."""
 
     NORMAL = "normal"
     TIME_BASED = "time_based_escalation"
@@ -41,9 +41,9 @@ class Route(msgspec.Struct, frozen=True):
     before: Place
     step: str
     after: Place
-    #: When it is taken.
+    #: Condition for the step.
     when: str
-    #: Whether LIMINAL draws it.
+    #: Whether the arrow is in the requirements.
     liminal: bool = True
 
 
@@ -52,20 +52,20 @@ PATHS: tuple[Route, ...] = (
     Route(Place.NORMAL, "blocked", Place.DEPENDENCY, "Blocked on lower priority"),
     Route(Place.NORMAL, "degraded", Place.HEALTH, "System degraded"),
     Route(Place.TIME_BASED, "boosted", Place.BOOSTED, "Boost by 1 level"),
-    Route(Place.TIME_BASED, "notified", Place.DIRECTOR, "the rule raises nothing first", liminal=False),
+    Route(Place.TIME_BASED, "notified", Place.DIRECTOR, "the rule notifies at once", liminal=False),
     Route(Place.BOOSTED, "not_resolved", Place.STILL_WAITING, "Not resolved"),
-    Route(Place.BOOSTED, "over", Place.RESOLVED, "it waits no longer", liminal=False),
+    Route(Place.BOOSTED, "over", Place.RESOLVED, "the message left the queue", liminal=False),
     Route(Place.STILL_WAITING, "notified", Place.DIRECTOR, "Age > 2x threshold"),
     Route(Place.DEPENDENCY, "inherited", Place.INHERITANCE, "Boost holder"),
     Route(Place.INHERITANCE, "over", Place.RESOLVED, "Resource released"),
     Route(Place.INHERITANCE, "circular_wait", Place.DEADLOCK, "Circular wait"),
-    Route(Place.INHERITANCE, "notified", Place.DIRECTOR, "still blocked, or the rule tells at once", liminal=False),
+    Route(Place.INHERITANCE, "notified", Place.DIRECTOR, "still blocked, or the rule notifies at once", liminal=False),
     Route(Place.DEADLOCK, "victim_chosen", Place.VICTIM, "Choose lowest priority"),
     Route(Place.VICTIM, "released", Place.FORCED, "Release resources"),
     Route(Place.FORCED, "notified", Place.DIRECTOR, "Escalate"),
     Route(Place.HEALTH, "alerted", Place.ALERT, "Send to Director"),
     Route(Place.ALERT, "director_acts", Place.DIRECTOR_ACTS, "Director acts"),
-    Route(Place.ALERT, "over", Place.RESOLVED, "it went away by itself", liminal=False),
+    Route(Place.ALERT, "over", Place.RESOLVED, "the condition ended", liminal=False),
     Route(Place.ALERT, "escalated", Place.HUMAN, "the director escalates, or does not act in time", liminal=False),
     Route(Place.DIRECTOR, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it", liminal=False),
     Route(Place.DIRECTOR, "escalated", Place.HUMAN, "Director escalates"),
@@ -73,12 +73,12 @@ PATHS: tuple[Route, ...] = (
     Route(Place.DIRECTOR_ACTS, "resolved", Place.RESOLVED, "Director resolves"),
     Route(Place.HUMAN, "human_acts", Place.HUMAN_ACTS, "Human acts"),
     Route(Place.HUMAN, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it late", liminal=False),
-    Route(Place.HUMAN, "over", Place.RESOLVED, "it went away by itself", liminal=False),
+    Route(Place.HUMAN, "over", Place.RESOLVED, "the condition ended", liminal=False),
     Route(Place.HUMAN_ACTS, "returned", Place.NORMAL, "Human resolves"),
     Route(Place.RESOLVED, "returned", Place.NORMAL, "Return to normal"),
 )
 
-#: How each trigger leaves the normal.
+#: First step of each trigger.
 ROUTES: dict[str, str] = {
     "time_in_queue": "age_over",
     "request_timeout": "age_over",
@@ -91,15 +91,15 @@ ROUTES: dict[str, str] = {
     "priority_inflation": "degraded",
     "critical_error": "degraded",
 }
-#: Where an escalation has ended.
+#: Place of a closed escalation.
 CLOSED = Place.NORMAL
 
 _NEXT = {(route.before, route.step): route.after for route in PATHS}
 
 
 def place_after(place: str, step: str) -> Place:
-    """Return where a step leads."""
+    """Return the place that a step leads to."""
     after = _NEXT.get((Place(place), step))
     if after is None:
-        raise InvariantViolation(f"an escalation at {place} cannot be {step}")
+        raise InvariantViolation(f"an escalation at {place} has no step {step}")
     return after

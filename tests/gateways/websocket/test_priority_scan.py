@@ -9,13 +9,13 @@ import pytest
 from tests.gateways.hubs import envelope
 from tocsin.core.policy import Policy
 from tocsin.gateways.websocket.priority_scan import PriorityScan
-from tocsin.gateways.websocket.protocol import read_frame
 from tocsin.policies import default_policy
+from tocsin.wire.socket import read_frame
 
 
 def frame(**changes: Any) -> str:
     document = {key: value for key, value in envelope(1, **changes).items() if value is not None}
-    return json.dumps([{"op": "ping", "id": 1}, {"op": "send", "id": 2, "envelope": document}])
+    return json.dumps([{"op": "ping", "id": 1}, {"op": "send_message", "id": 2, "envelope": document}])
 
 
 def looks(text: str, policy: Policy | None = None) -> tuple[bool, bool]:

@@ -1,0 +1,1 @@
+"""Escalations: raise an unresolved message or wait, then notify the directors, then the humans."""

@@ -1,0 +1,165 @@
+"""Acceptance of a message: the checked draft, the event that accepts it, and the message that the event creates."""
+
+from sys import intern
+from typing import Any
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.commands import Receipt, receipt_of
+from tocsin.core.decision import Decision
+from tocsin.core.errors import refusal
+from tocsin.core.messages.admission import Admission, spend
+from tocsin.core.messages.correlation import follow
+from tocsin.core.messages.delivery import pump
+from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.routing import Route
+from tocsin.core.policy import microseconds
+from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
+from tocsin.core.protocol.envelope import Envelope, Qos, body, instant, metadata_of
+from tocsin.core.protocol.priority import Priority
+from tocsin.core.queueing.decay import rounded_rate
+from tocsin.core.scheduling import schedule
+from tocsin.core.state import ProjectState
+from tocsin.core.waiting.inheritance import lend_on_acceptance
+
+__all__ = ["Draft", "accept", "apply_accepted", "draft_of", "message_of"]
+
+_NO_QOS = Qos()
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A checked message before acceptance: everything but its recipient and its cost."""
+
+    envelope: Envelope
+    contract: Contract
+    requested: Priority
+    delivery_class: DeliveryClass
+    importance: int
+    decay_rate: float
+    ttl_us: int
+    opens_thread: bool
+    #: Handoff point at which it is held; empty if it is queued at once.
+    held: str = ""
+
+
+def draft_of(
+    decision: Decision, envelope: Envelope, contract: Contract, requested: Priority, opens_thread: bool
+) -> Draft:
+    """Return a draft with the defaults of the contract filled in; refuse a TTL over the limit."""
+    qos, metadata, decay = envelope.qos or _NO_QOS, metadata_of(envelope), decision.policy.decay
+    ttl_s = contract.ttl_s if metadata.ttl is None else metadata.ttl
+    if ttl_s > decision.policy.limits.ttl_max_s:
+        limit = f"at most {decision.policy.limits.ttl_max_s:.15g}"
+        raise refusal(
+            "E_VALIDATION_004",
+            f"$.metadata.ttl is {ttl_s:.15g}: it must be {limit}",
+            field="$.metadata.ttl",
+            found=f"{ttl_s:.15g}",
+            expected=limit,
+        )
+    if qos.decay_rate is not None:
+        decay_rate = rounded_rate(qos.decay_rate, decay)
+    else:
+        decay_rate = decision.state.latency.rate if contract.adaptive_decay else 0.0
+    delivery_class = qos.delivery_class or contract.delivery_class
+    importance = decay.importance_default if qos.importance is None else qos.importance
+    ttl_us = max(1, microseconds(ttl_s))
+    return Draft(envelope, contract, requested, delivery_class, importance, decay_rate, ttl_us, opens_thread)
+
+
+def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
+    """Accept a draft for one recipient and offer it if the recipient can take it now."""
+    envelope = draft.envelope
+    decision.emit(
+        ev.MessageAccepted(
+            at=decision.now,
+            message_id=envelope.message_id,
+            sender=envelope.sender.agent_id,
+            recipient=way.recipient.agent,
+            message_type=envelope.message_type,
+            requested=draft.requested,
+            priority=admission.priority,
+            rule=admission.rule,
+            importance=draft.importance,
+            decay_rate=draft.decay_rate,
+            delivery_class=draft.delivery_class,
+            ack_required=draft.contract.ack is AckRule.REQUIRED,
+            expires_at=decision.now + draft.ttl_us,
+            sent_at=instant(envelope.timestamp),
+            version=envelope.version,
+            correlation_id=envelope.correlation_id,
+            opens_thread=draft.opens_thread,
+            broadcast=broadcast,
+            payload=b"" if broadcast else body(envelope.payload),
+            metadata=b"" if broadcast else body(envelope.metadata),
+            recipient_state=way.recipient_state,
+            publish_path=way.publish_path,
+            resolved_session=way.session,
+            tokens=admission.tokens,
+            critical_quota=admission.critical_quota,
+            blocking_quota=admission.blocking_quota,
+            held=draft.held,
+        )
+    )
+    message = decision.state.messages[decision.state.seq]
+    if draft.held:
+        return receipt_of(message, signal_id(message), duplicate=False)
+    pump(decision, way.recipient, message.seq)
+    return receipt_of(message, signal_id(message), duplicate=False)
+
+
+def message_of(
+    seq: Any, event: ev.MessageAccepted, sender: str, recipient: str, content: tuple[bytes, bytes]
+) -> Message:
+    """Return the message that an acceptance creates; `content` is payload and metadata, for a copy of its broadcast."""
+    at: Any = event.at
+    return Message(
+        seq=seq,
+        message_id=event.message_id,
+        sender=sender,
+        recipient=recipient,
+        type=intern(event.message_type),
+        priority=event.priority,
+        level=event.priority,
+        own_level=event.priority,
+        requested=event.requested,
+        importance=event.importance,
+        decay_rate=event.decay_rate,
+        delivery_class=event.delivery_class,
+        ack_required=event.ack_required,
+        state=State.HELD if event.held else State.QUEUED,
+        created_at=at,
+        enqueued_at=at,
+        expires_at=event.expires_at,
+        sent_at=event.sent_at,
+        payload=content[0],
+        metadata=content[1],
+        correlation_id=event.correlation_id,
+        broadcast_id=event.broadcast,
+        recipient_state=event.recipient_state,
+        publish_path=event.publish_path,
+        resolved_session=event.resolved_session,
+    )
+
+
+def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
+    """Add the message and queue or hold it."""
+    # Typed as Any so that the compiled form shares one int object between all who keep it.
+    seq: Any = state.seq
+    payload, metadata = event.payload, event.metadata
+    if event.broadcast is None:
+        state.ids[event.message_id] = seq
+    else:
+        broadcast = state.broadcasts[event.broadcast]
+        broadcast.copies[event.recipient] = seq
+        payload, metadata = broadcast.payload, broadcast.metadata
+    sender = state.agents.get(event.sender)
+    recipient = state.agents[event.recipient].agent
+    message = message_of(seq, event, event.sender if sender is None else sender.agent, recipient, (payload, metadata))
+    state.messages[seq] = message
+    follow(state, event)
+    if state.inherited:
+        lend_on_acceptance(state, message)
+    schedule(state, message)
+    spend(state, event)

@@ -1,0 +1,68 @@
+"""The tick: the project's next due time, and the timers that fire when it is reached."""
+
+from collections.abc import Callable
+
+from tocsin.core.agents import attention, registry
+from tocsin.core.commands import Tick, Ticked
+from tocsin.core.decision import Decision
+from tocsin.core.escalation import decisions as escalation
+from tocsin.core.escalation import opening
+from tocsin.core.leases import decisions as leases
+from tocsin.core.messages import dead_letters, delivery, expiry, retention, settlement
+from tocsin.core.queueing import aging, queue_manager
+from tocsin.core.state import ProjectState
+from tocsin.core.teamwork import approvals, discussions, requests
+from tocsin.core.timers import earliest
+
+__all__ = ["decide_tick", "next_due"]
+
+#: Handler of a deadline, by kind of object.
+_DEADLINES: dict[str, Callable[[Decision, str], None]] = {
+    "attention": attention.fire_attention,
+    "escalation": escalation.fire_escalation,
+    "approval": approvals.fire_approval,
+    "discussion": discussions.fire_discussion,
+    "request": requests.fire_request,
+    "wait": opening.fire_wait,
+}
+
+
+def next_due(state: ProjectState) -> int | None:
+    """Return when the next timer is due, or null where there is none."""
+    if not state.has_policy:
+        return None
+    soonest = earliest(state.timers.next_due(), queue_manager.idle_due(state))
+    return earliest(soonest, retention.retention_due(state))
+
+
+def decide_tick(decision: Decision, command: Tick) -> Ticked:
+    """Fire the timers that are due, up to a limit; the next tick continues."""
+    opening.open_deferred(decision)
+    fired = int(queue_manager.fire_idle(decision)) + retention.fire_retention(decision)
+    timers, limit = decision.state.timers, decision.policy.limits.timers_per_tick
+    for wheel, fire in (
+        (timers.receipts, settlement.fire_receipt),
+        (timers.acks, settlement.fire_ack),
+        (timers.expiry, expiry.fire_expiry),
+        (timers.decay, expiry.fire_decay),
+        (timers.backoff, delivery.fire_backoff),
+        (timers.aging, aging.fire_aging),
+        (timers.escalation, opening.fire_queued),
+        (timers.dead, dead_letters.fire_dead),
+    ):
+        while fired < limit and (seq := wheel.pop(decision.now)) is not None:
+            fire(decision, seq)
+            fired += 1
+    for names, fire_named in (
+        (timers.sessions, registry.fire_session),
+        (timers.leases, leases.fire_lease),
+        (timers.lease_waits, leases.fire_lease_wait),
+    ):
+        while fired < limit and (name := names.pop(decision.now)) is not None:
+            fire_named(decision, name)
+            fired += 1
+    while fired < limit and (key := timers.deadlines.pop(decision.now)) is not None:
+        kind, _, name = key.partition(" ")
+        _DEADLINES[kind](decision, name)
+        fired += 1
+    return Ticked(fired, next_due(decision.state))
