@@ -1,4 +1,4 @@
-"""What is installed is whole: a wheel carries the page and the libraries that it is made of, with their licences."""
+"""The wheel contains the page and its libraries, with their licences."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_a_wheel_has_the_page_and_its_libraries(tmp_path: Path) -> None:
         assert f"{INSIDE}/vendor/{library}.LICENSE.txt" in names
 
 
-def test_what_is_vendored_is_what_the_lock_names() -> None:
+def test_the_vendored_versions_are_those_of_the_lock_file() -> None:
     lock = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     vendored = json.loads((PAGE / "vendor" / "vendor.json").read_text())
     assert {name: library["version"] for name, library in vendored.items()} == {
