@@ -117,6 +117,8 @@ def test_time_to_drain_is_shown_by_type_and_path(tool_call: ToolCall, stage: Sta
     row = card(page, "Time to drain by type").get_by_role("row").filter(has_text="TaskCompleted")
     expect(row).to_contain_text("picked up")
     expect(row.get_by_role("img")).to_have_attribute("aria-label", re.compile("TaskCompleted, drain: 1 messages"))
+    widths = row.locator("rect.bar").evaluate_all("bars => bars.map((bar) => getComputedStyle(bar).width)")
+    assert set(widths) == {"11px"}
 
 
 def test_daemons_are_counted_by_state(tool_call: ToolCall, stage: Stage) -> None:

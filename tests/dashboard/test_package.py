@@ -8,8 +8,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tocsin.gateways.dashboard.live import PATH as LIVE
+from tocsin.wire.table import OPERATIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "src" / "tocsin" / "gateways" / "dashboard" / "page"
+CALL = re.compile(r"""["`](/v1/[^"`?]*)["`]""")
 IMPORT = re.compile(r"""(?:^import[^;"']*|\bimport\()["']([^"']+)["']""", re.MULTILINE)
 INSIDE = "tocsin/gateways/dashboard/page"
 
@@ -48,3 +52,16 @@ def test_every_import_of_the_page_is_a_file_of_the_page() -> None:
         for name in IMPORT.findall(path.read_text(encoding="utf-8")):
             assert (path.parent / name).resolve().is_relative_to(PAGE), f"{path.name} imports {name}"
             assert (path.parent / name).is_file(), f"{path.name} imports {name}"
+
+
+def test_every_path_that_the_page_calls_belongs_to_an_operation() -> None:
+    known = {re.sub(r"\{\w+\}", "*", operation.path) for operation in OPERATIONS.values()} | {LIVE}
+    called = {
+        re.sub(r"\$\{[^}]*\}", "*", path)
+        for file in PAGE.rglob("*.js")
+        if "vendor" not in file.parts
+        for path in CALL.findall(file.read_text(encoding="utf-8"))
+    }
+    assert len(called) > 20
+    # A path that is the beginning of others is completed where it is used.
+    assert {path for path in called if not any(one == path or one.startswith(path + "/") for one in known)} == set()

@@ -74,7 +74,7 @@ function Held({ rows, waiting, inherited, reload }) {
     { name: "what", head: "Resources", cell: resources },
     { name: "holder", head: "Holder", cell: (row) => agent(row.agent) },
     { name: "level", head: "Priority", cell: (row) => html`<span><${Level} level=${row.priority} />${above(inherited.get(row.agent), row.priority) && html` <${Chip} tone="warn" title="Inherited from agents that wait">inherits ${levelName(inherited.get(row.agent))}<//>`}</span>` },
-    { name: "behind", head: "Waiting", number: true, cell: (row) => behind(row) || "—" },
+    { name: "behind", head: "Waiting for holder", number: true, cell: (row) => behind(row) || "—" },
     { name: "ends", head: "Expires in", number: true, cell: (row) => html`<span title=${moment(row.expires_at)}>${countdown(millis(row.expires_at) - now)}</span>` },
     { name: "act", head: "", class: "act", cell: (row) => html`<${Release} row=${row} label="Release" reload=${reload} />` },
   ];
