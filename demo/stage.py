@@ -54,7 +54,7 @@ class Stage:
 
     def join(self, name: str, **more: Any) -> Connecting:
         """Attach one of the team."""
-        return Agent.connect(self.url, token=self._tokens[name], agent_type=CAST[name][1], **more)
+        return Agent.connect(self.url, token=self._tokens[name], type=CAST[name][1], **more)
 
 
 @contextmanager

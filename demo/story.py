@@ -57,7 +57,7 @@ async def team(stage: Stage) -> AsyncIterator[Team]:
 async def _next(agent: Agent, about: Callable[[Message], bool]) -> Message:
     async with asyncio.timeout(30):
         async for message in agent.inbox():
-            await message.processed()
+            await message.mark_processed()
             if about(message):
                 return message
     raise RuntimeError("an attached agent's inbox does not end")
@@ -112,12 +112,12 @@ async def urgent_first(all_: Team) -> str:
     took = (clock() - sent_at) * 1e3
     place, message = 1, first
     while "alarm" not in message.payload:
-        await message.processed()
+        await message.mark_processed()
         message = await anext(inbox)
         place += 1
-    await message.processed()
+    await message.mark_processed()
     for _ in range(backlog - place + 1):
-        await (await anext(inbox)).processed()
+        await (await anext(inbox)).mark_processed()
     return (
         f"{backlog} routine notes waited for bob when erin sent one Critical message. It was number {place} of "
         f"{backlog + 1} that bob saw, {took:.0f} ms after it was sent."
@@ -156,10 +156,10 @@ async def recalls(all_: Team) -> str:
     erin = all_["erin"]
     await all_["hugo"].close()
     early = await erin.send(to="hugo", type=NOTE, payload={"oops": 1})
-    won = await erin.recall(early.message_id)
+    won = await erin.recall_message(early.message_id)
     late = await erin.send(to="ada", type=NOTE, payload={"oops": 2})
     await _next(all_["ada"], lambda message: message.message_id == late.message_id)
-    lost = await erin.recall(late.message_id)
+    lost = await erin.recall_message(late.message_id)
     return (
         f"A note to hugo, who was away, was taken back ({won.outcome}); one that ada had already read was not "
         f"({lost.outcome}), and erin was told so."
@@ -232,7 +232,7 @@ async def interrupt(all_: Team) -> str:
     erin, done, at = all_["erin"], [], 0
     given = await anext(erin.inbox())
     while given.message_id != chore.message_id:
-        await given.processed()
+        await given.mark_processed()
         given = await anext(erin.inbox())
     async with erin.working_on(given) as working:
         for step in range(4):
@@ -262,7 +262,7 @@ async def escalate(all_: Team) -> str:
         told = await _next(hugo, lambda message: "escalation" in message.payload.get("context", {}))
         took = clock() - started
         name = told.payload["context"]["escalation"]
-        settled = await hugo.resolve(name, "I asked carl on the phone: ship it")
+        settled = await hugo.resolve_escalation(name, "I asked carl on the phone: ship it")
     return (
         f"carl did not answer ada within a second. The director was told, did not act for 3 s, and {took:.1f} s after "
         f"the question it was in hugo's inbox at {told.priority}; hugo settled it ({settled.state})."
@@ -275,12 +275,12 @@ async def dead_letter(all_: Team) -> str:
     bob = all_["bob"]
     async for message in bob.inbox():
         if message.message_id == sent.message_id:
-            await message.nack("the config cannot be read", can_retry=False)
+            await message.reject("the config cannot be read", can_retry=False)
             break
-        await message.processed()
+        await message.mark_processed()
     await all_.state(sent.message_id, "dead")
     letters = await all_.look("v1", "dead-letters", until=lambda page: page["items"])
-    await all_["dora"].redrive(sent.message_id)
+    await all_["dora"].redrive_dead_letters([sent.message_id])
     again = await _next(bob, lambda message: message.message_id == sent.message_id)
     await all_.state(sent.message_id, "processed")
     return (

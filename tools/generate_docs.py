@@ -21,8 +21,8 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.contracts import Contract
 from tocsin.frames.policy import FramesPolicy
-from tocsin.gateways.mcp.server import input_schema
-from tocsin.gateways.mcp.tools import TOOLS
+from tocsin.gateways.mcp.schemas import input_schema
+from tocsin.gateways.mcp.tools import TOOLS, description_of
 from tocsin.hub.config import (
     Channels,
     DashboardConfig,
@@ -221,18 +221,11 @@ def _shown(value: object) -> str:
 def mcp() -> str:
     """List the tools with their arguments, and the limits."""
     parts: list[str] = []
-    for tool in TOOLS:
-        schema = input_schema(tool)
-        hints = {"reads only": tool.reads, "safe to repeat": tool.reads or tool.repeats, "can undo": tool.destroys}
-        said = ", ".join(name for name, holds in hints.items() if holds) or "changes something each time"
-        parts += [
-            f"### `{tool.name}`",
-            "",
-            cleandoc(tool.handler.__doc__ or ""),
-            "",
-            f"*{said[0].upper()}{said[1:]}.*",
-            "",
-        ]
+    for name, tool in TOOLS.items():
+        schema, reads = input_schema(tool), tool.kind == "question"
+        hints = {"reads only": reads, "safe to repeat": reads or tool.idempotent, "can undo": tool.destructive}
+        said = ", ".join(hint for hint, holds in hints.items() if holds) or "changes something each time"
+        parts += [f"### `{name}`", "", description_of(tool), "", f"*{said[0].upper()}{said[1:]}.*", ""]
         if schema["properties"]:
             parts += [row("argument", "type", "default", "meaning"), row("---", "---", "---", "---")]
         for name, field in schema["properties"].items():

@@ -30,7 +30,7 @@ class TocsinEmbedded:
         for mailbox in range(mailboxes):  # registered; what is sent to them waits
             async with bus.join(f"mailbox{mailbox}"):
                 pass
-        await self._senders.join(lambda name: bus.join(name, agent_type="Manager"))
+        await self._senders.join(lambda name: bus.join(name, type="Manager"))
 
     async def send(self, letter: Letter) -> None:
         await self._senders.send(letter)

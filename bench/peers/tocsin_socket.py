@@ -31,10 +31,10 @@ class TocsinSocket:
         hub = self._hub = await asyncio.to_thread(Hub, folder / "hub", POLICY)
         self._tokens = [await asyncio.to_thread(hub.token, f"mailbox{number}") for number in range(mailboxes)]
         for token in self._tokens:  # registered; what is sent to them waits
-            async with Agent.connect(hub.url, token=token, agent_type="Manager"):
+            async with Agent.connect(hub.url, token=token, type="Manager"):
                 pass
         await self._senders.join(
-            lambda name: Agent.connect(hub.url, token=hub.token(name), agent_type="Manager")  # once, before the work
+            lambda name: Agent.connect(hub.url, token=hub.token(name), type="Manager")  # once, before the work
         )
 
     async def send(self, letter: Letter) -> None:

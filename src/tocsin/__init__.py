@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Fetch the embedded bus when it is asked for, so that importing a part does not load the whole."""
+    """Import the embedded bus on first use, so that importing another part does not load it."""
     if name == "Tocsin":
         from tocsin.hub.embedded import Tocsin
 

@@ -94,9 +94,9 @@ def test_a_clone_in_the_way_of_a_blocking_primary_is_raised(ground: HubGround) -
             assert of(raised, "ada")["holders"] == ["twin"]
             assert (of(raised, "twin")["priority"], of(raised, "twin")["place"]) == ("Blocking", 1)
             # What it had sent before, and still waits, is raised with it.
-            (message,) = await bob.message(sent.message_id)
+            (message,) = await bob.get_message(sent.message_id)
             while message.level != "Blocking":
-                (message,) = await bob.message(sent.message_id)
+                (message,) = await bob.get_message(sent.message_id)
             assert message.priority == "Info"
 
             await db.release()
@@ -107,10 +107,10 @@ def test_a_clone_in_the_way_of_a_blocking_primary_is_raised(ground: HubGround) -
             view = await seen(remote, "v1", "leases", until=lambda view: not view["held"])
             assert view["waiting"] == []
             again = await twin.acquire("src/api/**", priority="Info")
-            assert (await twin.leases()).held[0].priority == "Info"
+            assert (await twin.list_leases()).held[0].priority == "Info"
             await again.release()
             while message.level != "Info":
-                (message,) = await bob.message(sent.message_id)
+                (message,) = await bob.get_message(sent.message_id)
 
     play(act())
 
@@ -164,7 +164,7 @@ def test_something_critical_interrupts_and_the_work_goes_on(ground: HubGround) -
                     async with interruption as urgent:
                         assert urgent.message_id == alarm.message_id
                         assert urgent.interrupts == chore.message_id
-                        assert (await bob.attention()).aside == (chore.message_id,)
+                        assert (await bob.get_attention()).aside == (chore.message_id,)
                         done = ["the fire is out"]
                     done = interruption.saved.split(",")
             assert done == ["step 0", "step 1", "step 2"]
@@ -198,8 +198,8 @@ def test_a_request_that_nobody_answers_goes_to_the_director_then_to_the_human(gr
                 if row["trigger"] == "request_timeout"
             ]
             assert (open_one["escalation"], open_one["state"]) == (name, "human_escalation")
-            assert (await hugo.resolve(name, "I asked bob on the phone")).state == "normal"
-            (closed,) = [row for row in await dora.escalations(closed=True) if row.escalation == name]
+            assert (await hugo.resolve_escalation(name, "I asked bob on the phone")).state == "normal"
+            (closed,) = [row for row in await dora.list_escalations(closed=True) if row.escalation == name]
             assert (closed.resolved_by, closed.resolution) == ("hugo", "I asked bob on the phone")
             path = [step.state for step in closed.steps]
             expected = ["director_notified", "human_escalation", "human_intervention", "normal"]

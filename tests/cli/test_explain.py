@@ -1,6 +1,7 @@
-"""A message's life in sentences: there is one for everything that can happen to a message."""
+"""The history of a message in sentences: every event of a message has one."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,22 +11,23 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS
 from tocsin.journal.records import life_line
+from tocsin.wire.history import HistoryEntry, MessageHistory, MessageRecord
 
 #: In an order that is the same in every process.
 EVENTS = [ev.MessageAccepted, *(kind for kind in ev.EVENT_TYPES if kind in MESSAGE_EVENTS or kind in LEVEL_EVENTS)]
-MESSAGE = {"signal_id": "msg_1", "message_type": "Question", "sender": "ada", "recipient": "bob"}
+MESSAGE = dict.fromkeys(MessageRecord.__struct_fields__) | {"signal_id": "msg_1", "type": "Question"}
 
 
 def told(event: Event) -> str:
-    """Tell one event as a hub would show it."""
+    """Return the sentence of one event, from a reply such as a hub sends."""
     line: dict[str, Any] = json.loads(life_line(1, event))
-    happening = {"seq": line.pop("seq"), "kind": line.pop("kind"), "at": "2026-01-01T00:00:00+00:00", "facts": line}
-    _, sentence = explained({"message": MESSAGE | {"priority": "Info", "state": "queued"}, "life": [happening]})
+    entry = HistoryEntry(line.pop("seq"), datetime(2026, 1, 1, tzinfo=UTC), line.pop("kind"), line)
+    _, sentence = explained(MessageHistory(MessageRecord(**MESSAGE), [entry]))
     return sentence.split(" s  ", 1)[1]
 
 
 def filled(kind: type) -> Any:
-    """Make an event out of numbers: what its fields are is not looked at."""
+    """Return an event whose fields are all 0."""
     return kind(**dict.fromkeys(kind.__struct_fields__, 0))  # type: ignore[attr-defined]
 
 
@@ -38,8 +40,6 @@ def test_every_event_of_a_message_has_a_sentence(kind: type) -> None:
 
 def test_levels_are_called_by_their_names() -> None:
     lent = ev.PriorityInherited(1, "bob", None, 3, "ada", "request:msg_9", (1,))
-    assert told(lent) == "raised with bob, which ada waits for (request:msg_9): bob is lent Critical"
-    assert (
-        told(ev.PriorityRestored(1, "bob", 3, None, (1,)))
-        == "back with bob, which was lent Critical and is lent nothing"
-    )
+    assert told(lent) == "raised because ada waits for bob (request:msg_9): bob inherits Critical"
+    restored = ev.PriorityRestored(1, "bob", 3, None, (1,))
+    assert told(restored) == "restored: bob inherited Critical and inherits nothing now"

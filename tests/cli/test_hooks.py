@@ -130,7 +130,7 @@ def test_what_is_there_stays_and_comes_back_as_it_was(tmp_path: Path) -> None:
     for name, text in before.items():
         assert installed[name + ".before-tocsin"] == text, "what was there is kept beside it"
     for agent in FILES:
-        assert "as it was" in hooks(tmp_path, "install", agent)
+        assert "unchanged" in hooks(tmp_path, "install", agent)
     assert tree(tmp_path) == installed, "a second time changes nothing"
     for agent in FILES:
         hooks(tmp_path, "uninstall", agent)

@@ -1,5 +1,8 @@
 """Where agents can be attached in tests: a bus in this process, or a real hub in a process of its own."""
 
+# `type` is the name of an agent's type on every interface.
+# ruff: noqa: A002
+
 import asyncio
 import contextlib
 import os
@@ -44,7 +47,7 @@ class Ground(ABC):
     """A project, and how to attach to it."""
 
     @abstractmethod
-    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+    def join(self, name: str, role: str = "primary", type: str | None = "AdHoc", **more: Any) -> Connecting:
         """Attach an agent, registering it first; `config` changes what it goes by."""
 
 
@@ -54,9 +57,9 @@ class EmbeddedGround(Ground):
     def __init__(self, bus: Tocsin) -> None:
         self.bus = bus
 
-    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+    def join(self, name: str, role: str = "primary", type: str | None = "AdHoc", **more: Any) -> Connecting:
         config = client_config(**more.pop("config", {}))
-        return Agent.connect(self.bus, agent=name, role=role, agent_type=agent_type, config=config, **more)
+        return Agent.connect(self.bus, agent=name, role=role, type=type, config=config, **more)
 
 
 class HubGround(Ground):
@@ -100,10 +103,10 @@ class HubGround(Ground):
             self.admin.post("v1", "admin", "tokens", name, "revoke")
         self.tokens.clear()
 
-    def join(self, name: str, role: str = "primary", agent_type: str | None = "AdHoc", **more: Any) -> Connecting:
+    def join(self, name: str, role: str = "primary", type: str | None = "AdHoc", **more: Any) -> Connecting:
         config = client_config(backoff_first_s=0.02, backoff_max_s=0.2, **more.pop("config", {}))
         url, token = more.pop("url", self.url), self.token(name, role)
-        return Agent.connect(url, token=token, agent_type=agent_type, config=config, **more)
+        return Agent.connect(url, token=token, type=type, config=config, **more)
 
 
 class Shared:
@@ -151,8 +154,8 @@ class SyncGround:
 
     def join(self, name: str, role: str = "primary") -> SyncAgent:
         if self._hub is None:
-            return SyncAgent.connect(self.target, agent=name, role=role, agent_type="AdHoc")
-        return SyncAgent.connect(self.target, token=self._hub.token(name, role), agent_type="AdHoc")
+            return SyncAgent.connect(self.target, agent=name, role=role, type="AdHoc")
+        return SyncAgent.connect(self.target, token=self._hub.token(name, role), type="AdHoc")
 
 
 @contextmanager

@@ -86,8 +86,8 @@ def test_a_receipt_goes_when_the_message_is_handed_over(kind: str, tmp_path: Pat
             async with ground.join("ada") as taker:
                 assert (await anext(taker.inbox())).message_id == sent[0]
                 # The second one has come, and has not been seen: only the first is confirmed.
-                await taker.agents()
-            states = [(await ada.message(one))[0].state for one in sent]
+                await taker.list_agents()
+            states = [(await ada.get_message(one))[0].state for one in sent]
             assert states == ["delivered", "queued"]
 
     run(test())
@@ -123,7 +123,7 @@ def test_a_handler_that_fails_sees_its_message_again(kind: str, tmp_path: Path) 
                     except RuntimeError:
                         pass
             assert seen == [sent[0], sent[1], sent[1], sent[2]]
-            assert [(await ada.message(one))[0].state for one in sent] == ["delivered"] * 3
+            assert [(await ada.get_message(one))[0].state for one in sent] == ["delivered"] * 3
 
     run(test())
 
@@ -137,7 +137,7 @@ def test_manual_receipts_are_the_applications_affair(kind: str, tmp_path: Path) 
                 taken = [await anext(inbox) for _ in range(4)]
                 taken[1].confirm()
                 await taken[3].reply({"text": "thanks"})
-            states = [(await ada.message(one))[0].state for one in sent]
+            states = [(await ada.get_message(one))[0].state for one in sent]
             assert states == ["queued", "delivered", "queued", "delivered"]
 
     run(test())
@@ -155,7 +155,7 @@ def test_the_urgent_is_handed_out_first(kind: str, tmp_path: Path) -> None:
             assert (await anext(inbox)).payload == {"n": 0}
             for number, priority in enumerate(("Info", "Critical", "Coordinate"), 1):
                 await ada.send(to="bob", type=NOTE, priority=priority, payload={"n": number})
-            await bob.agents()  # whatever was pushed before this answer has arrived
+            await bob.list_agents()  # whatever was pushed before this answer has arrived
             assert [(await anext(inbox)).payload["n"] for _ in range(3)] == [2, 3, 1]
 
     run(test())
@@ -166,14 +166,14 @@ def test_acknowledging_and_finishing(kind: str, tmp_path: Path) -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
             receipt = await ada.send(to="bob", type="CUSTOM_TRIED")
             message = await anext(bob.inbox())
-            acknowledged = await message.ack(notes="on it")
+            acknowledged = await message.acknowledge(notes="on it")
             assert (acknowledged.signal_id, acknowledged.state) == (receipt.signal_id, "acknowledged")
-            assert (await message.ack()).duplicate
-            await message.processed()
-            record = (await ada.message(receipt.message_id))[0]
+            assert (await message.acknowledge()).duplicate
+            await message.mark_processed()
+            record = (await ada.get_message(receipt.message_id))[0]
             assert (record.state, record.acked_at is not None) == ("processed", True)
             with pytest.raises(StateConflict):
-                await message.nack("too late")
+                await message.reject("too late")
 
     run(test())
 
@@ -184,11 +184,11 @@ def test_a_message_rejected_for_now_comes_again_and_is_seen_again(kind: str, tmp
             receipt = await ada.send(to="bob", type="CUSTOM_TRIED")
             inbox = bob.inbox()
             first = await anext(inbox)
-            rejected = await first.nack("busy", can_retry=True)
+            rejected = await first.reject("busy", can_retry=True)
             assert (rejected.state, rejected.ready_at is not None) == ("queued", True)
             again = await anext(inbox)
             assert (again.message_id, again.attempt) == (receipt.message_id, 1)
-            assert (await again.ack("processed")).state == "processed"
+            assert (await again.acknowledge("processed")).state == "processed"
 
     run(test())
 
@@ -198,12 +198,12 @@ def test_dead_letters_are_seen_and_redriven(kind: str, tmp_path: Path) -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
             receipt = await ada.send(to="bob", type="CUSTOM_TRIED", payload={"n": 1})
             inbox = bob.inbox()
-            await (await anext(inbox)).nack("never", code="E_TASK_003")
+            await (await anext(inbox)).reject("never", code="E_TASK_003")
             notice = await anext(ada.inbox())
             assert (notice.sender, notice.type) == ("tocsin", "ERROR_REPORT")
-            letters = {letter.message.signal_id: letter for letter in (await ada.dead_letters()).items}
+            letters = {letter.message.signal_id: letter for letter in (await ada.list_dead_letters()).items}
             assert letters[receipt.signal_id].code == "E_TASK_003"
-            redriven = await ada.redrive(receipt.signal_id, "msg_no_such")
+            redriven = await ada.redrive_dead_letters([receipt.signal_id, "msg_no_such"])
             assert redriven.redriven == (receipt.signal_id,)
             assert redriven.refused["msg_no_such"].code == "E_STATE_001"
             again = await anext(inbox)
@@ -227,7 +227,7 @@ def test_a_request_is_answered(kind: str, tmp_path: Path) -> None:
                 asked = [tasks.create_task(ada.request(to="bob", type=NOTE, payload={"n": n})) for n in range(10)]
             assert [task.result().payload["doubled"] for task in asked] == [2 * n for n in range(10)]
             assert [message async for message in ada.inbox(timeout_s=0.05)] == [], "a response is not mail too"
-            thread = await ada.thread(asked[0].result().correlation_id or "")
+            thread = await ada.list_thread(asked[0].result().correlation_id or "")
             assert [record.sender for record in thread.items] == ["ada", "bob"]
             assert thread.items[0].state == "processed", "the response means that it is done"
 
@@ -251,7 +251,7 @@ def test_a_rejected_request_fails_with_the_rejection(kind: str, tmp_path: Path) 
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
 
             async def refuse() -> None:
-                await (await anext(bob.inbox())).nack("not mine to do", code="E_TASK_001")
+                await (await anext(bob.inbox())).reject("not mine to do", code="E_TASK_001")
 
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(refuse())
@@ -322,7 +322,7 @@ def test_a_broadcast(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with (
             ground_of(kind, tmp_path) as ground,
-            ground.join("ada", agent_type="Manager") as ada,
+            ground.join("ada", type="Manager") as ada,
             ground.join("bob") as bob,
             ground.join("cyd") as cyd,
         ):
@@ -332,7 +332,7 @@ def test_a_broadcast(kind: str, tmp_path: Path) -> None:
             for agent in (bob, cyd):
                 message = await anext(agent.inbox())
                 assert message.signal_id == f"{message.message_id}:{agent.name}"
-                await message.ack()
+                await message.acknowledge()
 
     run(test())
 
@@ -341,9 +341,9 @@ def test_recalling(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
             kept, taken_back = [(await ada.send(to="bob", type=NOTE)).message_id for _ in range(2)]
-            assert (await ada.recall(taken_back)).outcome == "recalled"
+            assert (await ada.recall_message(taken_back)).outcome == "recalled"
             assert [message.message_id async for message in bob.inbox(timeout_s=0.1)] == [kept]
-            assert (await ada.recall(kept)).outcomes == {"bob": "already_delivered"}
+            assert (await ada.recall_message(kept)).outcomes == {"bob": "already_delivered"}
 
     run(test())
 
@@ -360,9 +360,9 @@ def test_refusals_are_raised_as_the_catalogue_has_them(kind: str, tmp_path: Path
             with pytest.raises(ValidationFailed, match="E_VALIDATION_005"):
                 await ada.send(to="bob", type=NOTE, payload={"big": "x" * 2**20})
             with pytest.raises(StateConflict, match="E_STATE_001"):
-                await ada.message("msg_no_such")
+                await ada.get_message("msg_no_such")
             with pytest.raises(RoutingFailed):
-                await ada.whois("nobody")
+                await ada.get_agent("nobody")
             receipt = await bob.send(to="ada", type=NOTE, priority="Critical")
             assert (receipt.priority, receipt.requested_priority) == ("Coordinate", "Critical")
 
@@ -397,18 +397,18 @@ def test_who_is_there_and_what_happened(kind: str, tmp_path: Path) -> None:
             ground.join("ada", "director", "Manager", capabilities=[NOTE]) as ada,
             ground.join("bob") as bob,
         ):
-            peers = {peer.agent: peer for peer in await ada.agents()}
+            peers = {peer.agent: peer for peer in await ada.list_agents()}
             assert {"ada", "bob"} <= set(peers)
             assert (peers["ada"].role, peers["ada"].type, peers["ada"].capabilities) == ("director", "Manager", (NOTE,))
             assert peers["bob"].presence == "available"
             assert (ada.name, bob.name) == ("ada", "bob")
             receipt = await ada.send(to="bob", type=NOTE, payload={"text": "needle"})
             await anext(bob.inbox())
-            await bob.agents()
-            (life,) = await ada.life(receipt.message_id)
-            kinds = [happening.kind for happening in life.life]
+            await bob.list_agents()
+            (life,) = await ada.trace_message(receipt.message_id)
+            kinds = [happening.kind for happening in life.history]
             assert kinds == ["MessageAccepted", "MessageOffered", "MessageDelivered"]
-            while not (found := await bob.search("needle")).items:  # the index follows by itself
+            while not (found := await bob.search_messages(q="needle")).items:  # the index follows by itself
                 await asyncio.sleep(0.01)
             assert [record.payload for record in found.items] == [{"text": "needle"}]
 
@@ -426,11 +426,11 @@ def test_an_agent_sees_only_its_own_history(kind: str, tmp_path: Path) -> None:
         ):
             receipt = await ada.send(to="bob", type=NOTE, payload={"text": "secret"}, correlation_id="thr_x")
             with pytest.raises(StateConflict, match="E_STATE_001"):
-                await eve.message(receipt.message_id)
-            assert (await eve.thread("thr_x")).items == (await eve.search("secret")).items == []
-            assert (await dan.message(receipt.message_id))[0].payload == {"text": "secret"}
+                await eve.get_message(receipt.message_id)
+            assert (await eve.list_thread("thr_x")).items == (await eve.search_messages(q="secret")).items == []
+            assert (await dan.get_message(receipt.message_id))[0].payload == {"text": "secret"}
             with pytest.raises(TocsinError):
-                await eve.redrive(*("msg_x_1",) * 501)
+                await eve.redrive_dead_letters(["msg_x_1"] * 501)
 
     run(test())
 
@@ -441,7 +441,7 @@ def test_an_agent_that_only_sends_takes_nothing(kind: str, tmp_path: Path) -> No
             receipt = await ada.send(to="bob", type=NOTE)
             assert (receipt.delivered, receipt.queued) == (False, True)
             await bob.send(to="ada", type=NOTE)
-            assert (await ada.message(receipt.message_id))[0].state == "queued"
+            assert (await ada.get_message(receipt.message_id))[0].state == "queued"
             async with ground.join("bob") as worker:
                 assert (await anext(worker.inbox())).message_id == receipt.message_id
 
@@ -464,7 +464,7 @@ def test_a_window_that_the_policy_does_not_allow_is_made_smaller(kind: str, tmp_
 def test_a_send_that_was_cancelled_does_not_hold_up_leaving(kind: str, tmp_path: Path) -> None:
     async def test() -> None:
         async with ground_of(kind, tmp_path) as ground, ground.join("ada", config={"close_timeout_s": 100}) as ada:
-            asking = asyncio.create_task(ada.agents())
+            asking = asyncio.create_task(ada.list_agents())
             await asyncio.sleep(0)
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -504,7 +504,7 @@ def test_a_slow_application_pauses_pushing(kind: str, tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
             held = bob._inbox.held
             assert held <= 8
-            await bob.agents()
+            await bob.list_agents()
             # Another session of the same agent can have what this one does not take.
             async with ground.join("bob") as other:
                 rest = [message.message_id async for message in other.inbox(timeout_s=0.3)]
@@ -657,7 +657,7 @@ def test_leaving_ends_everything(kind: str, tmp_path: Path) -> None:
             assert ada.state is ConnectionState.CLOSED
             assert states == [ConnectionState.CLOSED]
             assert asyncio.all_tasks() - before == set(), "no task is left behind"
-            peers = {peer.agent: peer.presence for peer in await eve.agents()}
+            peers = {peer.agent: peer.presence for peer in await eve.list_agents()}
             assert peers["ada"] == "not_available_offline"
 
     run(test())
@@ -679,10 +679,10 @@ def test_an_agent_that_is_not_registered_is_told(kind: str, tmp_path: Path) -> N
     async def test() -> None:
         async with ground_of(kind, tmp_path) as ground:
             with pytest.raises(NotPermitted, match="E_AUTH_007"):
-                await ground.join("ada", agent_type=None)
+                await ground.join("ada", type=None)
             async with ground.join("ada"):
                 pass
-            async with ground.join("ada", agent_type=None) as ada:
+            async with ground.join("ada", type=None) as ada:
                 assert ada.state is ConnectionState.CONNECTED
 
     run(test())

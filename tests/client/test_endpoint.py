@@ -21,13 +21,13 @@ def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.
         async with hub_ground(tmp_path) as ground:
             monkeypatch.setenv("TOCSIN_URL", ground.url)
             monkeypatch.setenv("TOCSIN_TOKEN", ground.token("ada"))
-            async with Agent.connect(agent_type="AdHoc") as ada:
+            async with Agent.connect(type="AdHoc") as ada:
                 assert ada.name == "ada"
             file = tmp_path / "bob.token"
             file.write_text(ground.token("bob") + "\n", encoding="utf-8")
             monkeypatch.delenv("TOCSIN_TOKEN")
             monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
-            async with Agent.connect(agent_type="AdHoc") as bob:
+            async with Agent.connect(type="AdHoc") as bob:
                 assert bob.name == "bob"
 
     run(test())
@@ -51,7 +51,7 @@ def test_nobody_is_refused_before_anything_is_dialled(monkeypatch: pytest.Monkey
         monkeypatch.delenv(name, raising=False)
 
     async def test() -> None:
-        with pytest.raises(NotPermitted, match="who you are"):
+        with pytest.raises(NotPermitted, match="needs a token"):
             await Agent.connect("http://127.0.0.1:9")
 
     asyncio.run(test())
@@ -61,9 +61,9 @@ def test_a_hub_that_trusts_this_machine_takes_a_name(tmp_path: Path) -> None:
     async def test() -> None:
         async with (
             hub_ground(tmp_path, POLICY, options=("--insecure-loopback",)) as ground,
-            Agent.connect(ground.url, agent="ada", role="director", agent_type="Manager") as ada,
+            Agent.connect(ground.url, agent="ada", role="director", type="Manager") as ada,
         ):
-            assert (await ada.whois("ada")).role == "director"
+            assert (await ada.get_agent("ada")).role == "director"
 
     run(test())
 

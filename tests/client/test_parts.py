@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tocsin.client import Retry, client_config
 from tocsin.client.backoff import Backoff
-from tocsin.client.envelopes import Draft, EnvelopeReader, EnvelopeWriter, Signer
+from tocsin.client.envelopes import EnvelopeReader
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
 from tocsin.core.errors import refusal
@@ -19,6 +19,8 @@ from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
+from tocsin.wire.drafts import Draft, EnvelopeWriter
+from tocsin.wire.signatures import Signer
 
 _JSON = st.recursive(
     st.none()

@@ -11,10 +11,10 @@ from tests.client.grounds import POLICY, HubGround, hub_ground, run
 from tests.client.wires import Wire
 from tocsin.client import Agent, ConnectionState, Draft, NoAnswer, Receipt, client_config
 from tocsin.client.message import Message
-from tocsin.client.operations import Hello
 from tocsin.client.transport import Link, LinkLost
 from tocsin.client.websocket import WebSocketTransport
 from tocsin.core.errors import HubUnavailable, NotPermitted
+from tocsin.wire.socket import Hello
 
 NOTE = "CUSTOM_NOTE"
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
@@ -53,14 +53,14 @@ def test_a_dropped_socket_is_resumed_and_nothing_repeats(tmp_path: Path) -> None
             session, inbox = bob.session, bob.inbox()
             await ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(6)])
             first = await anext(inbox)
-            await bob.agents()
+            await bob.list_agents()
             assert len(bob._inbox) == 5, "all of them have come; one was handed over"
             wire.cut()
             await bob.until(ConnectionState.RECONNECTING)
             await bob.until(ConnectionState.CONNECTED)
             assert bob.session == session
             assert wire.made == 2
-            await bob.agents()  # the repeats have come too
+            await bob.list_agents()  # the repeats have come too
             rest = [message.payload["n"] async for message in bob.inbox(timeout_s=0.2)]
             assert [first.payload["n"], *rest] == list(range(6))
             assert states == [ConnectionState.RECONNECTING, ConnectionState.CONNECTED]
@@ -233,7 +233,7 @@ def test_a_token_that_ends_fails_the_agent_for_good(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             await asyncio.to_thread(ground.admin.post, "v1", "admin", "tokens", "ada", "revoke")
             await ada.until(ConnectionState.FAILED)
-            for call in (reading, ada.send(to="ada", type=NOTE), ada.agents()):
+            for call in (reading, ada.send(to="ada", type=NOTE), ada.list_agents()):
                 with pytest.raises(NotPermitted, match="E_AUTH_005"):
                     await call
 
@@ -307,7 +307,7 @@ def test_messages_in_hand_can_be_settled_over_a_new_socket(tmp_path: Path) -> No
             receipt = await ada.send(to="bob", type="CUSTOM_TRIED")
             message: Message = await anext(bob.inbox())
             wire.cut()
-            assert (await message.ack("processed")).state == "processed"
-            assert (await ada.message(receipt.message_id))[0].state == "processed"
+            assert (await message.acknowledge("processed")).state == "processed"
+            assert (await ada.get_message(receipt.message_id))[0].state == "processed"
 
     run(test())

@@ -35,24 +35,24 @@ def test_every_verb(ground: SyncGround) -> None:
         inbox = bob.inbox(timeout_s=5)
         message = next(inbox)
         assert (message.payload, message.sender, message.priority) == ({"n": 1}, "ada", "Critical")
-        assert message.nack("busy", can_retry=True).state == "queued"
+        assert message.reject("busy", can_retry=True).state == "queued"
         message = next(inbox)
-        assert (message.attempt, message.ack().state) == (1, "acknowledged")
-        message.processed()
-        assert ada.message(receipt.message_id)[0].state == "processed"
-        assert ada.life(receipt.message_id)[0].life[0].kind == "MessageAccepted"
+        assert (message.attempt, message.acknowledge().state) == (1, "acknowledged")
+        message.mark_processed()
+        assert ada.get_message(receipt.message_id)[0].state == "processed"
+        assert ada.trace_message(receipt.message_id)[0].history[0].kind == "MessageAccepted"
         kept, taken_back = ada.send(to="ada", type=NOTE), ada.send(to="ada", type=NOTE)
-        assert ada.recall(taken_back.message_id).outcome == "recalled"
+        assert ada.recall_message(taken_back.message_id).outcome == "recalled"
         assert [message.message_id for message in ada.inbox(timeout_s=0.1)] == [kept.message_id]
         outcomes = ada.send_many([Draft(to="bob", type=NOTE, payload={"n": n}) for n in range(40)])
         assert len([outcome for outcome in outcomes if isinstance(outcome, Receipt)]) == 40
         assert [message.payload["n"] for message in bob.inbox(timeout_s=0.3)] == list(range(40))
-        assert {peer.agent for peer in ada.agents()} >= {"ada", "bob"}
-        assert ada.whois("bob").presence == "available"
-        assert all(letter.failures for letter in ada.dead_letters().items)
-        assert ada.thread("thr_none").items == []
-        assert ada.redrive().redriven == ()
-        assert ada.search("nothing like it").items == []
+        assert {peer.agent for peer in ada.list_agents()} >= {"ada", "bob"}
+        assert ada.get_agent("bob").presence == "available"
+        assert all(letter.failures for letter in ada.list_dead_letters().items)
+        assert ada.list_thread("thr_none").items == []
+        assert ada.redrive_dead_letters([]).redriven == ()
+        assert ada.search_messages(q="nothing like it").items == []
         assert set(ada.waiting) == {"Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"}
         assert (ada.name, ada.state, bool(ada.session)) == ("ada", ConnectionState.CONNECTED, True)
         with pytest.raises(RoutingFailed):
@@ -95,7 +95,7 @@ def test_manual_receipts(ground: SyncGround) -> None:
         first, _second = list(bob.inbox(receipts="manual", timeout_s=0.2))
         first.confirm()
         bob.close()
-        assert [ada.message(one)[0].state for one in sent] == ["delivered", "queued"]
+        assert [ada.get_message(one)[0].state for one in sent] == ["delivered", "queued"]
 
 
 def test_many_threads_share_one_agent(ground: SyncGround) -> None:
@@ -118,7 +118,7 @@ def test_leaving_ends_the_thread(ground: SyncGround) -> None:
     waiting: list[object] = []
     reader = threading.Thread(target=lambda: waiting.extend(ada.inbox()))
     reader.start()
-    ada.agents()
+    ada.list_agents()
     ada.close()
     ada.close()
     reader.join()
@@ -142,7 +142,7 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
             with pytest.raises(LeaseConflict):
                 ada.acquire("src/a.py", wait_s=0)
         with ada.acquire("src/a.py") as lease:
-            assert ada.leases().held[0].lease == lease.lease
+            assert ada.list_leases().held[0].lease == lease.lease
         ada.send(to="bob", type=NOTE, payload={"n": 1}, priority="Info")
         message = next(bob.inbox())
         with bob.working_on(message) as work:
@@ -153,10 +153,10 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
                 assert urgent.payload == {"n": 2}
             assert interruption.saved == "half"
             assert work.pause_point() is None
-        assert bob.attention().status == "idle"
+        assert bob.get_attention().status == "idle"
         ada.acquire(["one", "two"])
-        assert ada.release("one").resources == ("one",)
-        assert ada.report_health(clone_spawn_p99_s=0.001).alerts == ()
+        assert ada.release_resources(["one"]).resources == ("one",)
+        assert ada.report_health({"clone_spawn_p99_s": 0.001}).alerts == ()
         ada.send(to="bob", type=NOTE, payload={"n": 3}, priority="Info")
         read = next(bob.inbox())
         bob.working_on(read).__enter__()
@@ -164,12 +164,12 @@ def test_coordinating_without_await(ground: SyncGround) -> None:
         with bob.resuming() as resumed:
             assert (resumed.message_id, resumed.saved, resumed.duplicate) == (read.message_id, "", False)
             assert resumed.pause_point() is None
-        bob.withdraw_approval(bob.ask_approval("plan_approval", "begin").approval)
-        bob.subscribe("news")
-        assert len(ada.publish("news", NOTE, {"n": 3}).receipts) == 1
-        asked = bob.ask_approval("plan_approval", "begin")
-        assert ada.decide(asked.approval, "approve").outcome == "approved"
-        assert (ada.alerts(), ada.approvals()) == ([], [])
+        bob.withdraw_approval(bob.request_approval("plan_approval", "begin").approval)
+        bob.subscribe_topic("news")
+        assert len(ada.publish_topic("news", NOTE, {"n": 3}).receipts) == 1
+        asked = bob.request_approval("plan_approval", "begin")
+        assert ada.decide_approval(asked.approval, "approve").outcome == "approved"
+        assert (ada.list_alerts(), ada.list_approvals()) == ([], [])
 
 
 def test_whoever_waits_or_comes_while_the_loop_ends_is_told_so() -> None:

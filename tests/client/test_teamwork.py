@@ -8,11 +8,9 @@ import msgspec
 import pytest
 
 from tests.client.grounds import KINDS, POLICY, ground_of, run
-from tocsin.client import Agent, Deadlock, LeaseLost, NoResponse
-from tocsin.client import operations as op
+from tocsin.client import Agent, Deadlock, EscalationRecord, LeaseLost, MessageRecord, NoResponse
 from tocsin.client.message import Message
-from tocsin.client.replies import Record
-from tocsin.client.teamwork_replies import Attending, Escalation
+from tocsin.core.commands import Attending
 from tocsin.core.errors import LeaseConflict, NotPermitted, StateConflict
 
 NOTE = "CUSTOM_NOTE"
@@ -27,7 +25,7 @@ async def until(agent: Agent, met: Callable[[Agent], Awaitable[bool]]) -> None:
 
 
 async def waits(agent: Agent) -> bool:
-    return bool((await agent.leases(agent=agent.name)).waiting)
+    return bool((await agent.list_leases(agent=agent.name)).waiting)
 
 
 def test_a_lease_is_held_waited_for_renewed_and_released(kind: str, tmp_path: Path) -> None:
@@ -38,12 +36,12 @@ def test_a_lease_is_held_waited_for_renewed_and_released(kind: str, tmp_path: Pa
                 with pytest.raises(LeaseConflict, match="held by ada") as refused:
                     await bob.acquire("src/api/users.py", wait_s=0)
                 assert refused.value.problem.code == "E_LEASE_002"
-                before = (await ada.leases()).held[0].expires_at
+                before = (await ada.list_leases()).held[0].expires_at
                 waiting = asyncio.create_task(_hold(bob, "src/api/users.py"))
                 await until(bob, waits)
                 await until(ada, lambda me: _renewed(me, before))
             assert await waiting == "src/api/users.py"
-            assert (await ada.leases()).held == []
+            assert (await ada.list_leases()).held == []
             # What the bus said of the leases was for the client, not for the application.
             assert [message.type async for message in bob.inbox(timeout_s=0.1)] == []
 
@@ -56,7 +54,7 @@ async def _hold(agent: Agent, resource: str) -> str:
 
 
 async def _renewed(agent: Agent, before: object) -> bool:
-    return (await agent.leases()).held[0].expires_at != before
+    return (await agent.list_leases()).held[0].expires_at != before
 
 
 def test_a_lease_that_is_taken_away_is_lost_and_a_wait_can_be_given_up(kind: str, tmp_path: Path) -> None:
@@ -120,7 +118,7 @@ def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_saved(ki
             messages = bob.inbox()
             message = await anext(messages)
             async with bob.working_on(message) as work:
-                assert (await bob.attention()).working_on == message.message_id
+                assert (await bob.get_attention()).working_on == message.message_id
                 assert await work.pause_point(save=lambda: "nothing to save") is None
                 await ada.send(to="bob", type=NOTE, payload={"n": 1}, priority="Info")
                 urgent_id = (await ada.send(to="bob", type=NOTE, payload={"n": 2}, priority="Critical")).message_id
@@ -129,10 +127,10 @@ def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_saved(ki
                 async with interruption as urgent:
                     assert (urgent.message_id, urgent.payload) == (urgent_id, {"n": 2})
                     assert urgent.interrupts == message.message_id
-                    assert (await bob.attention()).aside == (message.message_id,)
+                    assert (await bob.get_attention()).aside == (message.message_id,)
                 assert interruption.saved == "step 3 of 7, größer"
                 assert await work.pause_point() is None
-            assert (await bob.attention()).status == "idle"
+            assert (await bob.get_attention()).status == "idle"
             later = await anext(messages)
             assert later.payload == {"n": 1}
             states = {row.message_id: row.state for row in await _records(ada, message.message_id, urgent_id)}
@@ -140,8 +138,8 @@ def test_work_is_interrupted_at_a_pause_point_and_resumed_with_what_was_saved(ki
             with pytest.raises(ZeroDivisionError):
                 async with bob.working_on(later):
                     raise ZeroDivisionError
-            assert (await bob.attention()).status == "idle"
-            assert (await ada.message(later.message_id))[0].state != "processed"
+            assert (await bob.get_attention()).status == "idle"
+            assert (await ada.get_message(later.message_id))[0].state != "processed"
             with pytest.raises(StateConflict):
                 await bob.pause_point()
 
@@ -155,9 +153,9 @@ def test_work_that_was_put_aside_for_the_agent_can_still_be_finished(kind: str, 
             sent = await ada.send(to="bob", type=NOTE, priority="Info")
             async with bob.working_on(await anext(bob.inbox())):
                 await until(bob, _is_idle)  # it has said nothing for so long that the hub takes it for idle
-                assert (await bob.attention()).aside == (sent.message_id,)
-            assert (await bob.attention()).aside == ()
-            assert (await ada.message(sent.message_id))[0].state == "processed"
+                assert (await bob.get_attention()).aside == (sent.message_id,)
+            assert (await bob.get_attention()).aside == ()
+            assert (await ada.get_message(sent.message_id))[0].state == "processed"
 
     run(test())
 
@@ -188,11 +186,11 @@ def test_who_is_at_work_gets_a_lease_although_the_bus_cannot_tell_it(kind: str, 
 
 
 async def _is_idle(agent: Agent) -> bool:
-    return (await agent.attention()).status == "idle"
+    return (await agent.get_attention()).status == "idle"
 
 
-async def _records(agent: Agent, *ids: str) -> list[Record]:
-    return [row for message_id in ids for row in await agent.message(message_id)]
+async def _records(agent: Agent, *ids: str) -> list[MessageRecord]:
+    return [row for message_id in ids for row in await agent.get_message(message_id)]
 
 
 def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> None:
@@ -203,37 +201,37 @@ def test_topics_discussions_and_approvals(kind: str, tmp_path: Path) -> None:
             ground.join("bob") as bob,
             ground.join("dora", role="director") as dora,
         ):
-            assert (await bob.subscribe("builds")).topics == ("builds",)
-            published = await ada.publish("builds", NOTE, {"red": True})
+            assert (await bob.subscribe_topic("builds")).topics == ("builds",)
+            published = await ada.publish_topic("builds", NOTE, {"red": True})
             assert [receipt.recipient for receipt in published.receipts] == ["bob"]
             bobs = bob.inbox(timeout_s=5)
             assert (await anext(bobs)).payload == {"red": True}
-            assert [(topic.topic, topic.subscribers) for topic in await ada.topics()] == [("builds", 1)]
-            assert (await bob.unsubscribe("builds")).topics == ()
-            assert (await ada.publish("builds", NOTE)).receipts == ()
+            assert [(topic.topic, topic.subscribers) for topic in await ada.list_topics()] == [("builds", 1)]
+            assert (await bob.unsubscribe_topic("builds")).topics == ()
+            assert (await ada.publish_topic("builds", NOTE)).receipts == ()
 
-            opened = await ada.discuss("tabs?", ["bob", "dora"], options=["tabs", "spaces"])
-            assert (await bob.speak(opened.discussion, "spaces, please")).state == "open"
-            assert [row.question for row in await bob.discussions()] == ["tabs?"]
+            opened = await ada.open_discussion("tabs?", ["bob", "dora"], options=["tabs", "spaces"])
+            assert (await bob.speak_in_discussion(opened.discussion, "spaces, please")).state == "open"
+            assert [row.question for row in await bob.list_discussions()] == ["tabs?"]
             await bob.vote(opened.discussion, "spaces")
             assert (await dora.vote(opened.discussion, "spaces")).option == "spaces"
-            assert (await ada.discussions()) == []
+            assert (await ada.list_discussions()) == []
 
             bobs_lease = await bob.acquire("src/**")
-            asked = await ada.ask_approval("lease_override", bobs_lease.lease, "it is urgent")
-            (approval,) = await dora.approvals()
+            asked = await ada.request_approval("lease_override", bobs_lease.lease, details="it is urgent")
+            (approval,) = await dora.list_approvals()
             assert (approval.approval, approval.asker, approval.holds) == (asked.approval, "ada", False)
-            assert (await dora.decide(asked.approval, "refuse", "wait for bob")).outcome == "refused"
+            assert (await dora.decide_approval(asked.approval, "refuse", reason="wait for bob")).outcome == "refused"
             kinds = [message async for message in ada.inbox(timeout_s=0.3)]
             decided = next(message for message in kinds if message.type == "ApprovalDecided")
             assert decided.payload["reason"] == "wait for bob"
             held = await ada.send(to="bob", type="CUSTOM_PLAN", payload={"plan": "a"})
             assert held.held
-            (approval,) = await dora.approvals()
-            await dora.decide(approval.approval, "approve", payload={"plan": "b"})
+            (approval,) = await dora.list_approvals()
+            await dora.decide_approval(approval.approval, "approve", payload={"plan": "b"})
             plan = await _first(bob, "CUSTOM_PLAN")
             assert plan.payload == {"plan": "b"}
-            assert await dora.alerts() == []
+            assert await dora.list_alerts() == []
 
     run(test())
 
@@ -257,14 +255,14 @@ def test_a_request_that_the_hub_knows_of_is_escalated(kind: str, tmp_path: Path)
             response = await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=30)
             assert response.payload == {"n": 2}
             await answering
-            assert await ada.open_requests() == []
+            assert await ada.list_requests() == []
             with pytest.raises(NoResponse, match=r"within 0\.2 s"):
                 await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=0.2)
             with pytest.raises(NotPermitted):
-                await ada.escalations()
+                await ada.list_escalations()
             (escalation,) = await _timed_out(dora)
             assert (escalation.trigger, escalation.state) == ("request_timeout", "director_notified")
-            await dora.resolve(escalation.escalation, "bob is on leave")
+            await dora.resolve_escalation(escalation.escalation, "bob is on leave")
             assert await _timed_out(dora) == []
             (closed,) = await _timed_out(dora, closed=True)
             assert (closed.resolution, closed.resolved_by) == ("bob is on leave", "dora")
@@ -282,14 +280,14 @@ def test_any_request_to_one_agent_is_a_wait_that_the_hub_knows_of(kind: str, tmp
         ):
             asking = asyncio.create_task(ada.request("bob", NOTE, {"n": 1}))
             await until(ada, _asks)
-            (known,) = await bob.open_requests()
+            (known,) = await bob.list_requests()
             assert (known.requester, known.responder) == ("ada", "bob")
             await _answer_one(bob)
             assert (await asking).payload == {"n": 2}
-            assert await ada.open_requests() == []
+            assert await ada.list_requests() == []
             before = await _timed_out(dora, closed=True)
             with pytest.raises(NoResponse, match=r"within 0\.1 s"):
-                await ada.request("bob", NOTE, {"n": 1}, timeout_s=0.1)
+                await ada.request("bob", NOTE, {"n": 1}, timeout_s=0.1, escalate=False)
             assert await _timed_out(dora, closed=True) == before, "nobody asked for that"
             assert [message.type async for message in ada.inbox(timeout_s=0.1)] == []
 
@@ -297,7 +295,7 @@ def test_any_request_to_one_agent_is_a_wait_that_the_hub_knows_of(kind: str, tmp
 
 
 async def _asks(agent: Agent) -> bool:
-    return bool(await agent.open_requests())
+    return bool(await agent.list_requests())
 
 
 def test_what_no_answer_is_foreseen_for_can_be_asked_all_the_same(kind: str, tmp_path: Path) -> None:
@@ -312,8 +310,8 @@ def test_what_no_answer_is_foreseen_for_can_be_asked_all_the_same(kind: str, tmp
     run(test())
 
 
-async def _timed_out(director: Agent, *, closed: bool = False) -> list[Escalation]:
-    known = await director.escalations(closed=closed)
+async def _timed_out(director: Agent, *, closed: bool = False) -> list[EscalationRecord]:
+    known = await director.list_escalations(closed=closed)
     return [escalation for escalation in known if escalation.trigger == "request_timeout"]
 
 
@@ -350,9 +348,9 @@ def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp_path:
                     work = bob.working_on(message)
                     await work.__aenter__()
                     assert work.saved == ""
-                    await bob._connection.submit(_put_aside("half"), _ATTENDING, 10)
+                    await bob._caller.call("put_aside", {"saved": "half"}, _ATTENDING)
                 async with ground.join("bob") as bob:
-                    assert (await bob.attention()).aside == (message.message_id,)
+                    assert (await bob.get_attention()).aside == (message.message_id,)
                     if number == 1:
                         async with bob.resuming() as resumed:
                             assert (resumed.message_id, resumed.saved) == (message.message_id, "half")
@@ -361,18 +359,14 @@ def test_who_comes_back_after_a_crash_goes_on_with_its_work(kind: str, tmp_path:
                     else:
                         async with bob.working_on(message) as again:
                             assert again.saved == "half"
-                    assert (await bob.attention()).status == "idle"
-                (row,) = await ada.message(message.message_id)
+                    assert (await bob.get_attention()).status == "idle"
+                (row,) = await ada.get_message(message.message_id)
                 assert row.state == "processed"
             async with ground.join("bob") as bob:
                 with pytest.raises(StateConflict):
                     await bob.resuming().__aenter__()
 
     run(test())
-
-
-def _put_aside(saved: str) -> op.Call:
-    return op.Call(operation="put_aside", body={"saved": saved})
 
 
 def test_what_was_asked_for_or_is_held_can_be_given_up_by_name(kind: str, tmp_path: Path) -> None:
@@ -382,22 +376,22 @@ def test_what_was_asked_for_or_is_held_can_be_given_up_by_name(kind: str, tmp_pa
             ground.join("ada") as ada,
             ground.join("dora", role="director") as dora,
         ):
-            asked = await ada.ask_approval("plan_approval", "rewrite it")
+            asked = await ada.request_approval("plan_approval", "rewrite it")
             await ada.withdraw_approval(asked.approval)
-            assert await ada.approvals() == []
+            assert await ada.list_approvals() == []
             with pytest.raises(StateConflict):
                 await ada.withdraw_approval(asked.approval)
 
             await ada.acquire(["one", "two"])
-            assert (await ada.release("two")).resources == ("two",)
+            assert (await ada.release_resources(["two"])).resources == ("two",)
             with pytest.raises(LeaseConflict):
-                await ada.release("two")
-            assert [lease.exclusive for lease in (await ada.leases(agent="ada")).held] == [("one",)]
-            await ada.release("one")
+                await ada.release_resources(["two"])
+            assert [lease.exclusive for lease in (await ada.list_leases(agent="ada")).held] == [("one",)]
+            await ada.release_resources(["one"])
 
-            assert "clone_spawn_p99_s" not in (await dora.report_health(clone_spawn_p99_s=0.001)).alerts
+            assert "clone_spawn_p99_s" not in (await dora.report_health({"clone_spawn_p99_s": 0.001})).alerts
             with pytest.raises(NotPermitted):
-                await ada.report_health(clone_spawn_p99_s=0.001)
+                await ada.report_health({"clone_spawn_p99_s": 0.001})
 
     run(test())
 
@@ -415,11 +409,11 @@ def test_a_director_brings_an_escalation_before_a_human(kind: str, tmp_path: Pat
                 await ada.request("bob", NOTE, {}, escalate=True, timeout_s=0.1)
             (opened,) = await _timed_out(dora)
             with pytest.raises(NotPermitted):
-                await ada.escalate(opened.escalation)
-            assert (await dora.escalate(opened.escalation, "who knows bob?")).state == "human_escalation"
+                await ada.escalate_to_human(opened.escalation)
+            assert (await dora.escalate_to_human(opened.escalation, reason="who knows bob?")).state == "human_escalation"
             told = await anext(hugo.inbox())
             assert opened.escalation in str(told.payload)
-            await hugo.resolve(opened.escalation, "I do")
+            await hugo.resolve_escalation(opened.escalation, "I do")
             assert await _timed_out(dora) == []
 
     run(test())

@@ -22,7 +22,7 @@ def test_a_message_goes_from_send_to_processed(tmp_path: Path) -> None:
         assert (await team.post("bob", "/v1/messages/msg_1_x/ack", {})).json()["state"] == "acknowledged"
         assert (await team.post("bob", "/v1/messages/msg_1_x/processed")).status_code == 200
         life = (await team.get("ada", "/v1/messages/msg_1_x/history")).json()[0]
-        kinds = [happening["kind"] for happening in life["life"]]
+        kinds = [happening["kind"] for happening in life["history"]]
         assert kinds == [
             "MessageAccepted",
             "MessageOffered",

@@ -155,7 +155,7 @@ def test_a_dead_letter_is_listed_with_its_life_and_redriven(tmp_path: Path) -> N
         await team.post("bob", "/v1/messages/msg_1_x/nack", {"reason": "no", "can_retry": False})
         letters = (await team.get("boss", "/v1/dead-letters")).json()["items"]
         assert [(letter["message"]["signal_id"], letter["reason"]) for letter in letters] == [("msg_1_x", "rejected")]
-        assert letters[0]["life"][-1]["kind"] == "MessageDied"
+        assert letters[0]["history"][-1]["kind"] == "MessageDied"
         redriven = (await team.post("boss", "/v1/dead-letters/redrive", {"signal_ids": ["msg_1_x", "msg_2_x"]})).json()
         assert redriven["redriven"] == ["msg_1_x"]
         assert redriven["refused"]["msg_2_x"]["error_code"] == "message_not_found"

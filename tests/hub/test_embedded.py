@@ -7,24 +7,24 @@ import pytest
 
 from tests.hub.test_host import run
 from tocsin.client import Agent, ConnectionState
-from tocsin.client.operations import Hello
 from tocsin.core.commands import Caller, RegisterAgent, Registered
 from tocsin.core.errors import HubUnavailable, NotPermitted, RoutingFailed, ValidationFailed
 from tocsin.hub.embedded import Tocsin
 from tocsin.journal.errors import ProjectBusy
+from tocsin.wire.socket import Hello
 
 
 def test_a_message_goes_from_one_agent_to_another(tmp_path: Path) -> None:
     async def test() -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
-            ada = await bus.join("ada", agent_type="Manager")
+            ada = await bus.join("ada", type="Manager")
             bob = await bus.join("bob")
             inbox = bob.inbox()
             receipt = await ada.send(to="bob", type="TaskAssigned", payload={"text": "where is it?"})
             assert receipt.delivered
             message = await anext(inbox)
             assert message.payload == {"text": "where is it?"}
-            assert (await message.ack("processed")).state == "processed"
+            assert (await message.acknowledge("processed")).state == "processed"
             await bob.close()
             await ada.close()
 
@@ -34,9 +34,9 @@ def test_a_message_goes_from_one_agent_to_another(tmp_path: Path) -> None:
 def test_an_agent_may_also_be_connected_by_its_own_name(tmp_path: Path) -> None:
     async def test() -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
-            async with Agent.connect(bus, agent="ada", role="director", agent_type="Manager") as ada:
-                assert ((await ada.whois("ada")).role, ada.name) == ("director", "ada")
-            with pytest.raises(NotPermitted, match="say who you are"):
+            async with Agent.connect(bus, agent="ada", role="director", type="Manager") as ada:
+                assert ((await ada.get_agent("ada")).role, ada.name) == ("director", "ada")
+            with pytest.raises(NotPermitted, match="name the agent"):
                 await Agent.connect(bus)
 
     run(test())
@@ -44,7 +44,7 @@ def test_an_agent_may_also_be_connected_by_its_own_name(tmp_path: Path) -> None:
 
 def test_a_refusal_is_raised(tmp_path: Path) -> None:
     async def test() -> None:
-        async with await Tocsin.open(tmp_path / "team") as bus, bus.join("ada", agent_type="Manager") as ada:
+        async with await Tocsin.open(tmp_path / "team") as bus, bus.join("ada", type="Manager") as ada:
             with pytest.raises(RoutingFailed, match="E_ROUTING_001"):
                 await ada.send(to="nobody", type="TaskAssigned")
             with pytest.raises(ValidationFailed, match="E_VALIDATION_004"):
@@ -58,15 +58,15 @@ def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
         async with await Tocsin.open(tmp_path / "team") as bus:
             async with bus.join("bob"):
                 pass
-            async with bus.join("ada", agent_type="Manager") as ada:
+            async with bus.join("ada", type="Manager") as ada:
                 first = await ada.send(to="bob", type="TaskAssigned")
                 second = await ada.send(to="bob", type="TaskAssigned")
                 assert (first.recipient_state, first.queued) == ("not_available_offline", True)
-                assert (await ada.recall(second.message_id)).outcome == "recalled"
+                assert (await ada.recall_message(second.message_id)).outcome == "recalled"
         async with await Tocsin.open(tmp_path / "team") as bus, bus.join("bob") as bob:
             taken = [message async for message in bob.inbox(timeout_s=0.1)]
             assert [message.message_id for message in taken] == [first.message_id]
-            await taken[0].processed()
+            await taken[0].mark_processed()
 
     run(test())
 
@@ -78,7 +78,7 @@ def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
         await ada.send(to="bob", type="StatusUpdate", payload={"n": 1})
         reading = asyncio.create_task(anext(ada.inbox()))
         inbox = bob.inbox()
-        await bob.whois("bob")
+        await bob.get_agent("bob")
         await bus.close()
         with pytest.raises(HubUnavailable, match="E_HUB_003"):
             await reading
@@ -98,11 +98,11 @@ def test_an_agent_that_says_no_goodbye_has_gone_all_the_same(tmp_path: Path) -> 
     async def test() -> None:
         async with await Tocsin.open(tmp_path / "team") as bus, bus.join("eve") as eve:
             link = await bus.transport("ada", "primary").dial()
-            await link.send([Hello(id=0, window=1, agent_type="AdHoc", supported=("1.1.0",))])
+            await link.send([Hello(id=0, window=1, type="AdHoc", versions=("1.1.0",))])
             await link.receive()
-            assert (await eve.whois("ada")).presence == "available"
+            assert (await eve.get_agent("ada")).presence == "available"
             await link.close()
-            assert (await eve.whois("ada")).presence == "not_available_offline"
+            assert (await eve.get_agent("ada")).presence == "not_available_offline"
 
     run(test())
 

@@ -21,7 +21,7 @@ def names() -> list[str]:
 def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
     with SyncTocsin.open(tmp_path / "team") as bus:
         bus.join("bob").close()
-        with bus.join("ada", role="director", agent_type="Manager") as ada:
+        with bus.join("ada", role="director", type="Manager") as ada:
             receipt = ada.send(to="bob", type="TaskAssigned", payload={"text": "make it"})
             assert (receipt.durability, receipt.recipient_state) == ("flushed", "not_available_offline")
             with pytest.raises(RoutingFailed):
@@ -54,7 +54,7 @@ def test_a_bus_that_closes_tells_who_is_attached(tmp_path: Path) -> None:
     bus.join("cyd").close()
     for thread in waiting:
         thread.start()
-    while not sum(ada.whois("cyd").waiting.values()):
+    while not sum(ada.get_agent("cyd").waiting.values()):
         pass  # the request is not there yet
     bus.close()
     bus.close()

@@ -27,7 +27,7 @@ async def worker(agent: Agent, tasks: int) -> None:
             continue
         done += 1
         if done % 7:
-            await message.ack("processed")
+            await message.acknowledge("processed")
             await message.reply({"n": done}, type="CUSTOM_DONE")
         if done >= tasks:
             return

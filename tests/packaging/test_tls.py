@@ -99,8 +99,8 @@ def test_agents_talk_through_the_proxy(proxied: tuple[RunningHub, str, Path], mo
 
     async def talk() -> None:
         async with (
-            Agent.connect(url, token=tokens[0], agent_type="Manager") as ada,
-            Agent.connect(url, token=tokens[1], agent_type="Manager") as bob,
+            Agent.connect(url, token=tokens[0], type="Manager") as ada,
+            Agent.connect(url, token=tokens[1], type="Manager") as bob,
         ):
             await ada.send(to="bob", type="StatusUpdate", payload={"text": "over TLS"})
             assert (await anext(bob.inbox())).payload == {"text": "over TLS"}

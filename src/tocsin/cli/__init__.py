@@ -1,4 +1,4 @@
-"""The command line: a hub to start, and a hub to ask. What it knows of a hub, it asks over HTTP."""
+"""The command line. It starts hubs, and calls them over HTTP; its commands are made from the table of operations."""
 
 import sys
 
@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, or say what it needs."""
+    """Run the command line, or print which extra it needs."""
     from tocsin.cli.hook_check import is_check
 
     if is_check(sys.argv[1:]):

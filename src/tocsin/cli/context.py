@@ -1,4 +1,4 @@
-"""Where to ask, and as whom: the options that come before a command, and what the commands make of them."""
+"""Options that several commands share, and the hub that they name."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,17 +10,17 @@ from tocsin.cli.remote import Remote, token_from
 
 __all__ = ["HERE", "DataHere", "Json", "Level", "LogLevel", "data_of", "remote_of"]
 
-#: The project's directory, unless said otherwise.
+#: Default directory of a project.
 HERE = Path(".tocsin")
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-#: `--data` once more, after a command that makes or reads the directory: it wins over the one before the command.
+Json = Annotated[bool, typer.Option("--json", help="Print the reply as JSON.")]
+#: `--data` after a command that creates or reads the directory; it overrides the one before the command.
 DataHere = Annotated[
     Path | None, typer.Option("--data", help="The project's directory; also before the command, or TOCSIN_DATA.")
 ]
 
 
 class Level(StrEnum):
-    """What is worth a line in the log."""
+    """Log levels."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -29,18 +29,18 @@ class Level(StrEnum):
 
 
 LogLevel = Annotated[
-    Level, typer.Option(help="What is worth a line of the log, on standard error.", case_sensitive=False)
+    Level, typer.Option(help="Lowest level of the log messages on standard error.", case_sensitive=False)
 ]
 
 
 def data_of(context: typer.Context, given: Path | None) -> Path:
-    """Return the project's directory: as given after the command, else before it, else where it usually is."""
+    """Return the project's directory: the option after the command, else the one before it, else the default."""
     found: Path = context.find_root().params.get("data") or HERE
     return found if given is None else given
 
 
 def remote_of(context: typer.Context, **more: Any) -> Remote:
-    """Return the hub that the options before the command name, asked as whom they say."""
+    """Return the hub and caller that the options before the command name."""
     given = context.find_root().params
     agent: str | None = given["agent"]
     return Remote(given["url"], token_from(given["data"], agent), agent=agent or "admin", **more)

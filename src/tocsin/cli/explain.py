@@ -1,52 +1,48 @@
-"""A message's life in sentences: what happened, when after the start, and by which rule."""
+"""The history of a message in sentences: each event, its time after the first, and the rule behind it."""
 
-from datetime import datetime
-from typing import Any
-
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import PRIORITY_NAMES
+from tocsin.wire.history import HistoryEntry, MessageHistory
 
 __all__ = ["explained"]
 
-_HELD = "accepted ({rule}), and held for a director's word: {held}"
+_HELD = "accepted ({rule}), and held until a director decides: {held}"
 _SENTENCES = {
     "MessageAccepted": "accepted ({rule}); the recipient was {recipient_state}, the path {publish_path}",
-    "MessageReleased": "let go by {by} ({approval}); its time to live counts from here",
-    "MessageOffered": "put on its way to session {session}, time {offer}, after waiting {waited_us} µs",
-    "MessageDelivered": "the recipient has it ({how})",
+    "MessageReleased": "released by {by} ({approval}); its time to live starts now",
+    "MessageOffered": "handed out to session {session}, offer {offer}, after waiting {waited_us} µs",
+    "MessageDelivered": "received by the recipient ({how})",
     "MessageAcknowledged": "acknowledged as {status}",
     "MessageRejected": "rejected: {reason}",
-    "MessageRequeued": "back to the queue because of {cause}: retry {attempts} of {attempts_max}",
-    "MessageReady": "the wait before the retry is over",
-    "MessageProcessed": "its recipient is done with it ({how})",
-    "MessageExpired": "ended unread: {reason}",
-    "MessageRecalled": "taken back by {by} before anyone was offered it",
-    "MessageBoosted": "raised from {old_level} to {new_level}: it waited over {threshold_s} s ({rule})",
-    "PriorityInherited": "raised with {agent}, which {waiter} waits for ({through}): {agent} is lent {new_level}",
-    "PriorityRestored": "back with {agent}, which was lent {old_level} and is lent {new_level}",
-    "MessageDied": "went to the dead letters: {reason} ({code}): {detail}",
-    "DeadLetterRedriven": "queued again by {by}",
-    "DeadLetterPurged": "dropped from the dead letters: {reason}",
+    "MessageRequeued": "queued again because of {cause}: retry {attempts} of {attempts_max}",
+    "MessageReady": "ready for the retry",
+    "MessageProcessed": "processed by the recipient ({how})",
+    "MessageExpired": "expired: {reason}",
+    "MessageRecalled": "recalled by {by} before it was handed out",
+    "MessageBoosted": "raised from {old_level} to {new_level}: it waited longer than {threshold_s} s ({rule})",
+    "PriorityInherited": "raised because {waiter} waits for {agent} ({through}): {agent} inherits {new_level}",
+    "PriorityRestored": "restored: {agent} inherited {old_level} and inherits {new_level} now",
+    "MessageDied": "became a dead letter: {reason} ({code}): {detail}",
+    "DeadLetterRedriven": "redriven by {by}",
+    "DeadLetterPurged": "removed from the dead letters: {reason}",
 }
 
 
-def explained(copy: dict[str, Any]) -> list[str]:
-    """Tell one copy's life."""
-    message, life = copy["message"], copy["life"]
+def explained(copy: MessageHistory) -> list[str]:
+    """Return the history of one copy of a message, a line for each event."""
+    message = copy.message
     lines = [
-        f"{message['signal_id']}: {message['message_type']} from {message['sender']} to {message['recipient']}, "
-        f"{message['priority']}, now {message['state']}"
+        f"{message.signal_id}: {message.type} from {message.sender} to {message.recipient}, "
+        f"{message.priority}, now {message.state}"
     ]
-    start = datetime.fromisoformat(life[0]["at"]) if life and life[0]["at"] else None
-    for happening in life:
-        after = ""
-        if start is not None and happening["at"]:
-            after = f"+{(datetime.fromisoformat(happening['at']) - start).total_seconds():.3f} s"
-        lines.append(f"  {after:>12}  {_sentence(happening)}")
+    start = copy.history[0].at if copy.history else None
+    for entry in copy.history:
+        after = "" if start is None or entry.at is None else f"+{(entry.at - start).total_seconds():.3f} s"
+        lines.append(f"  {after:>12}  {_sentence(entry)}")
     return lines
 
 
-def _sentence(happening: dict[str, Any]) -> str:
-    kind, facts = happening["kind"], happening["facts"]
+def _sentence(entry: HistoryEntry) -> str:
+    kind, facts = entry.kind, entry.facts
     template = _HELD if kind == "MessageAccepted" and facts.get("held") else _SENTENCES.get(kind)
     if template is None:
         return f"{kind} {facts}"
@@ -58,4 +54,4 @@ def _sentence(happening: dict[str, Any]) -> str:
 
 
 def _level(value: int | None) -> str:
-    return "nothing" if value is None else liminal_name(value)
+    return "nothing" if value is None else PRIORITY_NAMES[value]

@@ -1,8 +1,8 @@
-"""`tocsin hooks install git`: a pre-commit guard that refuses a commit which touches what another agent holds.
+"""`tocsin hooks install git`: a pre-commit guard that refuses commits to paths that another agent holds.
 
-The guard asks the hub which of the staged paths others hold. Where no hub answers, or it refuses to say, the commit
-goes through with a warning: a guard that stops all work whenever the hub is down does not stay installed. `--strict`
-decides the other way. A hook that was there before is kept, runs first, and is put back when the guard is taken out.
+The guard asks the hub which of the staged paths others hold. If no hub answers, or the hub refuses, the commit passes
+with a warning: a guard that stops all work whenever the hub is down does not stay installed. With `--strict` the
+commit is refused instead. An existing hook is kept, runs first, and is restored when the guard is removed.
 """
 
 import shlex
@@ -16,35 +16,29 @@ import typer
 from tocsin.cli.context import Json, remote_of
 from tocsin.cli.output import UNREADABLE, console, fail, show_json
 from tocsin.cli.remote import Exit, Refused, Unreachable
+from tocsin.cli.replies import cell
+from tocsin.wire.leases import PathConflict
 
-__all__ = ["wire"]
+__all__ = ["guard_commit", "install_git", "uninstall_git"]
 
-_MARK = "# The commit guard of tocsin; taken out by: tocsin hooks uninstall git"
+#: First words of the guard, by which it is recognised.
+_MARK = "# The commit guard of tocsin"
 _BEFORE = "pre-commit.before-tocsin"
-#: Paths asked about at a time, and how long a commit waits for the answer.
+#: Paths per request, and seconds that a commit waits for the reply.
 _BATCH = 500
 _TIMEOUT_S = 10.0
 
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse the commit too where the hub cannot be asked.")]
-
-
-def wire(hooks: typer.Typer, install: typer.Typer, uninstall: typer.Typer) -> None:
-    """Add the guard to the groups of hooks."""
-    install.command("git")(install_git)
-    uninstall.command("git")(uninstall_git)
-    hooks.command("guard-commit")(guard_commit)
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse the commit also if the hub cannot be asked.")]
 
 
 def install_git(
     context: typer.Context,
     strict: Strict = False,
-    prefix: Annotated[
-        str, typer.Option(help="What the resources' names have before the paths in this repository.")
-    ] = "",
-    command: Annotated[str, typer.Option(help="How git starts tocsin, where that is not on its path.")] = "tocsin",
+    prefix: Annotated[str, typer.Option(help="Prefix of the paths of this repository in resource names.")] = "",
+    command: Annotated[str, typer.Option(help="Command with which git starts tocsin.")] = "tocsin",
     as_json: Json = False,
 ) -> None:
-    """Git: a pre-commit guard in this repository; a hook that is there already is kept and runs first."""
+    """Git: a pre-commit guard in this repository; an existing hook is kept and runs first."""
     folder = _hooks_folder()
     hook, before = folder / "pre-commit", folder / _BEFORE
     script = _script(context, strict=strict, prefix=prefix, command=command)
@@ -52,17 +46,21 @@ def install_git(
         folder.mkdir(parents=True, exist_ok=True)
         if hook.exists() and not _is_ours(hook):
             if before.exists():
-                raise fail(f"{hook} is not the guard, and {before} is in the way", Exit.FAILED)
+                raise fail(f"{hook} is not the guard, and {before} exists already: move one of them away", Exit.FAILED)
             hook.rename(before)
         hook.write_text(script, encoding="utf-8")
         hook.chmod(0o755)
     except OSError as error:
-        raise fail(f"the guard cannot be put in: {error}", Exit.FAILED) from None
-    _done({"file": str(hook), "kept": str(before) if before.exists() else None}, f"{hook}: the guard is in", as_json)
+        raise fail(f"the guard cannot be installed: {error}", Exit.FAILED) from None
+    _done(
+        {"file": str(hook), "kept": str(before) if before.exists() else None},
+        f"{hook}: the guard is installed",
+        as_json,
+    )
 
 
 def uninstall_git(as_json: Json = False) -> None:
-    """Take the guard out of this repository, and put back what was there before."""
+    """Remove the guard from this repository, and restore the hook that was there before."""
     folder = _hooks_folder()
     hook, before = folder / "pre-commit", folder / _BEFORE
     try:
@@ -72,45 +70,41 @@ def uninstall_git(as_json: Json = False) -> None:
             if before.exists():
                 before.rename(hook)
     except OSError as error:
-        raise fail(f"the guard cannot be taken out: {error}", Exit.FAILED) from None
-    what = "the guard is out" if ours else "there was no guard"
+        raise fail(f"the guard cannot be removed: {error}", Exit.FAILED) from None
+    what = "the guard is removed" if ours else "there was no guard"
     _done({"file": str(hook), "removed": ours}, f"{hook}: {what}", as_json)
 
 
 def guard_commit(
     context: typer.Context,
     strict: Strict = False,
-    prefix: Annotated[
-        str, typer.Option(help="What the resources' names have before the paths in this repository.")
-    ] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of the paths of this repository in resource names.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Fail where what is staged touches what another agent holds; git runs this before a commit."""
+    """Fail if another agent holds a staged path; git runs this before a commit."""
     paths = [
         prefix + path for path in _git("diff", "--cached", "--name-only", "--no-renames", "-z").split("\0") if path
     ]
-    held: list[dict[str, Any]] = []
+    held: list[PathConflict] = []
     try:
         remote = remote_of(context, timeout_s=_TIMEOUT_S)
         for start in range(0, len(paths), _BATCH):
-            held += remote.post("v1", "leases", "check", body={"paths": paths[start : start + _BATCH]})
+            held += remote.ask("check_paths", {"paths": paths[start : start + _BATCH]})
         lines = [
-            f"  {row['path']}: {row['holder']} holds {row['resource']}{' (shared)' * row['shared']}"
-            f" until {row['expires_at']} ({row['lease']})"
-            for row in held
+            f"  {one.path}: {one.holder} holds {one.resource}{' (shared)' * one.shared} until {cell(one.expires_at)}"
+            f" ({one.lease})"
+            for one in held
         ]
     except (Unreachable, Refused, OSError, *UNREADABLE) as error:
         if strict:
-            raise fail(
-                f"tocsin: nobody can say who holds what, and the guard is strict: {error}", Exit.FAILED
-            ) from None
+            raise fail(f"tocsin: the leases cannot be checked, and the guard is strict: {error}", Exit.FAILED) from None
         sys.stderr.write(f"tocsin: the commit was not checked: {error}\n")
         return
     if as_json:
         show_json(held)
     if lines:
-        advice = "Wait for them, or ask them or a director; git commit --no-verify goes past this guard."
-        raise fail("\n".join(["tocsin: this commit touches what others hold:", *lines, advice]), Exit.FAILED)
+        advice = "Wait for them, or ask them or a director; git commit --no-verify skips this guard."
+        raise fail("\n".join(["tocsin: this commit changes paths that others hold:", *lines, advice]), Exit.FAILED)
 
 
 def _script(context: typer.Context, *, strict: bool, prefix: str, command: str) -> str:
@@ -120,11 +114,11 @@ def _script(context: typer.Context, *, strict: bool, prefix: str, command: str) 
     options += ["--as", given["agent"]] if given["agent"] else []
     arguments = ["hooks", "guard-commit", *(["--strict"] if strict else []), *(["--prefix", prefix] if prefix else [])]
     return f"""#!/bin/sh
-{_MARK}
+{_MARK}; remove it with: tocsin hooks uninstall git
 before="$(dirname "$0")/{_BEFORE}"
 if [ -x "$before" ]; then "$before" "$@" || exit $?; fi
 if ! command -v {shlex.quote(words[0])} >/dev/null 2>&1; then
-    echo "tocsin: the commit was not checked: {words[0]} is not there" >&2
+    echo "tocsin: the commit was not checked: {words[0]} was not found" >&2
     exit {int(strict)}
 fi
 exec {shlex.join([*words, *options, *arguments])}
@@ -143,7 +137,7 @@ def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, check=True)  # noqa: S603, S607
     except FileNotFoundError:
-        raise fail("git is not there", Exit.FAILED) from None
+        raise fail("git was not found", Exit.FAILED) from None
     except subprocess.CalledProcessError as error:
         raise fail(f"git {arguments[0]}: {error.stderr.decode(errors='replace').strip()}", Exit.FAILED) from None
     return done.stdout.decode("utf-8", errors="surrogateescape")

@@ -1,8 +1,8 @@
-"""The configuration files of coding agents: what Tocsin puts into them, and how it gets in without breaking anything.
+"""Tocsin's entries in the configuration files of coding agents.
 
-A file is read whole, changed only where Tocsin's own entries are, and replaced in one step, with the file as it was
-kept beside it. What cannot be read is left alone. No token is ever written: the entries name environment variables or
-a file that only its owner can read.
+A file is read completely, changed only in Tocsin's own entries, and replaced in one step; a copy of the old file is
+kept beside it. A file that cannot be read is not changed. Tokens are never written: the entries name environment
+variables, or a file that only its owner can read.
 """
 
 import json
@@ -20,25 +20,25 @@ from tocsin.cli.remote import DEFAULT_URL
 __all__ = ["Change", "ClaudeFiles", "CodexFiles", "HookFiles", "Unreadable", "Wiring", "apply"]
 
 _NAME = "tocsin"
-#: How an entry of ours is told from others.
+#: Ending of Tocsin's own commands, by which they are recognised.
 _MARK = " hooks check"
 _BACKUP = ".before-tocsin"
-#: Safe points: where a coding agent can be told something without being interrupted (Claude Code, Codex).
+#: Events at which a coding agent accepts messages without being interrupted (Claude Code, Codex).
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
-#: Time that the coding agent gives a check, seconds; the check itself gives up earlier.
+#: Seconds after which the coding agent ends a check; the check itself gives up earlier.
 _TIMEOUT_S = 10
-#: Variables that say who one is.
+#: Variables that identify the agent.
 _IDENTITY = ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE")
 _BEGIN, _END = "# >>> tocsin >>>", "# <<< tocsin <<<"
 _BLOCK = re.compile(rf"\n*^{_BEGIN}$.*?^{_END}$\n?", re.MULTILINE | re.DOTALL)
 
 
 class Unreadable(Exception):
-    """A file is not what it should be; it was left as it is."""
+    """A file cannot be read or has an unexpected form; it was not changed."""
 
 
 class Wiring:
-    """How the entries call Tocsin: as which program, and with which options before the subcommand."""
+    """The program and the options with which the entries call Tocsin."""
 
     def __init__(self, command: str, url: str | None, agent: str | None, data: Path, root: str = "") -> None:
         self.command = command
@@ -46,40 +46,40 @@ class Wiring:
         checks = [shlex.quote(word) for word in [command, *options]]
         if agent is not None:
             options += ["--data", str(data), "--as", agent]
-            # A hook runs wherever the coding agent happens to be: `root` is what its shell knows the project by.
+            # A hook runs in any directory; `root` is the shell variable of the coding agent's project.
             place = shlex.quote(str(data)) if data.is_absolute() or not root else f'"{root}"/{shlex.quote(str(data))}'
             checks += ["--data", place, "--as", shlex.quote(agent)]
         #: Arguments that make the program an MCP server.
         self.arguments = [*options, "mcp"]
         #: The shell command of a check.
         self.check = " ".join([*checks, "hooks", "check"])
-        #: Whether who calls is left to the environment.
+        #: Whether the environment identifies the agent.
         self.by_environment = agent is None
 
 
 class Change:
-    """What one file is, and what it would be."""
+    """A file before and after a change."""
 
     def __init__(self, path: Path, before: str | None, after: str | None) -> None:
         self.path = path
-        #: Nothing where the file is not there, or not to be there.
+        #: None if the file does not exist, or is to be deleted.
         self.before = before
         self.after = after
 
     @property
     def is_one(self) -> bool:
-        """Tell whether anything would change."""
+        """Return whether the file changes."""
         return self.before != self.after
 
 
 class HookFiles:
-    """The files of one coding agent at one place."""
+    """The files of one coding agent in one place."""
 
     def __init__(self, *files: "tuple[Path, Callable[[str, Wiring | None], str]]") -> None:
         self._files = files
 
     def changes(self, wiring: Wiring | None) -> list[Change]:
-        """Return what installing with a wiring would change, or uninstalling without one."""
+        """Return the changes of installing with a wiring, or of uninstalling without one."""
         found = []
         for path, edit in self._files:
             before = _text(path)
@@ -94,7 +94,7 @@ class HookFiles:
         return found
 
     def installed(self) -> dict[Path, bool]:
-        """Say of each file whether Tocsin's entries are in it."""
+        """Return for each file whether it contains Tocsin's entries."""
         changed = {change.path: change.is_one for change in self.changes(None)}
         return {path: changed.get(path, False) for path, _ in self._files}
 
@@ -115,7 +115,7 @@ class CodexFiles(HookFiles):
 
 
 def apply(change: Change) -> None:
-    """Replace a file in one step, keeping what it was beside it."""
+    """Replace a file in one step, and keep a copy of the old one beside it."""
     path = change.path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
@@ -168,7 +168,7 @@ def _part(document: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _rendered(text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Write a document, or leave it exactly as it was where it says the same."""
+    """Return a document as text; the original text if its content did not change."""
     return text if text and before == after else json.dumps(after, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -196,7 +196,7 @@ def _json_hooks(text: str, wiring: Wiring | None) -> str:
 
 
 def _others(groups: Any) -> list[Any]:
-    """Return the groups of an event without the hooks that are ours."""
+    """Return the groups of an event without Tocsin's own hooks."""
     if not isinstance(groups, list):
         raise Unreadable("hooks of an event are not a list")
     kept = []
@@ -231,7 +231,7 @@ def _toml_server(text: str, wiring: Wiring | None) -> str:
     if wiring is None:
         return kept
     if _NAME in others.get("mcp_servers", {}):
-        raise Unreadable("it has an [mcp_servers.tocsin] of its own: take that out first")
+        raise Unreadable("it has another [mcp_servers.tocsin] already: remove that first")
     values = {"command": wiring.command, "args": wiring.arguments}
     lines = [_BEGIN, f"[mcp_servers.{_NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
     if wiring.by_environment:
@@ -242,7 +242,7 @@ def _toml_server(text: str, wiring: Wiring | None) -> str:
     if not merged.get("mcp_servers"):
         merged.pop("mcp_servers", None)
     if merged != others:
-        raise Unreadable("it would not say the same any more")
+        raise Unreadable("other entries of the file would change")
     return after
 
 

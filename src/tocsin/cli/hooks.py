@@ -1,4 +1,4 @@
-"""`tocsin hooks`: inbox checks for coding agents at their safe points, put in, shown and taken out."""
+"""`tocsin hooks`: install, show and remove inbox checks in coding agents, and the commit guard in git."""
 
 import difflib
 import os
@@ -9,33 +9,39 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json
+from tocsin.cli.git_hook import guard_commit, install_git, uninstall_git
 from tocsin.cli.hook_check import check as run_check
 from tocsin.cli.hook_files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
 from tocsin.cli.output import console, fail, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit
 
-__all__ = ["hooks", "install", "uninstall"]
+__all__ = ["hooks"]
 
-hooks = typer.Typer(help="What coding agents run at their safe points, and git before a commit.", no_args_is_help=True)
+hooks = typer.Typer(help="Inbox checks in coding agents, and the commit guard in git.", no_args_is_help=True)
 install = typer.Typer(
-    help="Put inbox checks and the MCP server into a coding agent's files, or the guard into a git repository.",
+    help="Install inbox checks and the MCP server in a coding agent, or the guard in a git repository.",
     no_args_is_help=True,
 )
-uninstall = typer.Typer(help="Take them out again.", no_args_is_help=True)
+uninstall = typer.Typer(help="Remove them.", no_args_is_help=True)
 hooks.add_typer(install, name="install")
 hooks.add_typer(uninstall, name="uninstall")
+install.command("git")(install_git)
+uninstall.command("git")(uninstall_git)
+hooks.command("guard-commit")(guard_commit)
 
 
 class Scope(StrEnum):
-    """Whose files."""
+    """Places of a coding agent's files."""
 
     PROJECT = "project"
     USER = "user"
 
 
-ScopeOption = Annotated[Scope, typer.Option(help="project: the files in this directory; user: those of your own.")]
-Command = Annotated[str, typer.Option(help="How the coding agent starts tocsin, where that is not on its path.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+ScopeOption = Annotated[
+    Scope, typer.Option(help="project: the files in this directory; user: those in the home directory.")
+]
+Command = Annotated[str, typer.Option(help="Command with which the coding agent starts tocsin.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")]
 
 
 def _claude(scope: Scope) -> HookFiles:
@@ -52,7 +58,7 @@ _AGENTS = {"claude": _claude, "codex": _codex}
 
 
 def _wiring(context: typer.Context, command: str, scope: Scope, root: str = "") -> Wiring:
-    """Repeat what was said on the command line before the subcommand; what was not said is left to the environment."""
+    """Return the options before the subcommand, for the entries; absent ones are left to the environment."""
     given = context.find_root().params
     url = None if given["url"] == DEFAULT_URL else given["url"]
     data = given["data"].resolve() if scope is Scope.USER else given["data"]
@@ -75,15 +81,15 @@ def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, a
         if dry_run:
             console.print(_diff(change), markup=False, soft_wrap=True, end="")
         else:
-            what = "as it was" if not change.is_one else "removed" if change.after is None else "changed"
+            what = "unchanged" if not change.is_one else "removed" if change.after is None else "changed"
             console.print(f"{change.path}: {what}", markup=False, soft_wrap=True)
     if wiring is not None and not dry_run:
         console.print(_NEXT[agent], markup=False)
 
 
 _NEXT = {
-    "claude": "Start Claude Code anew; /mcp and /hooks show what it has found.",
-    "codex": "Start Codex anew; /mcp shows the server, and /hooks asks you to trust the checks.",
+    "claude": "Restart Claude Code; /mcp and /hooks show the new entries.",
+    "codex": "Restart Codex; /mcp shows the server, and /hooks asks you to trust the checks.",
 }
 
 
@@ -118,13 +124,13 @@ def install_codex(
 
 @uninstall.command("claude")
 def uninstall_claude(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False, as_json: Json = False) -> None:
-    """Take Tocsin out of Claude Code's files, and nothing else."""
+    """Remove Tocsin's entries, and nothing else, from Claude Code's files."""
     _change("claude", scope, None, dry_run=dry_run, as_json=as_json)
 
 
 @uninstall.command("codex")
 def uninstall_codex(scope: ScopeOption = Scope.PROJECT, dry_run: DryRun = False, as_json: Json = False) -> None:
-    """Take Tocsin out of Codex's files, and nothing else."""
+    """Remove Tocsin's entries, and nothing else, from Codex's files."""
     _change("codex", scope, None, dry_run=dry_run, as_json=as_json)
 
 
@@ -151,10 +157,10 @@ def show(as_json: Json = False) -> None:
 @hooks.command("check")
 def check(
     context: typer.Context,
-    event: Annotated[str | None, typer.Option(help="The event, where standard input does not say.")] = None,
+    event: Annotated[str | None, typer.Option(help="The event, if standard input does not name it.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token.")] = None,
-    timeout_s: Annotated[float, typer.Option(help="Seconds after which to be silent.")] = 2.0,
+    timeout_s: Annotated[float, typer.Option(help="Seconds after which it prints nothing.")] = 2.0,
 ) -> None:
-    """Tell a coding agent what waits for it; silent where nothing does or no hub answers."""
+    """Print the messages that wait for a coding agent; print nothing if there are none or no hub answers."""
     given = context.find_root().params
     run_check(given["url"], given["data"], given["agent"], token_file, timeout_s, event)

@@ -1,53 +1,63 @@
-"""Asking a hub over HTTP, with nothing but the standard library; and what a script can tell from the exit code."""
+"""HTTP client of the command line, token files and exit codes.
+
+Only the standard library is imported before the first operation: the check that coding agents run between two steps
+must start quickly.
+"""
 
 import http.client
 import json
 import os
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from tocsin.wire.drafts import Written
+    from tocsin.wire.operation import Operation
 
 __all__ = [
     "DEFAULT_URL",
     "EXPLICIT",
     "Exit",
+    "HttpRequest",
     "NoHub",
     "Refused",
     "Remote",
     "Unreachable",
     "Unusable",
     "agent_token",
+    "request_of",
     "token_from",
 ]
 
-#: Where a hub is, unless said otherwise.
+#: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
-#: Headers of a call that is no receipt of what was handed out before: such a caller confirms by itself.
+#: Headers of calls that do not confirm earlier deliveries; such a caller confirms them explicitly.
 EXPLICIT = {"Tocsin-Receipts": "explicit"}
 _TIMEOUT_S = 60.0
-#: What an answer may be at most: more than a hub ever says at once.
-_ANSWER_BYTES_MAX = 256 * 2**20
-#: What a hub speaks.
-_SPOKEN = frozenset({"application/json", "application/problem+json"})
+#: Maximum size of a reply; a hub never sends more.
+_REPLY_BYTES_MAX = 256 * 2**20
+#: Content types of a hub's replies.
+_CONTENT_TYPES = frozenset({"application/json", "application/problem+json"})
 
 
 class Exit(IntEnum):
-    """What an exit code means."""
+    """Exit codes."""
 
     DONE = 0
-    #: Something that a check found, or that nobody foresaw.
+    #: A check found a problem, or an unexpected error.
     FAILED = 1
     #: The command line was wrong.
     USAGE = 2
-    #: The hub refused; the same again fails the same.
+    #: The hub refused; repeating the same request fails again.
     REFUSED = 3
     NOT_FOUND = 4
-    #: No token, a bad one, or one that does not allow it.
+    #: No token, an invalid one, or one without the required permission.
     NOT_PERMITTED = 5
-    #: The hub refused; the same may succeed later.
+    #: The hub refused; the same request may succeed later.
     TRY_LATER = 6
-    #: No hub answers, or what answers is none.
+    #: No hub answers, or the server is not a hub.
     UNREACHABLE = 7
     PORT_TAKEN = 8
     #: Another hub has the project open.
@@ -55,19 +65,19 @@ class Exit(IntEnum):
 
 
 class Unreachable(Exception):
-    """No hub answers there."""
+    """No hub answers at the URL."""
 
 
 class NoHub(Unreachable):
-    """Something answers there, and it is no hub."""
+    """The server at the URL is not a hub."""
 
 
 class Unusable(ValueError):
-    """The address, or the token, is none that one could ask with."""
+    """The URL or the token is malformed."""
 
 
 class Refused(Exception):
-    """The hub refused; carries its problem document."""
+    """The hub refused a request; carries its problem document."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
         super().__init__(str(problem.get("detail", status)))
@@ -85,7 +95,7 @@ class Refused(Exception):
 
 
 def token_from(data: Path, agent: str | None) -> str | None:
-    """Find the token to use: of a named agent in the data directory, else the environment's, else the admin's."""
+    """Return the token of a named agent in the data directory, else the environment's, else the admin token."""
     if agent is not None:
         path = data / "tokens" / f"{agent}.token"
     elif "TOCSIN_TOKEN" in os.environ:
@@ -96,7 +106,7 @@ def token_from(data: Path, agent: str | None) -> str | None:
 
 
 def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str | None:
-    """Find the token of an agent: never the admin's, which no program should act with because it found nothing else."""
+    """Return the token of an agent; never the admin token, which programs must not use by default."""
     if file is None and agent is None:
         if token := os.environ.get("TOCSIN_TOKEN"):
             return token
@@ -115,8 +125,44 @@ def _secret(path: Path) -> str | None:
         raise Unusable(f"the token in {path} cannot be read: {error}") from None
 
 
+class HttpRequest(NamedTuple):
+    """The HTTP request of an operation."""
+
+    method: str
+    #: Path and query string.
+    target: str
+    body: bytes | None
+    headers: dict[str, str]
+
+
+def request_of(operation: "Operation", arguments: dict[str, Any], envelope: "Written | None" = None) -> HttpRequest:
+    """Build the HTTP request of an operation: path, then query string or JSON body, from its row.
+
+    The fields that the path does not have go to the query string if the body is an envelope or the method has no body.
+    """
+    left = dict(arguments)
+    parts = [
+        quote(str(left.pop(part[1:-1])), safe="") if part.startswith("{") else part
+        for part in operation.path.split("/")
+    ]
+    target = "/".join(parts)
+    if envelope is not None:
+        body: bytes | None = bytes(envelope.envelope)
+        headers = {} if envelope.signature is None else {"Tocsin-Signature": envelope.signature}
+    else:
+        body = None if operation.method in ("GET", "DELETE") else json.dumps(left).encode()
+        headers = {}
+    if left and (envelope is not None or body is None):
+        target += "?" + urlencode({name: _query(value) for name, value in left.items()})
+    return HttpRequest(operation.method, target, body, headers)
+
+
+def _query(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class Remote:
-    """One hub, asked as one agent."""
+    """One hub, called as one agent."""
 
     def __init__(
         self,
@@ -129,18 +175,34 @@ class Remote:
     ) -> None:
         self.url = url
         self._https, self._host, self._port = _place(url)
-        self._token = token
-        #: Who to say one is where there is no token, to a hub that believes it.
+        self.token = token
+        #: Name of the caller, sent instead of a token to a hub that does not authenticate.
         self._agent = agent
         self._headers = headers or {}
         self._timeout_s = timeout_s
 
+    def ask(self, name: str, arguments: dict[str, Any] | None = None, envelope: "Written | None" = None) -> Any:
+        """Perform an operation and return its reply; a refusal is raised."""
+        import msgspec
+
+        from tocsin.wire.table import OPERATIONS, unknown_operation
+
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            raise unknown_operation(name)
+        data = self._exchange(*request_of(operation, arguments or {}, envelope))
+        try:
+            return msgspec.json.decode(data, type=operation.reply)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            detail = f"the server at {self.url} is not a hub, or a hub of another version: {error}"
+            raise NoHub(detail) from None
+
     def get(self, *path: str, **query: Any) -> Any:
-        """Ask a question."""
+        """Send a GET request to a path."""
         return self.call("GET", path, None, query)
 
     def post(self, *path: str, body: Any = None) -> Any:
-        """Ask for something to be done."""
+        """Send a POST request to a path."""
         return self.call("POST", path, {} if body is None else body, {})
 
     def call(
@@ -153,66 +215,64 @@ class Remote:
         signed: bool = False,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """Make one request, signed with the token where that is asked for; a refusal is raised."""
-        kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout_s)
-        headers = {"Content-Type": "application/json"} | self._headers | (headers or {})
+        """Send one request and return the decoded reply; a refusal is raised."""
         content = None if body is None else json.dumps(body).encode()
-        if signed and self._token is not None and content is not None:
-            headers["Tocsin-Signature"] = _signature(self._token, content)
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        else:
-            headers["Tocsin-Agent"] = self._agent
+        headers = dict(headers or {})
+        if signed and self.token is not None and content is not None:
+            from tocsin.wire.signatures import Signer
+
+            headers["Tocsin-Signature"] = Signer(self.token).sign(content)
         target = "/" + "/".join(quote(part, safe="") for part in path)
         if query:
             target += "?" + urlencode({name: value for name, value in query.items() if value is not None})
+        return self._decoded(self._exchange(method, target, content, headers))
+
+    def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
+        opened = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
+        connection = opened(self._host, self._port, timeout=self._timeout_s)
+        headers = {"Content-Type": "application/json"} | self._headers | headers
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        else:
+            headers["Tocsin-Agent"] = self._agent
         try:
             connection.request(method, target, content, headers)
             response = connection.getresponse()
-            data = response.read(_ANSWER_BYTES_MAX + 1)
+            data = response.read(_REPLY_BYTES_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"no hub answers at {self.url}: {error}") from None
-        except ValueError:  # whose words would have the token in them
-            raise Unusable("the token, or the agent's name, has characters that cannot be sent") from None
+        except ValueError:  # its text would contain the token
+            raise Unusable("the token or the agent's name has characters that cannot be sent") from None
         finally:
             connection.close()
-        answer = self._read(response, data)
-        if response.status >= 400 and path != ("ready",):
-            raise Refused(response.status, answer)
-        return answer
-
-    def _read(self, response: http.client.HTTPResponse, data: bytes) -> Any:
-        """Return what a hub said, or find that it is none."""
         kind, status = response.headers.get_content_type(), response.status
-        if kind not in _SPOKEN:
-            raise NoHub(f"what answers at {self.url} is no hub: it said {status} {response.reason}, {kind}")
-        if len(data) > _ANSWER_BYTES_MAX:
-            raise NoHub(f"what answers at {self.url} is no hub: it does not stop talking")
+        if kind not in _CONTENT_TYPES:
+            raise NoHub(f"the server at {self.url} is not a hub: it replied {status} {response.reason}, {kind}")
+        if len(data) > _REPLY_BYTES_MAX:
+            raise NoHub(f"the server at {self.url} is not a hub: its reply is too long")
+        if status >= 400:
+            problem = self._decoded(data)
+            if not (isinstance(problem, dict) and {"code", "condition"} & problem.keys()):
+                reply = f"{status} {response.reason}"
+                raise NoHub(f"the server at {self.url} is not a hub: it replied {reply} without an error code")
+            if target != "/ready":
+                raise Refused(status, problem)
+        return data
+
+    def _decoded(self, data: bytes) -> Any:
         try:
-            answer = json.loads(data)
+            return json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise NoHub(f"what answers at {self.url} is no hub: it said what is no JSON: {error}") from None
-        if status >= 400 and not (isinstance(answer, dict) and {"code", "condition"} & answer.keys()):
-            raise NoHub(f"what answers at {self.url} is no hub: it said {status} {response.reason}, and not why")
-        return answer
+            raise NoHub(f"the server at {self.url} is not a hub: its reply is not JSON: {error}") from None
 
 
 def _place(url: str) -> tuple[bool, str, int | None]:
-    """Take an address apart: whether it is TLS, the host, the port."""
+    """Return whether a URL is HTTPS, its host and its port."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Unusable(f"{url} is no address of a hub: {error}") from None
+        raise Unusable(f"{url} is not the URL of a hub: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unusable(f"{url} is no address of a hub: say http://host:port or https://host:port")
+        raise Unusable(f"{url} is not the URL of a hub: use http://host:port or https://host:port")
     return parts.scheme == "https", parts.hostname, port
-
-
-def _signature(token: str, content: bytes) -> str:
-    from tocsin.hub.auth.signatures import sign  # loaded only by those who sign
-    from tocsin.hub.auth.tokens import parse_token
-
-    secret = parse_token(token)
-    return "" if secret is None else sign(secret, content)

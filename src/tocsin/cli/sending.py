@@ -1,116 +1,84 @@
-"""`tocsin send`: an envelope made out of what was said on the command line, and sent."""
+"""Envelopes made from the command line."""
 
-import json
-import secrets
-import sys
-from datetime import UTC, datetime
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from tocsin.cli.context import Json, remote_of
-from tocsin.cli.output import fail, refusals_told, show_json, table
+from tocsin.cli.output import fail
+from tocsin.cli.parameters import JSON_METAVAR, object_from
 from tocsin.cli.remote import Exit, Remote
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
+from tocsin.wire.signatures import Signer
 
-__all__ = ["PAYLOAD", "begun", "payload_from", "send"]
-
-PAYLOAD = "JSON, an object; @FILE for what is in a file; - for what comes on standard input."
-
-
-class DeliveryClass(StrEnum):
-    """Whether the recipient has to be there."""
-
-    SYNC = "sync"
-    ASYNC = "async"
+__all__ = ["draft", "write"]
 
 
-def send(
-    context: typer.Context,
+def draft(
     receiver: Annotated[str, typer.Argument(help="An agent, or * for all.")],
-    text: Annotated[str | None, typer.Argument(help="What to say: payload.text.")] = None,
-    payload: Annotated[str | None, typer.Option(help=PAYLOAD, metavar="JSON|@FILE|-")] = None,
-    message_type: Annotated[
-        str, typer.Option("--type", help="The message type: one of APM's, a signal, CUSTOM_… or one of the policy.")
-    ] = "StatusUpdate",
+    text: Annotated[str | None, typer.Argument(help="Text of the message: payload.text.")] = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            help="The payload, a JSON object; @FILE reads a file, - reads standard input.", metavar=JSON_METAVAR
+        ),
+    ] = None,
+    type: Annotated[str, typer.Option(help="Message type: a built-in one, CUSTOM_…, or one of the policy.")] = (  # noqa: A002
+        "StatusUpdate"
+    ),
     priority: Annotated[
-        str | None, typer.Option(help="Info, Coordinate, Blocking, Critical, …; the type's unless said otherwise.")
+        str | None, typer.Option(help="Info, Coordinate, Blocking, Critical, …; by default the type's.")
     ] = None,
     correlation_id: Annotated[str | None, typer.Option(help="The thread that it belongs to, or opens.")] = None,
     delivery_class: Annotated[
-        DeliveryClass | None, typer.Option(help="sync: fail at once where the recipient is away; async: wait for it.")
+        DeliveryClass | None,
+        typer.Option(help="sync fails at once if the recipient is not available; async waits for it."),
     ] = None,
     importance: Annotated[
-        int | None, typer.Option(help="1 to 10: what comes first among messages of one priority.")
+        int | None, typer.Option(help="1 to 10; orders the messages of one priority, the highest first.")
+    ] = None,
+    decay_rate: Annotated[
+        float | None, typer.Option(help="Share of the importance that is lost per decay interval.")
     ] = None,
     ttl_s: Annotated[
-        float | None, typer.Option("--ttl-s", "--ttl", help="Seconds to live; the type's unless said otherwise.")
+        float | None, typer.Option("--ttl-s", "--ttl", help="Time to live, seconds; by default the type's.")
     ] = None,
-    as_json: Json = False,
-) -> None:
-    """Send a message: a text, or a payload as its type asks for. It is signed with the token."""
-    content = _content(text, payload)
-    with refusals_told(as_json):
-        remote = remote_of(context)
-        envelope = begun(remote, receiver, message_type, content)
-        qos = {"deliveryClass": delivery_class, "importance": importance}
-        said = {
-            "priority": priority,
-            "correlationId": correlation_id,
-            "metadata": None if ttl_s is None else {"ttl": ttl_s},
-            "qos": {name: value for name, value in qos.items() if value is not None} or None,
-        }
-        envelope |= {name: value for name, value in said.items() if value is not None}
-        answer = remote.call("POST", ("v1", "messages"), envelope, {}, signed=True)
-        if as_json:
-            show_json(answer)
-        else:
-            rows = answer.get("receipts") or [answer["receipt"]]
-            table(rows, "signal_id", "recipient", "recipient_state", "publish_path", "priority", "durability")
+) -> Draft:
+    """Return the draft that the options describe; end the command if they contradict each other."""
+    return Draft(
+        to=receiver,
+        type=type,
+        payload=_payload(text, payload),
+        priority=priority,
+        ttl_s=ttl_s,
+        correlation_id=correlation_id,
+        importance=importance,
+        decay_rate=decay_rate,
+        delivery_class=delivery_class,
+    )
 
 
-def begun(remote: Remote, receiver: str, message_type: str, payload: dict[str, Any]) -> dict[str, Any]:
-    """Begin an envelope of the one who asks, who is registered where it is not yet."""
-    me, now = remote.get("v1", "me"), datetime.now(UTC)
-    if me["registered"] is None:
-        remote.call("PUT", ("v1", "me"), {}, {})
-    return {
-        "version": "1.1.0",
-        "messageId": f"msg_{now:%Y%m%d}_{now:%H%M%S}_{secrets.token_hex(6)}",
-        "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "sender": {"agentId": me["agent"], "type": (me["registered"] or {"type": "AdHoc"})["type"]},
-        "receiver": {"agentId": receiver, "type": "*"},
-        "messageType": message_type,
-        "payload": payload,
-    }
-
-
-def _content(text: str | None, payload: str | None) -> dict[str, Any]:
-    """Return the payload: what was given as one, and the text in it."""
+def _payload(text: str | None, payload: str | None) -> dict[str, Any]:
     if text is None and payload is None:
-        raise fail("say something: a text, or --payload", Exit.USAGE)
-    content = {} if payload is None else payload_from(payload)
+        raise fail("the message is empty: give a text, or --payload", Exit.USAGE)
+    content = {} if payload is None else object_from(payload, "--payload")
     if text is not None and "text" in content:
-        raise fail("--payload has a text already: say it there, or as an argument", Exit.USAGE)
+        raise fail("--payload has a text already: give the text there, or as an argument", Exit.USAGE)
     return content if text is None else content | {"text": text}
 
 
-def payload_from(given: str) -> dict[str, Any]:
-    """Return a payload that was given as JSON, as a file or on standard input; what is none ends the command."""
-    try:
-        written = sys.stdin.read() if given == "-" else given
-        written = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else written
-    except (OSError, UnicodeDecodeError) as error:
-        raise fail(f"--payload {given} cannot be read: {error}", Exit.USAGE) from None
-    try:
-        content = json.loads(written, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise fail(f"--payload is not JSON: {error}", Exit.USAGE) from None
-    if not isinstance(content, dict):
-        raise fail(f'--payload must be an object, such as {{"taskId": "1"}}, not {written.strip()[:40]}', Exit.USAGE)
-    return content
+def write(remote: Remote, message: Draft, *, opens_thread: bool = False) -> Written:
+    """Write and sign an envelope of the caller, and register the caller if it is not registered.
 
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that JSON knows")
+    `opens_thread` sets the correlationId of a draft without one, for operations that need a thread.
+    """
+    me = remote.ask("get_me")
+    if me.registered is None:
+        remote.ask("register_agent")
+    writer = EnvelopeWriter(None if remote.token is None else Signer(remote.token))
+    writer.introduce(me.agent, "AdHoc" if me.registered is None else me.registered.type)
+    if opens_thread and message.correlation_id is None:
+        message_id = writer.fresh_id("msg")
+        message = msgspec.structs.replace(message, message_id=message_id, correlation_id=message_id)
+    return writer.write(message)

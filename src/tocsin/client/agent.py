@@ -1,15 +1,15 @@
-"""An agent, attached: the one object that applications hold.
+"""A connected agent, the main object of the SDK.
 
     async with Agent.connect("http://127.0.0.1:7077", token=token) as me:
         receipt = await me.send(to="bob", type="Question", payload={"text": "ready?"})
         async for message in me.inbox():
             await message.reply({"text": "yes"})
 
-Receipts are automatic. By default one is sent at the moment at which a message is handed to the application: what the
-application never saw comes again, what it saw does not. `Receipts` has the other moments.
+Receipts are automatic. By default the receipt is sent when a message is handed to the application: a message that the
+application did not get is delivered again, one that it got is not. `Receipts` has the alternatives.
 """
 
-# `type` is what everyone calls a message's type.
+# `type` is the name of a message's type, and of an agent's, on every interface.
 # ruff: noqa: A002
 
 import asyncio
@@ -17,67 +17,73 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
-from typing import Literal, Unpack, overload
+from typing import Literal, Never, Unpack, overload
 
 import msgspec
 
-from tocsin.client import operations as op
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.client.connection import Connection, ConnectionState
 from tocsin.client.endpoint import signer_of, transport_to
-from tocsin.client.envelopes import Draft, EnvelopeReader, EnvelopeWriter, Options, Payload
+from tocsin.client.envelopes import EnvelopeReader
 from tocsin.client.errors import NoAnswer, no_response
 from tocsin.client.inbox import Inbox
 from tocsin.client.leases import Leases
 from tocsin.client.message import Message
-from tocsin.client.replies import BroadcastReceipt, RecallResult, Receipt, Sent, Welcome
+from tocsin.client.operation_caller import OperationCaller
 from tocsin.client.requests import Awaited, Requests, failure_in
 from tocsin.client.sending import Outcome, Sender
 from tocsin.client.settling import Settler
 from tocsin.client.teamwork import Teamwork
-from tocsin.client.transport import Bus, Delivery, Transport
+from tocsin.client.transport import Bus, Transport
 from tocsin.client.work import Worker
+from tocsin.core.commands import BroadcastReceipt, Receipt
 from tocsin.core.errors import refusal
-from tocsin.core.protocol.envelope import ANYONE, VERSIONS
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.envelope import ANYONE
+from tocsin.core.protocol.priority import PRIORITY_NAMES
+from tocsin.wire.arguments import unknown_argument
+from tocsin.wire.drafts import Draft, EnvelopeWriter, Options, Payload
+from tocsin.wire.messages import Sent
+from tocsin.wire.socket import Deliver, Hello, Welcome
 
-__all__ = ["Agent", "Connecting", "Messages", "Receipts"]
+__all__ = ["Agent", "Connecting", "Messages", "Receipts", "refuse_unknown"]
 
 _log = logging.getLogger("tocsin.client")
-_RECALLED = msgspec.json.Decoder(RecallResult)
-#: What an agent says that it is where it does not say: envelopes need a type, and the hub knows the true one.
+#: The sender's type in envelopes of an agent that connects without one; the hub uses the registered type.
 _SOME_TYPE = "AdHoc"
+_CONNECT = ("token", "agent", "role", "type", "capabilities", "daemon", "sign", "retry", "config")
 
 
 class Receipts(StrEnum):
-    """When the receipt of a message goes."""
+    """When the receipt of a message is sent."""
 
     #: When it is handed to the application.
     HANDED_OVER = "handed_over"
-    #: When the application comes back for the next one: a handler that fails sees its message again.
+    #: When the application takes the next one: a handler that fails gets its message again.
     HANDLED = "handled"
-    #: When the application says so: `confirm`, `ack`, `nack`, `processed` or `reply`.
+    #: When the application calls `confirm`, `acknowledge`, `reject`, `mark_processed` or `reply`.
     MANUAL = "manual"
 
 
 class Agent(Teamwork):
-    """One agent, attached to a hub or to a project in the same process."""
+    """One agent, connected to a hub or to a project in the same process."""
 
     def __init__(
         self,
         transport: Transport,
         *,
         writer: EnvelopeWriter,
-        agent_type: str | None,
+        type: str | None,
         capabilities: Sequence[str],
+        daemon: bool,
         retry: Retry | None,
         config: ClientConfig,
     ) -> None:
         self._config = config
         self._call_timeout_s = config.call_timeout_s
-        self._agent_type = agent_type
+        self._type = type
         self._capabilities = tuple(capabilities)
+        self._daemon = daemon
         self._writer = writer
         self._reader = EnvelopeReader()
         self._requests = Requests()
@@ -86,10 +92,11 @@ class Agent(Teamwork):
         )
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
-        self._sender = Sender(self._connection, writer, retry)
+        self._caller = OperationCaller(self._connection, config.call_timeout_s)
+        self._sender = Sender(self._connection, self._caller, writer, retry)
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
-        self._leases = Leases(self._connection, self._inbox, config, writer.fresh_id)
-        self._worker = Worker(self._connection, self._inbox, config.call_timeout_s)
+        self._leases = Leases(self._caller, self._inbox, config, writer.fresh_id)
+        self._worker = Worker(self._caller, self._inbox, config.call_timeout_s)
 
     @classmethod
     def connect(
@@ -99,26 +106,39 @@ class Agent(Teamwork):
         token: str | None = None,
         agent: str | None = None,
         role: str | None = None,
-        agent_type: str | None = None,
+        type: str | None = None,
         capabilities: Sequence[str] = (),
+        daemon: bool = False,
         sign: bool = False,
         retry: Retry | None = None,
         config: ClientConfig | None = None,
+        **unknown: Never,
     ) -> "Connecting":
-        """Attach, as `async with` or `await`.
+        """Connect an agent; use `async with` or `await`.
 
-        `target` is the address of a hub (else `TOCSIN_URL`, else the configured one) or an embedded bus. A hub knows
-        the agent by its token (else `TOCSIN_TOKEN`, else the file that `TOCSIN_TOKEN_FILE` names); a bus, and a hub
-        that trusts this machine, by `agent` and `role`. `agent_type` registers the agent, or registers it anew.
+        Args:
+            target: Address of a hub, or an embedded bus; by default `TOCSIN_URL`, or else the configured address.
+            token: The agent's token; by default `TOCSIN_TOKEN`, or else the content of the file `TOCSIN_TOKEN_FILE`.
+            agent: Name of the agent, on an embedded bus or a hub that trusts this machine.
+            role: Role of the agent, on an embedded bus or a hub that trusts this machine; `primary` by default.
+            type: Register the agent with this type, or change its type; by default its registration stays as it is.
+            capabilities: Message types that the agent accepts, registered with `type`; empty accepts any.
+            daemon: Open a `daemon` session: the agent's always-on listener, shown apart from its other sessions.
+            sign: Sign every envelope with the token.
+            retry: When to retry sends that are refused for now; by default they are not retried.
+            config: Timeouts and limits; `client_config(window=8)` makes one.
+            unknown: Refused, with the name that an old spelling has now.
         """
+        refuse_unknown("connect", unknown, _CONNECT)
 
         def make() -> Agent:
             signer = signer_of(token) if sign else None
             return cls(
                 transport_to(target, token, agent, role, config or client_config(), signer),
                 writer=EnvelopeWriter(signer),
-                agent_type=agent_type,
+                type=type,
                 capabilities=capabilities,
+                daemon=daemon,
                 retry=retry,
                 config=config or client_config(),
             )
@@ -135,40 +155,39 @@ class Agent(Teamwork):
 
     @property
     def name(self) -> str:
-        """Return who this is, as the token says."""
+        """Return the agent's name, as its token gives it."""
         welcome = self._connection.welcome
         return "" if welcome is None else welcome.agent
 
     @property
     def session(self) -> str:
-        """Return the session that it is attached by."""
+        """Return the id of its session."""
         welcome = self._connection.welcome
         return "" if welcome is None else welcome.session
 
     @property
     def state(self) -> ConnectionState:
-        """Return how it is attached."""
+        """Return the state of its connection."""
         return self._connection.state
 
     @property
     def waiting(self) -> Mapping[str, int]:
-        """Return how many messages wait at the hub, by priority, as last heard."""
-        return {liminal_name(Priority(level)): count for level, count in enumerate(self._connection.waiting)}
+        """Return the number of messages that wait at the hub, by priority, as last reported."""
+        return {PRIORITY_NAMES[level]: count for level, count in enumerate(self._connection.waiting)}
 
     def on_state(self, watcher: Callable[[ConnectionState], None]) -> None:
-        """Call a function at every change of state."""
+        """Call a function at every change of the connection's state."""
         self._connection.watch(watcher)
 
     async def until(self, *states: ConnectionState) -> ConnectionState:
-        """Wait for one of some states."""
+        """Wait until the connection has one of some states."""
         return await self._connection.until(*states)
 
-    async def open(self) -> None:
-        """Attach; `connect` does it."""
+    async def _open(self) -> None:
         await self._connection.open()
 
     async def close(self) -> None:
-        """Leave: calls under way are answered first, messages that the application has not taken go back."""
+        """Close the session, after calls under way; messages that the application has not taken return to the queue."""
         self._leases.close()
         self._inbox.end()
         await self._connection.close()
@@ -209,15 +228,15 @@ class Agent(Teamwork):
     ) -> Sent:
         """Send a message and return its receipt once it is durable.
 
-        `to="*"` sends to all, or to all of `to_type`. `options` are the fields of `Draft`.
+        `to="*"` sends to all agents, or to all of `to_type`. `options` are the fields of `Draft`.
         """
-        written = self._sender.write(Draft(to=to, type=type, payload={} if payload is None else payload, **options))
+        written = self._writer.write(Draft(to=to, type=type, payload={} if payload is None else payload, **options))
         return await self._sender.send(written, timeout_s or self._call_timeout_s, retry)
 
     async def send_many(
         self, drafts: Iterable[Draft], *, timeout_s: float | None = None, retry: Retry | None = None
     ) -> list[Outcome]:
-        """Send many messages; in its place each has its receipt, or the refusal that `send` would have raised."""
+        """Send many messages; return for each its receipt, or the refusal that `send` would raise."""
         return await self._sender.send_many(drafts, timeout_s or self._call_timeout_s, retry)
 
     async def request(
@@ -228,25 +247,25 @@ class Agent(Teamwork):
         *,
         timeout_s: float | None = None,
         retry: Retry | None = None,
-        escalate: bool = False,
+        escalate: bool = True,
         boost_on_timeout: bool = False,
         **options: Unpack[Options],
     ) -> Message:
         """Send a message and return the first response in its thread; a rejection, or its death, is raised.
 
-        The response is not handed out by `inbox` too; one that comes too late is. The hub knows of the wait for one
-        other agent: it lends its priority, and gives way (`Deadlock`) where it closes a circle. With `boost_on_timeout`
-        the message is raised and given the same time again when its time is over; with `escalate`, its directors are
-        told when it is.
+        The response is not handed out by `inbox` as well; one that arrives too late is. The hub records the wait for
+        one other agent: the wait lends its priority, and it is ended (`Deadlock`) if it closes a cycle of waits. With
+        `boost_on_timeout` the message gets a higher priority and the same time again at the timeout. With `escalate`,
+        which is the default, the directors are notified at the timeout; otherwise only this agent is.
         """
         timeout_s = timeout_s or self._config.request_timeout_s
         known = to not in (ANYONE, self.name)
         patience_s = timeout_s
-        if known:  # the hub says when the time is over; should it not, this does
+        if known:  # the hub reports the timeout; this one applies if it does not
             patience_s = timeout_s * (2 if boost_on_timeout else 1) + self._call_timeout_s
         thread = options["correlation_id"] = options.get("correlation_id") or self._writer.fresh_id("thr")
         draft = Draft(to=to, type=type, payload={} if payload is None else payload, **options)
-        written = self._sender.write(draft)
+        written = self._writer.write(draft)
         awaited = Awaited(to, written.message_id, asyncio.get_running_loop().create_future())
         response: Message | None = None
         self._requests.expect(thread, awaited)
@@ -254,8 +273,8 @@ class Agent(Teamwork):
         try:
             async with asyncio.timeout(patience_s) as patience:
                 if known:
-                    known = await self._sender.ask(
-                        written, timeout_s, self._call_timeout_s, retry, boost=boost_on_timeout, escalate=escalate
+                    known = await self._sender.request(
+                        written, timeout_s, retry, boost=boost_on_timeout, escalate=escalate
                     )
                 if not known:
                     patience.reschedule(asyncio.get_running_loop().time() + timeout_s)
@@ -272,7 +291,7 @@ class Agent(Teamwork):
                 self._inbox.put(awaited.response.result())
             self._inbox.response_came()
             if known and (response is None or failure_in(response) is None):
-                self._sender.wait_no_longer(written, self._call_timeout_s)
+                self._sender.stop_waiting(written)
         self._inbox.confirm(response)
         failure = failure_in(response)
         if failure is not None:
@@ -280,34 +299,28 @@ class Agent(Teamwork):
         return response
 
     def inbox(self, *, receipts: Receipts | str = Receipts.HANDED_OVER, timeout_s: float | None = None) -> "Messages":
-        """Return the messages as they come, most urgent first; with `timeout_s`, until none comes for that long."""
+        """Iterate over arriving messages, most urgent first; with `timeout_s`, until none arrives for that time."""
         return Messages(self._inbox, Receipts(receipts), timeout_s)
 
-    async def recall(self, message_id: str) -> RecallResult:
-        """Take back a message that nobody has been offered yet."""
-        operation = op.Recall(message_id=message_id)
-        told: RecallResult = await self._connection.submit(operation, _RECALLED, self._call_timeout_s)
-        return told
-
-    def _greeting(self, session: str | None) -> op.Hello:
-        known = self._agent_type is not None
-        return op.Hello(
+    def _greeting(self, session: str | None) -> Hello:
+        return Hello(
+            id=0,
             window=self._inbox.window,
             session=session,
-            agent_type=self._agent_type,
-            supported=VERSIONS if known else None,
-            capabilities=self._capabilities if known else None,
+            type=self._type,
+            capabilities=self._capabilities,
+            daemon=self._daemon,
         )
 
     def _welcomed(self, welcome: Welcome) -> None:
-        self._writer.introduce(welcome.agent, self._agent_type or _SOME_TYPE)
+        self._writer.introduce(welcome.agent, self._type or _SOME_TYPE)
         self._inbox.granted(welcome.window)
 
-    def _arrived(self, delivery: Delivery) -> None:
+    def _arrived(self, delivery: Deliver) -> None:
         try:
             received, attempt, ttl_s = self._reader.read(delivery.envelope)
         except msgspec.DecodeError:
-            # Unconfirmed, it comes to another client, or ends among the dead letters, where it can be looked at.
+            # It stays unconfirmed, so another client gets it, or it becomes a dead letter, which can be inspected.
             _log.exception("%s cannot be read", delivery.signal_id)
             return
         if not self._inbox.is_news(delivery.signal_id, attempt):
@@ -332,11 +345,11 @@ class Agent(Teamwork):
                 self._requests.fail(self._connection.error)
         elif state is ConnectionState.CLOSED:
             self._inbox.end()
-            self._requests.fail(refusal("E_STATE_003", "this agent has left", retryable=False))
+            self._requests.fail(refusal("E_STATE_003", "this agent is closed", retryable=False))
 
 
 class Messages:
-    """The messages of an agent, as an asynchronous iterator; several may share the work."""
+    """The messages of an agent, as an asynchronous iterator; several iterators share the messages."""
 
     def __init__(self, inbox: Inbox, receipts: Receipts, timeout_s: float | None) -> None:
         self._inbox = inbox
@@ -355,7 +368,7 @@ class Messages:
         message = await self._take()
         if message is None:
             raise StopAsyncIteration
-        # From here to the application there is nothing to wait for, so nothing that could be cancelled.
+        # Nothing is awaited between here and the application, so nothing can be cancelled.
         if self._receipts is Receipts.HANDED_OVER:
             self._inbox.confirm(message)
         elif self._receipts is Receipts.HANDLED:
@@ -377,7 +390,7 @@ class Messages:
 
 
 class Connecting:
-    """An agent about to be attached: `async with` it, or `await` it and close it later."""
+    """An agent to connect: use it with `async with`, or `await` it and close the agent later."""
 
     def __init__(self, make: Callable[[], Agent]) -> None:
         self._make = make
@@ -388,7 +401,7 @@ class Connecting:
 
     async def _open(self) -> Agent:
         agent = self._make()
-        await agent.open()
+        await agent._open()
         return agent
 
     async def __aenter__(self) -> Agent:
@@ -404,3 +417,9 @@ class Connecting:
 
 def _has_come(response: "asyncio.Future[Message]") -> bool:
     return response.done() and not response.cancelled() and response.exception() is None
+
+
+def refuse_unknown(function: str, unknown: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raise `TypeError` for an argument that a function does not have, with the name that it may have now."""
+    for name in unknown:
+        raise TypeError(unknown_argument(function, name, list(known)).problem.detail)

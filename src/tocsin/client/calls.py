@@ -1,8 +1,9 @@
-"""The calls of one agent that are not answered yet, whatever link carries them.
+"""Calls of one agent that are not answered yet, independent of the link that carries them.
 
-Calls join the backlog; a writer takes them out in batches, as many as the hub allows unanswered, and an answer finds
-its call by number. What was written to a link that was lost goes back to the head of the backlog, as it was. Every call
-has a deadline. Nothing here waits: `work` and `quiet` say when there is something to write, and when all is answered.
+Calls join the backlog. A writer takes them out in batches, as many as the hub allows unanswered, and an answer finds
+its call by number. Calls that were written to a link that was lost return to the head of the backlog unchanged. Every
+call has a deadline. Nothing here waits: the events `work` and `quiet` report when there is something to write, and when
+everything is answered.
 """
 
 import asyncio
@@ -15,35 +16,37 @@ import msgspec
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer
-from tocsin.client.operations import Bye, Confirm, Credit, Operation, Ping, Send
-from tocsin.client.replies import Nothing, Welcome
-from tocsin.client.transport import Answer
+from tocsin.client.transport import Refused
 from tocsin.core.errors import InvariantViolation, TocsinError, ValidationFailed, refusal
+from tocsin.wire.socket import Answer, Bye, Call, Confirm, Credit, Operation, Ping, Send, Welcome
 
-__all__ = ["Calls", "read_answer"]
+__all__ = ["Calls", "read_reply"]
 
 _log = logging.getLogger("tocsin.client")
-_NOTHING = msgspec.json.Decoder(Nothing)
-#: What an operation takes of a frame beside its envelope, bytes, generously.
+#: Size of an operation in a frame besides its envelope, bytes, rounded up.
 _OVERHEAD_BYTES = 256
 
 
 class _Pending:
-    """A call that has no answer yet."""
+    """A call without an answer."""
 
-    __slots__ = ("deadline", "decoder", "future", "operation")
+    __slots__ = ("deadline", "decode", "future", "operation")
 
     def __init__(
-        self, operation: Operation, decoder: "msgspec.json.Decoder[Any]", future: "asyncio.Future[Any]", deadline: float
+        self,
+        operation: Operation,
+        decode: Callable[[msgspec.Raw], Any],
+        future: "asyncio.Future[Any]",
+        deadline: float,
     ) -> None:
         self.operation = operation
-        self.decoder = decoder
+        self.decode = decode
         self.future = future
         self.deadline = deadline
 
 
 class Calls:
-    """Calls, receipts and credit on their way."""
+    """Calls, receipts and credit that are on their way."""
 
     def __init__(self, config: ClientConfig, overdrawn: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -56,7 +59,7 @@ class Calls:
         self._credit: int | None = None
         self._welcome: Welcome | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        #: How the client is attached, for the message of a call that was given up.
+        #: State of the connection, for the error of a call that was given up.
         self.circumstance = ""
         #: Set while there is something to write.
         self.work = asyncio.Event()
@@ -69,27 +72,27 @@ class Calls:
 
     @property
     def has_unanswered(self) -> bool:
-        """Tell whether anything that was written is not answered."""
+        """Tell whether a written call has no answer."""
         return bool(self._unanswered)
 
     @property
     def has_room(self) -> bool:
-        """Tell whether many more calls can be made: half of the backlog is for those that come alone."""
+        """Tell whether many more calls can be made: half of the backlog is reserved for single calls."""
         return len(self) < max(1, self._config.backlog_max // 2)
 
     def welcome(self, welcome: Welcome) -> None:
-        """Go by what the hub allows on a new link."""
+        """Apply the limits of a new link."""
         self._welcome = welcome
         self._credit = None
 
     def submit(
-        self, operation: Operation, decoder: "msgspec.json.Decoder[Any]", timeout_s: float
+        self, operation: Operation, decode: Callable[[msgspec.Raw], Any], timeout_s: float
     ) -> "asyncio.Future[Any]":
         """Put a call into the backlog; the future holds the reply, or raises the refusal."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._last_id += 1
         operation.id = self._last_id
-        self._backlog.append(_Pending(operation, decoder, future, self._loop.time() + timeout_s))
+        self._backlog.append(_Pending(operation, decode, future, self._loop.time() + timeout_s))
         self.quiet.clear()
         self.work.set()
         if self._sweeper is None:
@@ -97,42 +100,43 @@ class Calls:
         return future
 
     def must_have_room(self) -> None:
-        """Refuse a call more than the backlog takes."""
+        """Refuse a call that the backlog has no room for."""
         if len(self) >= self._config.backlog_max:
             detail = f"{self._config.backlog_max} calls wait for an answer already"
             raise refusal("E_ADMISSION_008", detail, field="$.backlog_max")
 
     def confirm(self, signal_id: str) -> None:
-        """Let a receipt go with the next frame."""
+        """Send a receipt with the next frame."""
         self._receipts.append(signal_id)
         self.work.set()
 
     def credit(self, window: int) -> None:
-        """Let the hub know how many offers to make from now on."""
+        """Send a new window with the next frame."""
         self._credit = window
         self.work.set()
 
     def note_quiet(self) -> None:
-        """Say so, where every call is answered."""
+        """Set `quiet` if every call is answered."""
         if not self._unanswered and not self._backlog:
             self.quiet.set()
 
-    def answered(self, answer: Answer) -> None:
-        """Give an answer to whoever waits for it."""
-        pending = None if answer.re is None else self._unanswered.pop(answer.re, None)
+    def answered(self, answer: Answer | Refused) -> None:
+        """Give an answer to its call."""
+        number = answer.re
+        pending = None if number is None else self._unanswered.pop(number, None)
         if self._backlog and len(self._unanswered) < self._in_flight_max:
             self.work.set()
         if pending is None:
-            if answer.problem is not None:
-                _log.warning("the hub did not take an operation: %s", answer.problem.detail)
+            if isinstance(answer, Refused):
+                _log.warning("the hub refused an operation: %s", answer.problem.detail)
             return
         if pending.future.done():
             return
-        if answer.problem is not None:
+        if isinstance(answer, Refused):
             pending.future.set_exception(error_of(answer.problem))
             return
         try:
-            pending.future.set_result(read_answer(pending.decoder, answer))
+            pending.future.set_result(read_reply(pending.decode, answer))
         except msgspec.DecodeError as error:
             pending.future.set_exception(refusal("E_PROTOCOL_002", f"the hub's answer cannot be read: {error}"))
 
@@ -141,14 +145,14 @@ class Calls:
         return 1 if self._welcome is None else self._welcome.in_flight_max
 
     def next_batch(self) -> list[Operation]:
-        """Take what goes into the next frame: receipts, credit, and calls as far as the hub takes them."""
+        """Return the operations of the next frame: receipts, credit, and as many calls as the hub allows."""
         welcome = self._welcome
         if welcome is None:
-            raise InvariantViolation("nothing can be written before the greeting")
+            raise InvariantViolation("nothing can be written before the welcome")
         count = min(self._config.batch, welcome.batch_max)
         batch: list[Operation] = []
         if self._receipts:
-            batch.append(Confirm(message_ids=self._receipts[: welcome.batch_max]))
+            batch.append(Confirm(message_ids=tuple(self._receipts[: welcome.batch_max])))
             del self._receipts[: welcome.batch_max]
         if self._credit is not None:
             batch.append(self._credit_operation(self._credit))
@@ -176,22 +180,22 @@ class Calls:
         return batch
 
     def _credit_operation(self, window: int) -> Credit:
-        """Ask for a credit: a policy may allow less than this client is configured for, and says so only then."""
+        """Return the operation that asks for a window; the hub refuses one that is larger than the policy allows."""
         self._last_id += 1
         operation = Credit(id=self._last_id, window=window)
         future: asyncio.Future[Any] = self._loop.create_future()
-        future.add_done_callback(lambda told: self._credited(told, window))
+        future.add_done_callback(lambda reply: self._credited(reply, window))
         deadline = self._loop.time() + self._config.call_timeout_s
-        self._unanswered[self._last_id] = _Pending(operation, _NOTHING, future, deadline)
+        self._unanswered[self._last_id] = _Pending(operation, _ignore, future, deadline)
         return operation
 
-    def _credited(self, told: "asyncio.Future[Any]", window: int) -> None:
-        if not told.cancelled() and isinstance(told.exception(), ValidationFailed):
+    def _credited(self, reply: "asyncio.Future[Any]", window: int) -> None:
+        if not reply.cancelled() and isinstance(reply.exception(), ValidationFailed):
             _log.warning("a window of %d is more than the hub allows", window)
             self._overdrawn(window)
 
     def requeue(self) -> None:
-        """Put what was not answered back to the head of the backlog, as it was; what was about the link is moot."""
+        """Return unanswered calls to the head of the backlog, except those that concern the lost link only."""
         unanswered = [pending for pending in self._unanswered.values() if not pending.future.done()]
         self._unanswered.clear()
         for pending in reversed(unanswered):
@@ -201,18 +205,18 @@ class Calls:
                 self._backlog.appendleft(pending)
 
     def _sweep(self) -> None:
-        """Give up on calls that have waited too long."""
+        """Fail the calls whose deadline has passed."""
         self._sweeper = None
         now = self._loop.time()
         for pending in (*self._unanswered.values(), *self._backlog):
             if now >= pending.deadline and not pending.future.done():
-                name = type(pending.operation).__name__.lower()
-                pending.future.set_exception(no_answer(f"no answer to {name} in time, while {self.circumstance}"))
+                detail = f"no answer to {_name(pending.operation)} in time, while {self.circumstance}"
+                pending.future.set_exception(no_answer(detail))
         if self._unanswered or self._backlog:
             self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
 
     def refuse_all(self, error: TocsinError) -> None:
-        """Tell everyone who waits that there will be no answer."""
+        """Fail all calls with an error."""
         waiting = [*self._unanswered.values(), *self._backlog]
         self._unanswered.clear()
         self._backlog.clear()
@@ -220,18 +224,28 @@ class Calls:
         for pending in waiting:
             if not pending.future.done():
                 pending.future.set_exception(error)
-                pending.future.exception()  # whoever waits is told; nobody has to
+                pending.future.exception()  # marks it as retrieved: a call that nobody awaits is not an error
 
     def end(self, error: TocsinError) -> None:
-        """Refuse all that waits, and look at no deadline any more."""
+        """Fail all calls and stop checking deadlines."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.refuse_all(error)
 
 
-def read_answer(decoder: "msgspec.json.Decoder[Any]", answer: Answer) -> Any:
-    """Return what an answer says: as it is from a bus in this process, decoded where it travelled."""
-    return decoder.decode(answer.ok) if isinstance(answer.ok, msgspec.Raw) else answer.ok
+def read_reply(decode: Callable[[msgspec.Raw], Any], answer: Answer) -> Any:
+    """Return the reply of an answer; one from a bus in this process is not JSON and needs no decoding."""
+    return decode(answer.ok) if isinstance(answer.ok, msgspec.Raw) else answer.ok
+
+
+def _ignore(reply: msgspec.Raw) -> None:
+    return None
+
+
+def _name(operation: Operation) -> str:
+    if isinstance(operation, Call):
+        return operation.operation
+    return str(operation.__struct_config__.tag)
 
 
 def _size(operation: Operation) -> int:
@@ -244,5 +258,5 @@ def _size(operation: Operation) -> int:
 
 def _too_large(operation: Send, welcome: Welcome) -> TocsinError:
     size, limit = memoryview(operation.envelope).nbytes, welcome.message_bytes_max
-    detail = f"the message has {size} bytes: at most {limit} are taken"
+    detail = f"the message has {size} bytes: at most {limit} are accepted"
     return refusal("E_VALIDATION_005", detail, found=f"{size} bytes", expected=f"at most {limit} bytes")

@@ -1,7 +1,7 @@
-"""What a client goes by: how long it waits, how much it holds, how it comes back.
+"""Settings of a client: timeouts, limits and reconnection.
 
-The defaults are the packaged `client.yaml`. What a project is run by is its policy, and what a hub takes it says when a
-client attaches; this is about one client alone.
+The defaults are in the packaged `client.yaml`. The settings of a project are its policy; the limits of a hub are in its
+welcome.
 """
 
 from functools import cache
@@ -22,49 +22,49 @@ Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
 
 
 class ClientConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One client's patience and limits."""
+    """Timeouts and limits of one client."""
 
-    #: The hub, where neither the call nor `TOCSIN_URL` says.
+    #: Address of the hub if neither `connect` nor `TOCSIN_URL` gives one.
     url: str
-    #: Time for one attempt to reach the hub and be greeted, seconds.
+    #: Timeout of one attempt to connect to the hub, seconds.
     dial_timeout_s: Seconds
-    #: Time for the first connection, all attempts together, seconds.
+    #: Timeout of the first connection, all attempts together, seconds.
     connect_timeout_s: Seconds
-    #: Time to try coming back after a drop, seconds; null is for ever.
+    #: Timeout of reconnecting after a lost connection, seconds; null is no limit.
     reconnect_timeout_s: Seconds | None
-    #: Time for the hub to answer a call, reconnecting included, seconds.
+    #: Timeout of a call, including reconnection, seconds.
     call_timeout_s: Seconds
-    #: Time for another agent to answer a request, seconds.
+    #: Default timeout of a request to another agent, seconds.
     request_timeout_s: Seconds
-    #: How long a lease is for where the call does not say, seconds; it is renewed while it is held.
+    #: Default duration of a lease, seconds; it is renewed while it is held.
     lease_ttl_s: Seconds
-    #: Between two looks at a lease that is waited for, should no message say that it is granted, seconds.
+    #: Interval at which the state of a waiting lease request is polled, besides the messages about it, seconds.
     lease_look_s: Seconds
-    #: Time for what is under way to be answered when the agent closes, seconds.
+    #: Timeout of closing an agent while calls are under way, seconds.
     close_timeout_s: Seconds
-    #: Time for a socket's closing handshake, seconds.
+    #: Timeout of a socket's closing handshake, seconds.
     goodbye_timeout_s: Seconds
-    #: Between two looks at which calls have waited too long, seconds.
+    #: Interval at which call timeouts are checked, seconds.
     sweep_interval_s: Seconds
-    #: Time without any sign of the hub after something was asked before the connection is given up, seconds.
+    #: Longest silence of the hub after a call before the connection is given up, seconds.
     silence_max_s: Seconds
-    #: Longest wait before the first new attempt, seconds; it doubles with each.
+    #: Longest wait before the first reconnection attempt, seconds; it doubles with each attempt.
     backoff_first_s: Seconds
-    #: Longest wait before any attempt, seconds.
+    #: Longest wait before any reconnection attempt, seconds.
     backoff_max_s: Seconds
-    #: Operations per frame.
+    #: Maximum operations per frame.
     batch: Count
-    #: Calls without an answer, those that wait to be written included.
+    #: Maximum calls without an answer, including those not yet written.
     backlog_max: Count
-    #: Largest frame taken from the hub, bytes.
+    #: Largest frame accepted from the hub, bytes.
     frame_bytes_max: Count
-    #: Messages taken before a receipt, while the application keeps up.
+    #: Messages without a receipt while the application keeps up.
     window: Count
-    #: Messages held without a receipt, whatever happens.
+    #: Maximum messages without a receipt in any case.
     held_max: Count
-    #: Time that a message waits for the application before no more are taken, seconds.
+    #: Time that a message waits for the application before pushing is paused, seconds.
     pause_after_s: Seconds
-    #: Messages remembered to drop their repeats.
+    #: Messages remembered to recognise repeated deliveries.
     remembered_max: Count
 
 
@@ -76,7 +76,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def client_config(**changes: Any) -> ClientConfig:
-    """Lay some changes over the defaults."""
+    """Return the default settings with some changes."""
     document = _defaults() | changes
     try:
         return msgspec.convert(document, ClientConfig)

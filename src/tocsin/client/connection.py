@@ -1,12 +1,12 @@
-"""Staying attached: one link after another, and no call lost between them.
+"""The connection of an agent over successive links, without losing calls.
 
 Theory of operation. Calls become operations; one writer per link takes them out of `Calls` in batches. One reader per
-link gives answers to whoever waits, and deliveries to the inbox. When the link is lost, what was not answered is
-written to the next one, as it was: a send carries the same messageId, so the hub does it once. Attaching again asks for
-the same session; what the hub pushes again is the inbox's to recognise.
+link gives answers to their calls and deliveries to the inbox. When the link is lost, unanswered calls are written to
+the next one unchanged: a send carries the same messageId, so the hub does it once. Reconnecting asks for the same
+session; the inbox recognises messages that the hub pushes again.
 
-A link may be lost for a reason that trying again does not change: a token that is revoked, a protocol that is broken.
-Then the connection has failed, and every call, now and later, raises that reason.
+A link may be lost for a reason that trying again does not change, such as a revoked token or a protocol error. Then the
+connection has failed, and every call, now and later, raises that reason.
 """
 
 import asyncio
@@ -18,37 +18,37 @@ from typing import Any
 import msgspec
 
 from tocsin.client.backoff import Backoff
-from tocsin.client.calls import Calls, read_answer
+from tocsin.client.calls import Calls, read_reply
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer, unreachable
-from tocsin.client.operations import Bye, Hello, Operation, Ping
-from tocsin.client.replies import Nothing, Waiting, Welcome
-from tocsin.client.transport import Answer, Delivery, Farewell, Item, Link, LinkLost, Transport
+from tocsin.client.transport import Item, Link, LinkLost, Refused, Transport
+from tocsin.core.commands import Done
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError, refusal
+from tocsin.wire.socket import Answer, Bye, Deliver, Hello, Leave, Operation, Ping, Waiting, Welcome
 
 __all__ = ["Connection", "ConnectionState"]
 
 _log = logging.getLogger("tocsin.client")
 _WELCOME = msgspec.json.Decoder(Welcome)
 _WAITING = msgspec.json.Decoder(Waiting)
-_NOTHING = msgspec.json.Decoder(Nothing)
+_DONE = msgspec.json.Decoder(Done)
 
 
 class ConnectionState(StrEnum):
-    """How a client is attached."""
+    """State of a connection."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
-    #: The link was lost; another is being sought.
+    #: The link was lost; the client reconnects.
     RECONNECTING = "reconnecting"
-    #: Left, as asked.
+    #: Closed by the application.
     CLOSED = "closed"
-    #: Lost for good; `Connection.error` says why.
+    #: Ended for good; `Connection.error` has the reason.
     FAILED = "failed"
 
 
 class Connection:
-    """Keeps one agent attached."""
+    """Keeps one agent connected."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Connection:
         config: ClientConfig,
         greeting: Callable[[str | None], Hello],
         welcomed: Callable[[Welcome], None],
-        deliver: Callable[[Delivery], None],
+        deliver: Callable[[Deliver], None],
         overdrawn: Callable[[int], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -72,16 +72,16 @@ class Connection:
         self._runner: asyncio.Task[None] | None = None
         self._asked_at: float | None = None
         self._closing = False
-        #: What the hub said when the present link began, or the last one.
+        #: Welcome of the current link, or of the last one.
         self.welcome: Welcome | None = None
-        #: Why it has failed.
+        #: Why it failed.
         self.error: TocsinError | None = None
-        #: Messages that wait at the hub, by priority, as last heard.
+        #: Number of messages that wait at the hub, by priority, as last reported.
         self.waiting: tuple[int, ...] = ()
 
     @property
     def state(self) -> ConnectionState:
-        """Return how it is attached."""
+        """Return its state."""
         return self._state
 
     @property
@@ -94,7 +94,7 @@ class Connection:
         self._watchers.append(watcher)
 
     async def until(self, *states: ConnectionState) -> ConnectionState:
-        """Wait for one of some states, even if it lasts but a moment."""
+        """Wait for one of some states, however short it lasts."""
         if self._state in states:
             return self._state
         future: asyncio.Future[ConnectionState] = self._loop.create_future()
@@ -102,7 +102,7 @@ class Connection:
         return await future
 
     async def open(self) -> None:
-        """Attach for the first time, or raise why not."""
+        """Connect for the first time; raise the reason if that fails."""
         self._runner = self._loop.create_task(self._run(), name="tocsin connection")
         try:
             await self.until(ConnectionState.CONNECTED, ConnectionState.FAILED)
@@ -114,7 +114,7 @@ class Connection:
             raise self.error
 
     async def close(self) -> None:
-        """Leave properly: what is under way is answered first, as far as there is time."""
+        """Close the session, after waiting for calls under way up to a time limit."""
         if self._closing:
             return
         self._closing = True
@@ -122,31 +122,31 @@ class Connection:
             if self._state is ConnectionState.CONNECTED:
                 async with asyncio.timeout(self._config.close_timeout_s):
                     await self._settle()
-                    await self._calls.submit(Bye(), _NOTHING, self._config.close_timeout_s)
+                    await self._calls.submit(Bye(), _DONE.decode, self._config.close_timeout_s)
         except (TimeoutError, TocsinError) as error:
-            _log.debug("left without a farewell: %s", error)
+            _log.debug("closed without an answer to bye: %s", error)
         finally:
             await self._end(ConnectionState.CLOSED)
 
-    def submit(self, operation: Operation, decoder: "msgspec.json.Decoder[Any]", timeout_s: float) -> Any:
-        """Ask for something; the future holds the reply, or raises the refusal."""
+    def submit(self, operation: Operation, decode: Callable[[msgspec.Raw], Any], timeout_s: float) -> Any:
+        """Put an operation on its way; the future holds the reply, or raises the refusal."""
         if self.error is not None:
             raise self.error
         if self._closing:
-            raise refusal("E_STATE_003", "this agent has left: connect again", retryable=False)
+            raise refusal("E_STATE_003", "this agent is closed: connect again", retryable=False)
         self._calls.must_have_room()
-        return self._calls.submit(operation, decoder, timeout_s)
+        return self._calls.submit(operation, decode, timeout_s)
 
     def confirm(self, signal_id: str) -> None:
-        """Let a receipt go with the next frame."""
+        """Send a receipt with the next frame."""
         self._calls.confirm(signal_id)
 
     def credit(self, window: int) -> None:
-        """Let the hub know how many offers to make from now on."""
+        """Send a new window with the next frame."""
         self._calls.credit(window)
 
     async def _run(self) -> None:
-        """Seek links and serve them until told to stop, or until there is no point."""
+        """Open and serve links until the connection is closed or has failed."""
         backoff = Backoff(self._config.backoff_first_s, self._config.backoff_max_s)
         patience = self._config.connect_timeout_s
         give_up_at: float | None = self._loop.time() + patience
@@ -167,8 +167,8 @@ class Connection:
             except TocsinError as error:
                 lost = LinkLost(str(error), refused=error.problem)
             except Exception as error:
-                _log.exception("the client failed")
-                lost = LinkLost(str(error), refused=Problem("E_HUB_004", f"the client failed: {error!r}"))
+                _log.exception("unexpected error in the client")
+                lost = LinkLost(str(error), refused=Problem("E_HUB_004", f"unexpected error in the client: {error!r}"))
             finally:
                 if link is not None:
                     await link.close()
@@ -187,13 +187,13 @@ class Connection:
             if lost.refused is not None:
                 wait_s = max(wait_s, lost.refused.retry_after_s or 0.0)
             if give_up_at is not None and self._loop.time() + wait_s > give_up_at:
-                gone = unreachable(f"no hub answers: {lost}")
+                gone = unreachable(f"the hub cannot be reached: {lost}")
                 self._fail(gone if lost.refused is None else error_of(lost.refused))
                 return
             await asyncio.sleep(wait_s)
 
     async def _attach(self, session: str | None) -> tuple[Link, Welcome, list[Item]]:
-        """Dial and be greeted; whatever comes beside the greeting is not lost."""
+        """Dial and wait for the welcome; return it with the other items that arrived."""
         link: Link | None = None
         try:
             async with asyncio.timeout(self._config.dial_timeout_s):
@@ -205,16 +205,16 @@ class Connection:
                 while True:
                     items += await link.receive()
                     for number, item in enumerate(items):
+                        if isinstance(item, Refused) and item.re == 0:
+                            raise error_of(item.problem)
                         if isinstance(item, Answer) and item.re == 0:
-                            if item.problem is not None:
-                                raise error_of(item.problem)
                             del items[number]
-                            return link, read_answer(_WELCOME, item), items
-                        if isinstance(item, Farewell):
+                            return link, read_reply(_WELCOME.decode, item), items
+                        if isinstance(item, Leave):
                             raise LinkLost(item.reason, resumable=item.resume)
         except TimeoutError:
             await _let_go(link)
-            raise LinkLost(f"no greeting within {self._config.dial_timeout_s:g} s") from None
+            raise LinkLost(f"no welcome within {self._config.dial_timeout_s:g} s") from None
         except BaseException:
             await _let_go(link)
             raise
@@ -227,7 +227,7 @@ class Connection:
         self._change(ConnectionState.CONNECTED)
 
     async def _serve(self, link: Link, items: list[Item]) -> None:
-        """Read, write and show life until the link is lost."""
+        """Read, write and send heartbeats until the link is lost."""
         self._asked_at = None
         self._calls.work.set()
         try:
@@ -242,21 +242,21 @@ class Connection:
             raise lost from None
 
     async def _read(self, link: Link, items: list[Item]) -> None:
-        farewell: Farewell | None = None
+        leave: Leave | None = None
         while True:
             for item in items:
-                if type(item) is Answer:
-                    self._calls.answered(item)
-                elif type(item) is Delivery:
+                if isinstance(item, Deliver):
                     self._deliver(item)
-                elif isinstance(item, Farewell):
-                    farewell = item
+                elif isinstance(item, Leave):
+                    leave = item
+                else:
+                    self._calls.answered(item)
             self._calls.note_quiet()
             try:
                 items = list(await link.receive())
             except LinkLost as lost:
-                if farewell is not None and lost.refused is None:
-                    raise LinkLost(farewell.reason, resumable=farewell.resume) from None
+                if leave is not None and lost.refused is None:
+                    raise LinkLost(leave.reason, resumable=leave.resume) from None
                 raise
             self._asked_at = None
 
@@ -273,30 +273,30 @@ class Connection:
                 await self._calls.work.wait()
 
     async def _beat(self) -> None:
-        """Show life, and notice when the other end shows none."""
+        """Send heartbeats, and give up a link on which the hub is silent."""
         if self.welcome is None:
-            raise InvariantViolation("no heart beats before the greeting")
+            raise InvariantViolation("no heartbeat can be sent before the welcome")
         every_s, silence_s = self.welcome.heartbeat_s, self._config.silence_max_s
         beat_at = self._loop.time() + every_s
         while True:
             await asyncio.sleep(min(every_s, silence_s / 4))
             now = self._loop.time()
             if self._asked_at is not None and now - self._asked_at > silence_s:
-                raise LinkLost(f"no sign of the hub for {now - self._asked_at:.1f} s")
+                raise LinkLost(f"the hub was silent for {now - self._asked_at:.1f} s")
             if now >= beat_at:
                 beat_at = now + every_s
-                told = self._calls.submit(Ping(), _WAITING, silence_s)
-                told.add_done_callback(self._note_waiting)
+                reply = self._calls.submit(Ping(id=0), _WAITING.decode, silence_s)
+                reply.add_done_callback(self._note_waiting)
 
-    def _note_waiting(self, told: "asyncio.Future[Any]") -> None:
-        if not told.cancelled() and told.exception() is None:
-            self.waiting = told.result().waiting
+    def _note_waiting(self, reply: "asyncio.Future[Any]") -> None:
+        if not reply.cancelled() and reply.exception() is None:
+            self.waiting = reply.result().waiting
 
     async def _settle(self) -> None:
         """Wait until all calls are answered and all receipts are written."""
         await self._calls.quiet.wait()
-        # A call that is answered after the receipts were written shows that they have been read.
-        await self._calls.submit(Ping(), _WAITING, self._config.close_timeout_s)
+        # A call that is answered after the receipts were written shows that the hub has read them.
+        await self._calls.submit(Ping(id=0), _WAITING.decode, self._config.close_timeout_s)
 
     def _change(self, state: ConnectionState) -> None:
         self._state = self._calls.circumstance = state
@@ -312,7 +312,7 @@ class Connection:
             try:
                 watcher(state)
             except Exception:
-                _log.exception("a watcher of the connection failed")
+                _log.exception("a state callback raised an error")
 
     def _fail(self, error: TocsinError) -> None:
         self.error = error
@@ -320,13 +320,13 @@ class Connection:
         self._change(ConnectionState.FAILED)
 
     async def _end(self, state: ConnectionState) -> None:
-        """Stop everything, and wait until it has stopped."""
+        """Stop all tasks, and wait until they have stopped."""
         self._closing = True
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.cancel()
             await asyncio.gather(runner, return_exceptions=True)
-        self._calls.end(no_answer("the agent left before the hub answered"))
+        self._calls.end(no_answer("the agent was closed before the hub answered"))
         if self._state is not state and self._state is not ConnectionState.FAILED:
             self._change(state)
 

@@ -1,4 +1,4 @@
-"""Where the hub is and who one is there: from the call, the environment, or a file."""
+"""Address and token of the hub, from arguments, the environment or a file."""
 
 import contextlib
 import os
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.envelopes import Signer
 from tocsin.client.transport import Bus, Transport
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.wire.signatures import Signer
 
 __all__ = ["signer_of", "token_from", "transport_to"]
 
@@ -16,7 +16,7 @@ _ROLE = "primary"
 
 
 def token_from(token: str | None) -> str | None:
-    """Return the token: the one given, or that of the environment, or the one in the file that it names."""
+    """Return the given token, or else `TOCSIN_TOKEN`, or else the content of the file `TOCSIN_TOKEN_FILE`."""
     if token is not None:
         return token
     if "TOCSIN_TOKEN" in os.environ:
@@ -31,7 +31,7 @@ def token_from(token: str | None) -> str | None:
 
 
 def signer_of(token: str | None) -> Signer:
-    """Return what signs with the token."""
+    """Return a signer that uses the token."""
     return Signer(token_from(token) or "")
 
 
@@ -43,7 +43,7 @@ def transport_to(
     config: ClientConfig,
     signer: Signer | None = None,
 ) -> Transport:
-    """Return the way to a hub or a bus; `signer` goes along with a token that is replaced in its file."""
+    """Return the transport to a hub or a bus; `signer` is renewed when the token in its file is replaced."""
     if target is None or isinstance(target, str):
         from tocsin.client.websocket import WebSocketTransport  # its library is optional
 
@@ -53,12 +53,12 @@ def transport_to(
         reread = _rereading(known, signer) if known is not None and from_file else None
         return WebSocketTransport(url, config, token=known, agent=agent, role=role, reread=reread)
     if agent is None:
-        raise refusal("E_AUTH_001", "an embedded bus has no tokens: say who you are", expected='agent="…"')
+        raise refusal("E_AUTH_001", "an embedded bus has no tokens: name the agent", expected='agent="…"')
     return target.transport(agent, role or _ROLE)
 
 
 def _rereading(token: str, signer: Signer | None) -> Callable[[], str]:
-    """Return what reads a token's file again; while that is being written, the last token that was in it counts."""
+    """Return a function that reads the token file again, and falls back to the last token it contained."""
     latest = token
 
     def reread() -> str:

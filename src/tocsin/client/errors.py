@@ -1,15 +1,15 @@
-"""Refusals as a client meets them: the catalogue's own classes, and some that say more.
+"""Errors of the client: the classes of the catalogue, and some that are more specific.
 
 TocsinError
-├── …                        whatever the hub refused, by the code of its problem
+├── …                        a refusal of the hub, by the code of its problem
 ├── TryLater
 │   └── HubUnavailable
-│       └── NoAnswer         E_HUB_005       also a TimeoutError: it may or may not have been done
+│       └── NoAnswer         E_HUB_005       also a TimeoutError: the outcome is unknown
 ├── ProtocolViolation
 │   └── NoResponse           E_PROTOCOL_004  also a TimeoutError: the other agent did not answer
 └── LeaseConflict
-    ├── LeaseLost            E_LEASE_003     it was held, and is no longer
-    └── Deadlock             E_LEASE_004     this wait was ended to break a deadlock
+    ├── LeaseLost            E_LEASE_003     a lease was held, and no longer is
+    └── Deadlock             E_LEASE_004     a wait was ended to break a deadlock
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ __all__ = ["Deadlock", "LeaseLost", "NoAnswer", "NoResponse", "error_of", "no_an
 
 
 class NoAnswer(HubUnavailable, TimeoutError):
-    """The hub did not answer in time: what was asked may or may not have been done."""
+    """The hub did not answer in time: the operation may or may not have been done."""
 
 
 class NoResponse(ProtocolViolation, TimeoutError):
@@ -36,14 +36,14 @@ class NoResponse(ProtocolViolation, TimeoutError):
 
 
 class LeaseLost(LeaseConflict):
-    """A lease was lost: it lapsed, was taken away, or released to break a deadlock."""
+    """A lease was lost: it lapsed, was taken away, or was released to break a deadlock."""
 
 
 class Deadlock(LeaseConflict):
     """A wait was ended to break a deadlock: release what you hold, then ask again."""
 
 
-#: The classes of codes that have one of their own here.
+#: The classes of codes that have a class of their own here.
 _CLASSES: dict[str, type[TocsinError]] = {
     "E_PROTOCOL_004": NoResponse,
     "E_LEASE_003": LeaseLost,
@@ -52,7 +52,7 @@ _CLASSES: dict[str, type[TocsinError]] = {
 
 
 def error_of(problem: Problem) -> TocsinError:
-    """Make the exception of a problem that came from a hub, which may be newer than this client."""
+    """Return the exception of a problem from a hub, which may be newer than this client."""
     known = _CLASSES.get(problem.code)
     if known is not None:
         return known(problem)
@@ -60,15 +60,15 @@ def error_of(problem: Problem) -> TocsinError:
 
 
 def no_answer(detail: str, **facts: Any) -> NoAnswer:
-    """Say that the hub did not answer in time."""
+    """Return the error of a hub that did not answer in time."""
     return NoAnswer(Problem("E_HUB_005", detail, retryable=True, facts=facts))
 
 
 def no_response(detail: str, **facts: Any) -> NoResponse:
-    """Say that another agent did not answer in time."""
+    """Return the error of an agent that did not answer in time."""
     return NoResponse(Problem("E_PROTOCOL_004", detail, retryable=True, facts=facts))
 
 
 def unreachable(detail: str) -> TocsinError:
-    """Say that no hub answers."""
+    """Return the error of a hub that cannot be reached."""
     return error_for(Problem("E_HUB_004", detail, retryable=True))

@@ -1,15 +1,15 @@
-"""What has come and waits for the application: the most urgent first, each message once, and never too many.
+"""Received messages that wait for the application: most urgent first, each once, and bounded in number.
 
-Theory of operation. A message is *held* from its arrival until its receipt is on its way; the hub pushes no more than
-the credit beyond what it has receipts for, so the credit bounds what is held. While the application keeps up, the
-credit is the window. A message that waits too long for the application pauses pushing, so that what the application
-cannot take stays at the hub, where another session can have it and nothing runs into its receipt time twice; and the
-next credit is smaller, until the application keeps up again. Without anyone listening there is no credit at all. A
-response that is awaited must get past what nobody takes: while one is, the credit stays ahead of what is held, up to a
-limit.
+Theory of operation. A message is *held* from its arrival until its receipt is on its way. The hub pushes no more than
+the credit beyond the receipts it has, so the credit bounds the number of held messages. While the application keeps up,
+the credit is the window. A message that waits too long for the application pauses pushing: the messages that the
+application cannot take stay at the hub, where another session can take them and where they do not exceed their receipt
+time. The next credit is smaller, until the application keeps up again. There is no credit if nobody iterates the inbox.
+A response that a request waits for must pass messages that nobody takes: during a request the credit stays ahead of the
+number of held messages, up to a limit.
 
-What was confirmed is remembered for a while, so that its repeats are dropped and only confirmed again. A message that
-comes with fewer retries than it had before was redriven, and counts as new.
+Confirmed messages are remembered for a while; when one is pushed again, it is dropped and confirmed again. A message
+that arrives with fewer retries than before was redriven, and counts as new.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ __all__ = ["Inbox"]
 
 
 class Inbox:
-    """The messages of one agent that the application has not taken yet."""
+    """Messages of one agent that the application has not taken yet."""
 
     def __init__(self, config: ClientConfig, confirm: Callable[[str], None], credit: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._config = config
         self._confirm = confirm
         self._credit = credit
-        #: By priority; with each message, when it came.
+        #: By priority; each message with the time of its arrival.
         self._levels: tuple[deque[tuple[float, Message]], ...] = tuple(deque() for _ in Priority)
         self._waiters: deque[asyncio.Future[None]] = deque()
-        #: Who waits for a message of its own, by messageId.
+        #: Futures of `take_named`, by messageId.
         self._wanted: dict[str, asyncio.Future[Message]] = {}
         self._held: set[str] = set()
         self._remembered: dict[str, int] = {}
@@ -55,12 +55,12 @@ class Inbox:
 
     @property
     def held(self) -> int:
-        """Return how many messages are here without a receipt."""
+        """Return the number of messages without a receipt."""
         return len(self._held)
 
     @property
     def window(self) -> int:
-        """Return how many offers without receipt the hub is to make, as things are."""
+        """Return the number of offers without receipt that the hub may make now."""
         held, config = len(self._held), self._config
         if held >= config.held_max:
             return 0
@@ -69,19 +69,19 @@ class Inbox:
         return self._allowance if self._listening and not self._paused else 0
 
     def granted(self, window: int) -> None:
-        """Note what the hub was told with the greeting, and correct it where it is no longer so."""
+        """Record the window of the welcome, and correct it if it has changed since."""
         self._granted = window
         self._adjust()
 
     def shrink(self, refused: int) -> None:
-        """Ask for less: the hub does not allow a window of that size."""
+        """Use a smaller window, after the hub refused one."""
         self._most = max(1, refused // 2)
         self._window = min(self._window, self._most)
         self._allowance = min(self._allowance, self._window)
         self._adjust()
 
     def is_news(self, signal_id: str, attempt: int) -> bool:
-        """Tell whether a message has not been here; confirm again what has."""
+        """Tell whether a message is new; confirm it again if it is not."""
         if signal_id in self._held:
             return False
         before = self._remembered.get(signal_id)
@@ -92,12 +92,12 @@ class Inbox:
         return False
 
     def hold(self, message: Message) -> None:
-        """Keep a message unconfirmed, for whoever awaits it."""
+        """Keep a message unconfirmed for the request that waits for it."""
         self._held.add(message.signal_id)
         self._adjust()
 
     def put(self, message: Message) -> None:
-        """Take a message for the application."""
+        """Add a message for the application."""
         self._held.add(message.signal_id)
         wanted = self._wanted.pop(message.message_id, None)
         if wanted is not None and not wanted.done():
@@ -112,7 +112,7 @@ class Inbox:
         self._adjust()
 
     async def take(self) -> Message | None:
-        """Wait for the next message, most urgent first; nothing where there will be none."""
+        """Wait for the next message, most urgent first; return null when the inbox has ended."""
         self.listen()
         while not len(self):
             if self._has_ended:
@@ -137,7 +137,7 @@ class Inbox:
         return any(message.message_id == message_id for level in self._levels for _, message in level)
 
     async def take_named(self, message_id: str) -> Message:
-        """Wait for one message, past all others; it is not handed out to anyone else."""
+        """Wait for one message by its id; it is not handed out elsewhere."""
         for level in self._levels:
             for entry in level:
                 if entry[1].message_id == message_id:
@@ -152,13 +152,13 @@ class Inbox:
             self._wanted.pop(message_id, None)
 
     def listen(self) -> None:
-        """Let messages come: someone is there to take them."""
+        """Accept messages, because the application takes them."""
         if not self._listening:
             self._listening = True
             self._adjust()
 
     def await_response(self) -> None:
-        """Let messages come as long as a response is awaited."""
+        """Accept messages while a request waits for its response."""
         self._awaited += 1
         self._adjust()
 
@@ -168,13 +168,13 @@ class Inbox:
         self._adjust()
 
     def confirm(self, message: Message) -> None:
-        """Let the receipt of a message go, if it has not gone yet."""
+        """Confirm the receipt of a message, unless it is confirmed already."""
         if message.signal_id in self._held:
             self._confirm(message.signal_id)
             self.settled(message)
 
     def settled(self, message: Message) -> None:
-        """Note that the hub has a receipt, or what implies one, and remember the message."""
+        """Record that the hub has a receipt of a message, or an operation that implies one."""
         if message.signal_id not in self._held:
             return
         self._held.discard(message.signal_id)
@@ -186,13 +186,13 @@ class Inbox:
         self._adjust()
 
     def forget(self, message: Message) -> None:
-        """Let a message come again: the application has asked for that, or given it up."""
+        """Forget a message, so that it is handed out when it is delivered again."""
         self._held.discard(message.signal_id)
         self._remembered.pop(message.signal_id, None)
         self._adjust()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Hand out no more: what waits here was never seen, and goes back to the queue."""
+        """End the inbox; messages that were not taken return to the queue at the hub."""
         self._has_ended, self._why = True, error
         for level in self._levels:
             level.clear()
@@ -223,7 +223,7 @@ class Inbox:
                 return
 
     def _look(self) -> None:
-        """Pause where a message has waited too long; else look again when one will have."""
+        """Pause pushing if a message has waited too long; otherwise check again when one will have."""
         self._pause_timer = None
         if not self._depth:
             return

@@ -1,29 +1,27 @@
-"""Holding a lease: asking, waiting in line, renewing while it is held, and giving it back.
+"""Leases that are held by this client: acquired, renewed while they are held, and released.
 
-Theory of operation. Every request bears an id of the client's own, so that a drop on the way changes nothing. The bus
-tells how a wait ended in a message (`LEASE_GRANTED`, `LEASE_REFUSED`), and in another that a lease is lost
-(`LEASE_LOST`); what such a message says of a lease of this client is taken here and not handed out by the inbox. An
-agent that is at work is not pushed what does not interrupt it, so the one who waits also asks, now and then.
+Theory of operation. Every request has an id chosen by the client, so that a repeated request changes nothing. The bus
+reports the end of a wait with a message (`LEASE_GRANTED`, `LEASE_REFUSED`), and the loss of a lease with another
+(`LEASE_LOST`). Messages about leases of this client are handled here and not handed out by the inbox. An agent at work
+is not pushed messages that do not interrupt it, so a waiting request is also polled.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from tocsin.client import operations as op
 from tocsin.client.config import ClientConfig
-from tocsin.client.connection import Connection
 from tocsin.client.errors import NoAnswer, error_of
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
-from tocsin.client.teamwork_replies import LeaseRecord, Released
-from tocsin.core.commands import SYSTEM
+from tocsin.client.operation_caller import OperationCaller
+from tocsin.core.commands import SYSTEM, LeaseRecord, Released
 from tocsin.core.errors import LeaseConflict, Problem, TocsinError
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 
 __all__ = ["Acquiring", "Lease", "Leases"]
 
@@ -32,22 +30,22 @@ _RECORD = msgspec.json.Decoder(LeaseRecord)
 _RELEASED = msgspec.json.Decoder(Released)
 _GRANTED, _REFUSED, _LOST, _EXPIRING = "LEASE_GRANTED", "LEASE_REFUSED", "LEASE_LOST", "LEASE_EXPIRING"
 _NOTICES = (_GRANTED, _REFUSED, _LOST, _EXPIRING)
-#: A lease is renewed this many times within its time.
+#: Renewals within the duration of a lease.
 _RENEWALS = 3
 
 
 class Leases:
-    """The leases of one agent that this client holds or waits for."""
+    """Leases of one agent that this client holds or waits for."""
 
     def __init__(
-        self, connection: Connection, inbox: Inbox, config: ClientConfig, fresh_id: Callable[[str], str]
+        self, caller: OperationCaller, inbox: Inbox, config: ClientConfig, fresh_id: Callable[[str], str]
     ) -> None:
-        self._connection = connection
+        self.caller = caller
         self._inbox = inbox
         self._config = config
         self._fresh_id = fresh_id
         self._open: dict[str, Lease] = {}
-        #: Leases of the past whose notices may still come.
+        #: Ended leases whose notices may still arrive.
         self._past: dict[str, None] = {}
 
     def acquire(
@@ -58,14 +56,14 @@ class Leases:
         priority: str | Priority | None,
         wait_s: float | None,
     ) -> "Acquiring":
-        """Prepare a request."""
+        """Return a request that is made when it is awaited or entered."""
         ttl_s = self._config.lease_ttl_s if ttl_s is None else ttl_s
-        name = liminal_name(priority) if isinstance(priority, Priority) else priority
-        body = {"exclusive": exclusive, "shared": shared, "ttl_s": ttl_s, "wait_s": wait_s, "priority": name}
-        return Acquiring(lambda: self._acquire(body, ttl_s))
+        name = PRIORITY_NAMES[priority] if isinstance(priority, Priority) else priority
+        wanted = {"exclusive": exclusive, "shared": shared, "ttl_s": ttl_s, "wait_s": wait_s, "priority": name}
+        return Acquiring(lambda: self._acquire(wanted, ttl_s))
 
     def takes(self, message: Message) -> bool:
-        """Take what the bus says of a lease of this client; tell whether it was that."""
+        """Handle a notice about a lease of this client; tell whether the message was one."""
         if message.sender != SYSTEM.agent or message.type not in _NOTICES:
             return False
         payload = message.payload
@@ -74,50 +72,45 @@ class Leases:
         if lease is None:
             return name in self._past
         if message.type == _GRANTED:
-            lease.granted()
+            lease._granted()
         elif message.type == _REFUSED:
             detail = str(payload.get("note") or payload.get("reason"))
-            lease.ended(error_of(Problem(payload.get("errorCode", "E_LEASE_002"), f"{lease.wanted}: {detail}")))
+            lease._end(error_of(Problem(payload.get("errorCode", "E_LEASE_002"), f"{lease.wanted}: {detail}")))
         elif message.type == _LOST:
             detail = f"{lease.wanted} was taken away: {payload.get('note') or payload.get('reason')}"
-            lease.ended(error_of(Problem("E_LEASE_003", detail, facts={"reason": payload.get("reason")})))
+            lease._end(error_of(Problem("E_LEASE_003", detail, facts={"reason": payload.get("reason")})))
         return True
 
     def close(self) -> None:
-        """Renew no more: the agent leaves, and what it holds ends with its time."""
+        """Stop renewing: the agent closes, and its leases lapse."""
         for lease in list(self._open.values()):
             self.forget(lease)
 
     def forget(self, lease: "Lease") -> None:
-        """Note that a lease is over."""
-        lease.stop()
+        """Record that a lease has ended."""
+        lease._stop()
         if self._open.pop(lease.lease, None) is not None:
             self._past[lease.lease] = None
             while len(self._past) > self._config.remembered_max:
                 del self._past[next(iter(self._past))]
 
-    async def call(self, operation: str, decoder: Any, timeout_s: float | None = None, **parts: Any) -> Any:
-        """Ask the hub."""
-        call = op.Call(operation=operation, **parts)
-        return await self._connection.submit(call, decoder, timeout_s or self._config.call_timeout_s)
-
-    async def _acquire(self, body: dict[str, Any], ttl_s: float) -> "Lease":
-        lease = Lease(self, self._fresh_id("lse"), body["exclusive"], body["shared"], ttl_s)
+    async def _acquire(self, wanted: dict[str, Any], ttl_s: float) -> "Lease":
+        lease = Lease(self, self._fresh_id("lse"), wanted["exclusive"], wanted["shared"], ttl_s)
         self._open[lease.lease] = lease
         try:
-            told: LeaseRecord = await self.call("acquire_lease", _RECORD, body=body | {"lease": lease.lease})
-            if told.state != "held":
+            record = await self.caller.call("acquire_lease", wanted | {"lease": lease.lease}, _RECORD)
+            if record.state != "held":
                 await self._wait(lease)
         except BaseException as error:
             self.forget(lease)
             if not isinstance(error, LeaseConflict):
                 self._leave(lease)
             raise
-        lease.hold()
+        lease._hold()
         return lease
 
     async def _wait(self, lease: "Lease") -> None:
-        """Wait until the bus says how it ended, asking now and then in case it cannot."""
+        """Wait until the request is granted or refused."""
         self._inbox.await_response()
         try:
             while not await self._is_granted(lease):
@@ -126,44 +119,48 @@ class Leases:
             self._inbox.response_came()
 
     async def _is_granted(self, lease: "Lease") -> bool:
-        """Wait for a while, then ask; a refusal is raised."""
-        done, _ = await asyncio.wait({lease.outcome}, timeout=self._config.lease_look_s)
+        """Wait for a notice, and poll after a while; a refusal is raised."""
+        done, _ = await asyncio.wait({lease._outcome}, timeout=self._config.lease_look_s)
         if done:
-            lease.outcome.result()
+            lease._outcome.result()
             return True
         try:
-            told: LeaseRecord = await self.call("lease", _RECORD, path={"lease": lease.lease})
+            record = await self.caller.call("get_lease", {"lease": lease.lease}, _RECORD)
         except NoAnswer:
             return False
         except LeaseConflict:
-            if lease.outcome.done():
-                return False  # the notice came meanwhile, and says why
-            raise error_of(Problem("E_LEASE_002", f"{lease.wanted}: the wait is over, without the lease")) from None
-        return told.state == "held"
+            if lease._outcome.done():
+                return False  # the notice arrived meanwhile, and has the reason
+            raise error_of(
+                Problem("E_LEASE_002", f"{lease.wanted}: the request stopped waiting without getting the lease")
+            ) from None
+        return record.state == "held"
 
     def _leave(self, lease: "Lease") -> None:
-        """Give up a request that nobody awaits any more; where that cannot be said, its wait ends by itself."""
-        call = op.Call(operation="release_lease", path={"lease": lease.lease})
+        """Cancel a request without waiting for the answer; if the hub cannot be reached, the request times out."""
         try:
-            told = self._connection.submit(call, _RELEASED, self._config.call_timeout_s)
+            released = self.caller.submit("release_lease", {"lease": lease.lease}, _RELEASED)
         except TocsinError:
             return
-        told.add_done_callback(lambda future: future.cancelled() or future.exception())
+        released.add_done_callback(lambda future: future.cancelled() or future.exception())
 
 
 class Lease:
-    """Something held: renewed until it is released, or lost."""
+    """A lease that is renewed until it is released or lost."""
 
     def __init__(
         self, leases: Leases, lease: str, exclusive: tuple[str, ...], shared: tuple[str, ...], ttl_s: float
     ) -> None:
         self._leases = leases
         #: Its id.
-        self.lease = lease
-        self.exclusive = exclusive
-        self.shared = shared
-        self.ttl_s = ttl_s
-        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.lease: str = lease
+        #: Resources that it holds exclusively.
+        self.exclusive: tuple[str, ...] = exclusive
+        #: Resources that it holds together with others.
+        self.shared: tuple[str, ...] = shared
+        #: Its duration, seconds; it is renewed before that.
+        self.ttl_s: float = ttl_s
+        self._outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
         self._error: TocsinError | None = None
         self._renewer: asyncio.Task[None] | None = None
@@ -173,35 +170,33 @@ class Lease:
 
     @property
     def wanted(self) -> str:
-        """Return what it is for, in words."""
+        """Return the names of its resources, for error messages."""
         return ", ".join((*self.exclusive, *self.shared))
 
     @property
     def is_held(self) -> bool:
-        """Tell whether it is held, as far as is known here."""
+        """Tell whether it is held, as far as this client has been notified."""
         return self._renewer is not None and not self._over.is_set()
 
     def must_hold(self) -> None:
-        """Raise `LeaseLost` where it was lost: ask before what cannot be undone."""
+        """Raise `LeaseLost` if it was lost; call it before an action that cannot be undone."""
         if self._error is not None:
             raise self._error
 
     async def lost(self) -> None:
-        """Wait until it is over, lost or released."""
+        """Wait until it is lost or released."""
         await self._over.wait()
 
     async def renew(self, ttl_s: float | None = None) -> LeaseRecord:
-        """Keep it for longer; it is renewed by itself, so that is for another time than before."""
-        body = {} if ttl_s is None else {"ttl_s": ttl_s}
-        told: LeaseRecord = await self._leases.call("renew_lease", _RECORD, path={"lease": self.lease}, body=body)
+        """Extend it now, and use a new duration from now on if one is given."""
+        record = await self._leases.caller.call("renew_lease", {"lease": self.lease, "ttl_s": ttl_s}, _RECORD)
         self.ttl_s = ttl_s or self.ttl_s
-        return told
+        return record
 
     async def release(self) -> Released:
-        """Set it free; one that was lost meanwhile is an error."""
+        """Release it; raise the refusal if it was lost meanwhile."""
         self._leases.forget(self)
-        told: Released = await self._leases.call("release_lease", _RELEASED, path={"lease": self.lease})
-        return told
+        return await self._leases.caller.call("release_lease", {"lease": self.lease}, _RELEASED)
 
     async def __aenter__(self) -> "Lease":
         return self
@@ -220,26 +215,26 @@ class Lease:
                 raise
             _log.exception("%s could not be released", self)
 
-    def granted(self) -> None:
-        """Note that it is granted."""
-        if not self.outcome.done():
-            self.outcome.set_result(None)
+    def _granted(self) -> None:
+        """Record that it was granted."""
+        if not self._outcome.done():
+            self._outcome.set_result(None)
 
-    def ended(self, error: TocsinError) -> None:
-        """Note that there is no such lease, or none any more."""
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-            self.outcome.exception()  # whoever waits is told; nobody has to
+    def _end(self, error: TocsinError) -> None:
+        """Record that it was refused or lost."""
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
+            self._outcome.exception()  # marks it as retrieved
         self._error = error
         self._leases.forget(self)
 
-    def hold(self) -> None:
-        """Begin to renew it."""
+    def _hold(self) -> None:
+        """Start renewing it."""
         if self._error is None:
             self._renewer = asyncio.get_running_loop().create_task(self._keep(), name=f"tocsin {self.lease}")
 
-    def stop(self) -> None:
-        """Renew it no more."""
+    def _stop(self) -> None:
+        """Stop renewing it."""
         self._over.set()
         if self._renewer is not None and self._renewer is not asyncio.current_task():
             self._renewer.cancel()
@@ -249,32 +244,30 @@ class Lease:
             every_s = self.ttl_s / _RENEWALS
             await asyncio.sleep(every_s)
             try:
-                await self._leases.call(
-                    "renew_lease", _RECORD, every_s, path={"lease": self.lease}, body={"ttl_s": self.ttl_s}
-                )
+                arguments = {"lease": self.lease, "ttl_s": self.ttl_s}
+                await self._leases.caller.call("renew_lease", arguments, _RECORD, timeout_s=every_s)
             except NoAnswer:
                 continue
             except LeaseConflict as error:
                 lapsed = msgspec.structs.replace(error.problem, code="E_LEASE_003")
-                self.ended(error_of(lapsed))
+                self._end(error_of(lapsed))
                 return
             except TocsinError as error:
                 _log.warning("%s could not be renewed: %s", self, error)
                 if not error.retryable:
-                    self.ended(error)
+                    self._end(error)
                     return
 
 
 class Acquiring:
-    """A lease about to be held: `async with` it, or `await` it and release it later."""
+    """A lease to acquire: use it with `async with`, or `await` it and release the lease later."""
 
-    def __init__(self, ask: Callable[[], Any]) -> None:
+    def __init__(self, ask: "Callable[[], Awaitable[Lease]]") -> None:
         self._ask = ask
         self._lease: Lease | None = None
 
     def __await__(self) -> Generator[None, None, Lease]:
-        asking: Generator[None, None, Lease] = self._ask().__await__()
-        return asking
+        return self._ask().__await__()
 
     async def __aenter__(self) -> Lease:
         self._lease = await self

@@ -1,4 +1,4 @@
-"""A loop in a thread of its own, for code that does not await."""
+"""An event loop in a background thread, for synchronous code."""
 
 import asyncio
 import contextlib
@@ -13,30 +13,32 @@ from tocsin.core.errors import Problem, error_for
 __all__ = ["LoopThread", "SyncBus"]
 
 Result = TypeVar("Result")
-_HAS_LEFT = Problem("E_STATE_003", "this agent has left: connect again", retryable=False)
+_HAS_LEFT = Problem("E_STATE_003", "this agent is closed: connect again", retryable=False)
 
 
 class LoopThread:
-    """An event loop in a thread of its own."""
+    """An event loop in a background thread."""
 
     def __init__(self, name: str = "tocsin agent") -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        #: Held while something is put on the loop, so that nothing is put there after the last.
+        #: Held while work is put on the loop, so that none is added after the loop was stopped.
         self._gate = threading.Lock()
         self._over: Problem | None = None
         self._thread.start()
 
     @property
     def has_stopped(self) -> bool:
-        """Tell whether the loop has ended, or is about to."""
+        """Tell whether the loop was stopped."""
         return self._over is not None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do something on the loop and wait for it; an interrupted wait cancels it."""
+        """Run a coroutine on the loop and return its result; interrupting the wait cancels the coroutine."""
         if threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError("the sync face cannot be called from its own callbacks: they run on its loop")
+            raise RuntimeError(
+                "a synchronous call cannot be made from a callback: callbacks run on the loop that would do the work"
+            )
         with self._gate:
             if self._over is not None:
                 work.close()
@@ -53,12 +55,12 @@ class LoopThread:
             raise
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Do something on the loop, without waiting for it; nothing where the loop has ended."""
+        """Call a function on the loop without waiting for it; do nothing if the loop was stopped."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
     def stop(self, why: Problem = _HAS_LEFT) -> None:
-        """End the loop and its thread; whoever still waits is let go, and told why, as is whoever comes later."""
+        """Stop the loop and its thread; calls under way and later calls raise the given problem."""
         with self._gate:
             if self._over is not None:
                 return
@@ -72,15 +74,15 @@ class LoopThread:
 
 @runtime_checkable
 class SyncBus(Protocol):
-    """A project in the same process, on a loop that is not the caller's."""
+    """A project in the same process, on a loop in another thread."""
 
     @property
     def background(self) -> LoopThread:
-        """Return the loop that it lives on; its agents live there too."""
+        """Return the loop of the project and its agents."""
 
     @property
     def bus(self) -> Bus:
-        """Return the project itself."""
+        """Return the project."""
 
 
 async def _let_go() -> None:

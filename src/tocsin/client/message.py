@@ -1,6 +1,6 @@
-"""A message that has come, and what its recipient can do about it."""
+"""A received message, and the operations of its recipient on it."""
 
-# `type` is what everyone calls a message's type.
+# `type` is the name of a message's type on every interface.
 # ruff: noqa: A002
 
 from collections.abc import Callable
@@ -9,30 +9,32 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 import msgspec
 
-from tocsin.client.envelopes import Options, Payload, Received
-from tocsin.client.replies import Acknowledged, Nothing, Rejected, Sent
+from tocsin.client.envelopes import Received
+from tocsin.core.commands import Acknowledged, AckStatus, Done, Rejected
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.wire.drafts import Options, Payload
+from tocsin.wire.messages import Sent
 
-__all__ = ["Arrived", "Message", "Recipient"]
+__all__ = ["Message", "Recipient"]
 
 Shape = TypeVar("Shape")
 
 
 class Recipient(Protocol):
-    """Whoever a message came to."""
+    """The agent that received a message."""
 
     def confirm(self, message: "Message") -> None:
-        """Let its receipt go."""
+        """Confirm its receipt."""
 
-    async def acknowledge(self, message: "Message", status: str, notes: str) -> Acknowledged:
+    async def acknowledge(self, message: "Message", status: AckStatus, notes: str) -> Acknowledged:
         """Acknowledge it."""
 
     async def reject(self, message: "Message", reason: str, code: str, can_retry: bool, suggested_fix: str) -> Rejected:
         """Reject it."""
 
-    async def processed(self, message: "Message") -> Nothing:
-        """Say that it has been dealt with."""
+    async def mark_processed(self, message: "Message") -> Done:
+        """Mark it as processed."""
 
     async def reply(
         self, message: "Message", payload: Payload, message_type: str | None, **options: Unpack[Options]
@@ -40,110 +42,10 @@ class Recipient(Protocol):
         """Answer it."""
 
 
-class Arrived:
-    """One message, as its recipient sees it: what it says."""
+class Message:
+    """A received message, and the operations of its recipient on it."""
 
-    __slots__ = ("_payload", "_received", "attempt", "interrupts", "offer", "signal_id", "ttl_s")
-
-    def __init__(
-        self,
-        signal_id: str,
-        offer: int,
-        received: Received,
-        attempt: int,
-        ttl_s: float | None,
-        interrupts: str | None = None,
-    ) -> None:
-        self._received = received
-        self._payload: Any = None
-        #: Names this recipient's copy.
-        self.signal_id = signal_id
-        #: Times that it was offered.
-        self.offer = offer
-        #: Retries so far.
-        self.attempt = attempt
-        #: Time to live, seconds from its acceptance.
-        self.ttl_s = ttl_s
-        #: messageId of the work that it interrupts, where it does.
-        self.interrupts = interrupts
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.signal_id} {self.type} from {self.sender}>"
-
-    @property
-    def message_id(self) -> str:
-        """Return the id that its sender knows it by."""
-        return self._received.message_id
-
-    @property
-    def sender(self) -> str:
-        """Return who sent it."""
-        return self._received.sender.agent_id
-
-    @property
-    def receiver(self) -> str:
-        """Return whom it was sent to: this agent, or `*`."""
-        return self._received.receiver.agent_id
-
-    @property
-    def sender_type(self) -> str:
-        """Return the type of the agent that sent it."""
-        return self._received.sender.type
-
-    @property
-    def type(self) -> str:
-        """Return its type."""
-        return self._received.message_type
-
-    @property
-    def priority(self) -> str:
-        """Return its priority, by LIMINAL's name."""
-        return self._received.priority or liminal_name(Priority.INFO)
-
-    @property
-    def correlation_id(self) -> str | None:
-        """Return the thread that it belongs to."""
-        return self._received.correlation_id
-
-    @property
-    def timestamp(self) -> datetime:
-        """Return when its sender says that it was written."""
-        return self._received.timestamp
-
-    @property
-    def delivery_class(self) -> DeliveryClass | None:
-        """Return what would have happened had nobody been there."""
-        return self._received.qos.delivery_class
-
-    @property
-    def importance(self) -> int | None:
-        """Return its importance inside its priority, 1 to 10."""
-        return self._received.qos.importance
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """Return what it says."""
-        if self._payload is None:
-            self._payload = msgspec.json.decode(self._received.payload)
-        known: dict[str, Any] = self._payload
-        return known
-
-    def payload_as(self, shape: Callable[..., Shape]) -> Shape:
-        """Return what it says as a struct or dataclass; `msgspec.ValidationError` where it does not fit."""
-        fitting: Shape = msgspec.json.decode(self._received.payload, type=shape)
-        return fitting
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Return what travels beside the payload."""
-        known: dict[str, Any] = msgspec.json.decode(self._received.metadata)
-        return known
-
-
-class Message(Arrived):
-    """One message, and what its recipient can do about it."""
-
-    __slots__ = ("_recipient",)
+    __slots__ = ("_payload", "_received", "_recipient", "attempt", "interrupts", "offer", "signal_id", "ttl_s")
 
     def __init__(
         self,
@@ -155,25 +57,110 @@ class Message(Arrived):
         ttl_s: float | None,
         interrupts: str | None = None,
     ) -> None:
-        super().__init__(signal_id, offer, received, attempt, ttl_s, interrupts)
         self._recipient = recipient
+        self._received = received
+        self._payload: Any = None
+        #: Id of this recipient's copy.
+        self.signal_id: str = signal_id
+        #: How often it was offered, from 1.
+        self.offer: int = offer
+        #: Retries so far.
+        self.attempt: int = attempt
+        #: Time to live, seconds from its acceptance.
+        self.ttl_s: float | None = ttl_s
+        #: The messageId of the work that it interrupts, if it does.
+        self.interrupts: str | None = interrupts
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.signal_id} {self.type} from {self.sender}>"
+
+    @property
+    def message_id(self) -> str:
+        """Return the id that its sender gave it."""
+        return self._received.message_id
+
+    @property
+    def sender(self) -> str:
+        """Return the agent that sent it."""
+        return self._received.sender.agent_id
+
+    @property
+    def receiver(self) -> str:
+        """Return the agent it was sent to, or `*`."""
+        return self._received.receiver.agent_id
+
+    @property
+    def sender_type(self) -> str:
+        """Return the type of the agent that sent it."""
+        return self._received.sender.type
+
+    @property
+    def type(self) -> str:
+        """Return its message type."""
+        return self._received.message_type
+
+    @property
+    def priority(self) -> str:
+        """Return the name of its priority."""
+        return self._received.priority or PRIORITY_NAMES[Priority.INFO]
+
+    @property
+    def correlation_id(self) -> str | None:
+        """Return the thread that it belongs to."""
+        return self._received.correlation_id
+
+    @property
+    def timestamp(self) -> datetime:
+        """Return the time at which its sender wrote it, by the sender's clock."""
+        return self._received.timestamp
+
+    @property
+    def delivery_class(self) -> DeliveryClass | None:
+        """Return its delivery class."""
+        return self._received.qos.delivery_class
+
+    @property
+    def importance(self) -> int | None:
+        """Return its importance inside its priority, 1 to 10."""
+        return self._received.qos.importance
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """Return its payload."""
+        if self._payload is None:
+            self._payload = msgspec.json.decode(self._received.payload)
+        known: dict[str, Any] = self._payload
+        return known
+
+    def payload_as(self, shape: Callable[..., Shape]) -> Shape:
+        """Return its payload as a struct or dataclass; raise `msgspec.ValidationError` if it does not fit."""
+        fitting: Shape = msgspec.json.decode(self._received.payload, type=shape)
+        return fitting
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Return its metadata."""
+        known: dict[str, Any] = msgspec.json.decode(self._received.metadata)
+        return known
 
     def confirm(self) -> None:
-        """Let the receipt go; the inbox does it by itself unless told otherwise."""
+        """Confirm its receipt; by default the inbox does it."""
         self._recipient.confirm(self)
 
-    async def ack(self, status: str = "received", notes: str = "") -> Acknowledged:
+    async def acknowledge(self, status: AckStatus = "received", notes: str = "") -> Acknowledged:
         """Acknowledge it: `received`, `queued` or `processed`."""
         return await self._recipient.acknowledge(self, status, notes)
 
-    async def nack(self, reason: str, *, can_retry: bool = False, code: str = "", suggested_fix: str = "") -> Rejected:
-        """Reject it, for now (`can_retry`) or for good."""
+    async def reject(
+        self, reason: str, *, can_retry: bool = False, code: str = "", suggested_fix: str = ""
+    ) -> Rejected:
+        """Reject it: with `can_retry` it is delivered again later, otherwise it becomes a dead letter."""
         return await self._recipient.reject(self, reason, code, can_retry, suggested_fix)
 
-    async def processed(self) -> Nothing:
-        """Say that it has been dealt with."""
-        return await self._recipient.processed(self)
+    async def mark_processed(self) -> Done:
+        """Mark it as processed."""
+        return await self._recipient.mark_processed(self)
 
     async def reply(self, payload: Payload, *, type: str | None = None, **options: Unpack[Options]) -> Sent:
-        """Answer in its thread; `options` are as in `Agent.send`."""
+        """Answer it in its thread; `options` are the fields of `Draft`."""
         return await self._recipient.reply(self, payload, type, **options)

@@ -1,116 +1,912 @@
-"""What a client asks: each struct is one operation of the socket protocol, exactly as it travels.
+"""Operations of the table as methods of an agent; written by `make generate`, do not edit."""
 
-Transports carry them; the one inside a process turns them into commands, the one over a socket into JSON.
-"""
+# `type` is the name of a message's type, and of an agent's, on every interface.
+# ruff: noqa: A002
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 
-__all__ = [
-    "Ack",
-    "Bye",
-    "Call",
-    "Confirm",
-    "Credit",
-    "Hello",
-    "Nack",
-    "Operation",
-    "Ping",
-    "Processed",
-    "Recall",
-    "Send",
-]
+from tocsin.client.operation_caller import OperationCaller
+from tocsin.core.commands import (
+    Adopted,
+    ApprovalDecided,
+    ApprovalRequested,
+    Attending,
+    Discussed,
+    Done,
+    Escalated,
+    HealthReported,
+    LeaseRecord,
+    RecallResult,
+    Redriven,
+    Released,
+    Subscriptions,
+)
+from tocsin.wire.agents import AgentRecord, Me
+from tocsin.wire.archive import AdviceRecord, ArchiveStatus, ReportRecord, TableRows
+from tocsin.wire.history import (
+    DeadLetterGroup,
+    DeadLetterRecord,
+    DeadLetterSummary,
+    MessageHistory,
+    MessageRecord,
+    MessageSummary,
+    RedrivenMatching,
+)
+from tocsin.wire.leases import LeaseRecords, PathConflict, WaitGraphRecord
+from tocsin.wire.operation import Page
+from tocsin.wire.project import (
+    AgentDetailsPage,
+    Conversations,
+    Overview,
+    PendingMessages,
+    PolicyCheck,
+    PolicyRecord,
+    ProjectStatus,
+)
+from tocsin.wire.teamwork import (
+    AlertRecord,
+    ApprovalRecord,
+    DiscussionRecord,
+    EscalationRecord,
+    RequestRecord,
+    TopicRecord,
+)
+
+__all__ = ["Operations"]
+
+_RECALL_MESSAGE = msgspec.json.Decoder(RecallResult)
+_FIND_MESSAGES = msgspec.json.Decoder(Page[MessageSummary])
+_GET_MESSAGE = msgspec.json.Decoder(list[MessageRecord])
+_TRACE_MESSAGE = msgspec.json.Decoder(list[MessageHistory])
+_LIST_INBOX = msgspec.json.Decoder(Page[MessageRecord])
+_LIST_THREAD = msgspec.json.Decoder(Page[MessageRecord])
+_SEARCH_MESSAGES = msgspec.json.Decoder(Page[MessageRecord])
+_LIST_DEAD_LETTERS = msgspec.json.Decoder(Page[DeadLetterRecord])
+_REDRIVE_DEAD_LETTERS = msgspec.json.Decoder(Redriven)
+_COUNT_DEAD_LETTERS = msgspec.json.Decoder(list[DeadLetterGroup])
+_FIND_DEAD_LETTERS = msgspec.json.Decoder(Page[DeadLetterSummary])
+_REDRIVE_MATCHING = msgspec.json.Decoder(RedrivenMatching)
+_GET_ME = msgspec.json.Decoder(Me)
+_LIST_AGENTS = msgspec.json.Decoder(list[AgentRecord])
+_GET_AGENT = msgspec.json.Decoder(AgentRecord)
+_RETIRE_AGENT = msgspec.json.Decoder(Done)
+_LIST_LEASES = msgspec.json.Decoder(LeaseRecords)
+_RELEASE_RESOURCES = msgspec.json.Decoder(Released)
+_CHECK_PATHS = msgspec.json.Decoder(list[PathConflict])
+_GET_LEASE = msgspec.json.Decoder(LeaseRecord)
+_RELEASE_LEASE = msgspec.json.Decoder(Released)
+_RENEW_LEASE = msgspec.json.Decoder(LeaseRecord)
+_FORCE_RELEASE = msgspec.json.Decoder(Released)
+_LIST_WAITS = msgspec.json.Decoder(WaitGraphRecord)
+_GET_POLICY = msgspec.json.Decoder(PolicyRecord)
+_ADOPT_POLICY = msgspec.json.Decoder(Adopted)
+_CHECK_POLICY = msgspec.json.Decoder(PolicyCheck)
+_GET_STATUS = msgspec.json.Decoder(ProjectStatus)
+_GET_OVERVIEW = msgspec.json.Decoder(Overview)
+_LIST_PENDING = msgspec.json.Decoder(PendingMessages)
+_LIST_ROSTER = msgspec.json.Decoder(AgentDetailsPage)
+_LIST_CONVERSATIONS = msgspec.json.Decoder(Conversations)
+_GET_ATTENTION = msgspec.json.Decoder(Attending)
+_LIST_REQUESTS = msgspec.json.Decoder(list[RequestRecord])
+_CANCEL_REQUEST = msgspec.json.Decoder(Done)
+_LIST_TOPICS = msgspec.json.Decoder(list[TopicRecord])
+_SUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
+_UNSUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
+_OPEN_DISCUSSION = msgspec.json.Decoder(Discussed)
+_LIST_DISCUSSIONS = msgspec.json.Decoder(list[DiscussionRecord])
+_SPEAK_IN_DISCUSSION = msgspec.json.Decoder(Discussed)
+_VOTE = msgspec.json.Decoder(Discussed)
+_CANCEL_DISCUSSION = msgspec.json.Decoder(Discussed)
+_LIST_APPROVALS = msgspec.json.Decoder(list[ApprovalRecord])
+_REQUEST_APPROVAL = msgspec.json.Decoder(ApprovalRequested)
+_DECIDE_APPROVAL = msgspec.json.Decoder(ApprovalDecided)
+_WITHDRAW_APPROVAL = msgspec.json.Decoder(Done)
+_LIST_ESCALATIONS = msgspec.json.Decoder(list[EscalationRecord])
+_RESOLVE_ESCALATION = msgspec.json.Decoder(Escalated)
+_ESCALATE_TO_HUMAN = msgspec.json.Decoder(Escalated)
+_LIST_ALERTS = msgspec.json.Decoder(list[AlertRecord])
+_REPORT_HEALTH = msgspec.json.Decoder(HealthReported)
+_GET_ARCHIVE = msgspec.json.Decoder(ArchiveStatus)
+_READ_TABLE = msgspec.json.Decoder(TableRows)
+_GET_ADVICE = msgspec.json.Decoder(AdviceRecord)
+_LIST_REPORTS = msgspec.json.Decoder(list[ReportRecord])
 
 
-class _Operation(msgspec.Struct, tag_field="op", omit_defaults=True, kw_only=True):
-    """Base of all operations."""
+class Operations:
+    """Operations that are one call each."""
 
-    #: Names the answer; without one there is none.
-    id: int | None = None
+    _caller: OperationCaller
 
+    async def recall_message(
+        self,
+        message_id: str,
+    ) -> RecallResult:
+        """Recall a message that has not been handed out yet; only its sender can.
 
-class Hello(_Operation, tag="hello"):
-    """Attach; the first operation on a link."""
+        Args:
+            message_id: The message_id of the message.
+        """
+        return await self._caller.call("recall_message", {"message_id": message_id}, _RECALL_MESSAGE)
 
-    #: Offers to take before a receipt.
-    window: int
-    #: The session to resume.
-    session: str | None = None
-    #: Registers the agent as this type; null leaves it as it is registered.
-    agent_type: str | None = None
-    supported: tuple[str, ...] | None = None
-    capabilities: tuple[str, ...] | None = None
+    async def find_messages(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+        q: str = "",
+        states: str = "",
+        level: Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"] | None = None,
+        sender: str | None = None,
+        recipient: str | None = None,
+        type: str | None = None,
+        delivery_class: Literal["sync", "async"] | None = None,
+        correlation_id: str | None = None,
+        publish_path: Literal["pushed_to_ws", "buffered_for_piggyback", "queued_offline", "unknown"] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page[MessageSummary]:
+        """Find messages by their properties and by words of their payload, newest first.
 
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+            q: Words of the payload.
+            states: States, separated by commas.
+            level: Current priority, including boosts.
+            sender: The sender.
+            recipient: The recipient.
+            type: The message type.
+            delivery_class: The delivery class.
+            correlation_id: The correlationId of the thread.
+            publish_path: How it was handled when sent; `unknown` matches rows without a recorded path.
+            since: Accepted at or after this time, ISO 8601.
+            until: Accepted before this time, ISO 8601.
+        """
+        return await self._caller.call(
+            "find_messages",
+            {
+                "after": after,
+                "limit": limit,
+                "fresh": fresh,
+                "q": q,
+                "states": states,
+                "level": level,
+                "sender": sender,
+                "recipient": recipient,
+                "type": type,
+                "delivery_class": delivery_class,
+                "correlation_id": correlation_id,
+                "publish_path": publish_path,
+                "since": since,
+                "until": until,
+            },
+            _FIND_MESSAGES,
+        )
 
-class Send(_Operation, tag="send"):
-    """Send an envelope."""
+    async def get_message(
+        self,
+        message_id: str,
+        *,
+        fresh: bool = True,
+    ) -> list[MessageRecord]:
+        """Show all copies of a message that the caller may see, newest first.
 
-    #: As it was written, signed and will be written again.
-    envelope: msgspec.Raw
-    signature: str | None = None
+        Args:
+            message_id: The message_id of the message.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return await self._caller.call("get_message", {"message_id": message_id, "fresh": fresh}, _GET_MESSAGE)
 
+    async def trace_message(
+        self,
+        message_id: str,
+        *,
+        fresh: bool = True,
+    ) -> list[MessageHistory]:
+        """Show the events of a message: every decision about it, in order.
 
-class Confirm(_Operation, tag="confirm"):
-    """Confirm receipt."""
+        Args:
+            message_id: The message_id of the message.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return await self._caller.call("trace_message", {"message_id": message_id, "fresh": fresh}, _TRACE_MESSAGE)
 
-    message_ids: list[str]
+    async def list_inbox(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+        states: str = "queued,offered",
+    ) -> Page[MessageRecord]:
+        """List the caller's messages without taking them out of the inbox.
 
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+            states: States, separated by commas.
+        """
+        return await self._caller.call(
+            "list_inbox", {"after": after, "limit": limit, "fresh": fresh, "states": states}, _LIST_INBOX
+        )
 
-class Ack(_Operation, tag="ack"):
-    """Acknowledge a message."""
+    async def list_thread(
+        self,
+        correlation_id: str,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+    ) -> Page[MessageRecord]:
+        """List the messages of a thread, oldest first.
 
-    message_id: str
-    status: str
-    notes: str
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+            correlation_id: The correlationId of the thread.
+        """
+        return await self._caller.call(
+            "list_thread",
+            {"after": after, "limit": limit, "fresh": fresh, "correlation_id": correlation_id},
+            _LIST_THREAD,
+        )
 
+    async def search_messages(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+        q: str = "",
+    ) -> Page[MessageRecord]:
+        """Search messages by words of their payload, newest first.
 
-class Nack(_Operation, tag="nack"):
-    """Reject a message."""
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+            q: Words of the payload.
+        """
+        return await self._caller.call(
+            "search_messages", {"after": after, "limit": limit, "fresh": fresh, "q": q}, _SEARCH_MESSAGES
+        )
 
-    message_id: str
-    reason: str
-    code: str
-    can_retry: bool
-    suggested_fix: str
+    async def list_dead_letters(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+    ) -> Page[DeadLetterRecord]:
+        """List dead letters with their reasons, oldest first.
 
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return await self._caller.call(
+            "list_dead_letters", {"after": after, "limit": limit, "fresh": fresh}, _LIST_DEAD_LETTERS
+        )
 
-class Processed(_Operation, tag="processed"):
-    """Say that a message has been dealt with."""
+    async def redrive_dead_letters(
+        self,
+        signal_ids: Sequence[str],
+    ) -> Redriven:
+        """Queue dead letters again; senders may redrive their own, directors all.
 
-    message_id: str
+        Args:
+            signal_ids: Signal ids of the dead letters.
+        """
+        return await self._caller.call("redrive_dead_letters", {"signal_ids": signal_ids}, _REDRIVE_DEAD_LETTERS)
 
+    async def count_dead_letters(
+        self,
+        *,
+        reason: str | None = None,
+        code: str | None = None,
+        type: str | None = None,
+        recipient: str | None = None,
+    ) -> list[DeadLetterGroup]:
+        """Count dead letters by reason and code, largest group first.
 
-class Recall(_Operation, tag="recall"):
-    """Take a message back."""
+        Only directors and humans may call it.
 
-    message_id: str
+        Args:
+            reason: Why they died, such as retries_exhausted.
+            code: Code of the last failure.
+            type: The message type.
+            recipient: The recipient.
+        """
+        return await self._caller.call(
+            "count_dead_letters",
+            {"reason": reason, "code": code, "type": type, "recipient": recipient},
+            _COUNT_DEAD_LETTERS,
+        )
 
+    async def find_dead_letters(
+        self,
+        *,
+        reason: str | None = None,
+        code: str | None = None,
+        type: str | None = None,
+        recipient: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> Page[DeadLetterSummary]:
+        """Find dead letters by reason, code, type or recipient.
 
-class Credit(_Operation, tag="credit"):
-    """Say how many offers to take before a receipt; none pauses pushing."""
+        Only directors and humans may call it.
 
-    window: int
+        Args:
+            reason: Why they died, such as retries_exhausted.
+            code: Code of the last failure.
+            type: The message type.
+            recipient: The recipient.
+            after: `next` of the previous page.
+            limit: Maximum number of items.
+        """
+        return await self._caller.call(
+            "find_dead_letters",
+            {"reason": reason, "code": code, "type": type, "recipient": recipient, "after": after, "limit": limit},
+            _FIND_DEAD_LETTERS,
+        )
 
+    async def redrive_matching(
+        self,
+        *,
+        reason: str | None = None,
+        code: str | None = None,
+        type: str | None = None,
+        recipient: str | None = None,
+    ) -> RedrivenMatching:
+        """Queue matching dead letters again, as many as one command may.
 
-class Ping(_Operation, tag="ping"):
-    """Show life, and ask what waits."""
+        Only directors and humans may call it.
 
+        Args:
+            reason: Why they died, such as retries_exhausted.
+            code: Code of the last failure.
+            type: The message type.
+            recipient: The recipient.
+        """
+        return await self._caller.call(
+            "redrive_matching",
+            {"reason": reason, "code": code, "type": type, "recipient": recipient},
+            _REDRIVE_MATCHING,
+        )
 
-class Call(_Operation, tag="call"):
-    """Ask for anything else that the hub's table of operations has."""
+    async def get_me(self) -> Me:
+        """Show the caller's identity.
 
-    operation: str
-    path: dict[str, str] = {}
-    query: dict[str, Any] = {}
-    body: dict[str, Any] = {}
-    #: In place of a body, where the operation takes one: as it was written and signed.
-    envelope: msgspec.Raw = msgspec.Raw(b"")
-    signature: str | None = None
+        Only a hub serves it.
+        """
+        return await self._caller.call("get_me", {}, _GET_ME)
 
+    async def list_agents(self) -> list[AgentRecord]:
+        """List all agents and their presence."""
+        return await self._caller.call("list_agents", {}, _LIST_AGENTS)
 
-class Bye(_Operation, tag="bye"):
-    """Leave: what was not confirmed goes back to the queue."""
+    async def get_agent(
+        self,
+        agent: str,
+    ) -> AgentRecord:
+        """Show one agent and its presence.
 
+        Args:
+            agent: Name of the agent.
+        """
+        return await self._caller.call("get_agent", {"agent": agent}, _GET_AGENT)
 
-Operation: TypeAlias = Hello | Send | Confirm | Ack | Nack | Processed | Recall | Credit | Ping | Call | Bye
+    async def retire_agent(
+        self,
+        agent: str,
+        *,
+        reason: str = "",
+    ) -> Done:
+        """Remove an agent from the project; messages that wait for it become dead letters.
+
+        Args:
+            agent: The agent to remove.
+            reason: Reason, recorded with the removal.
+        """
+        return await self._caller.call("retire_agent", {"agent": agent, "reason": reason}, _RETIRE_AGENT)
+
+    async def list_leases(
+        self,
+        *,
+        resource: str | None = None,
+        agent: str | None = None,
+        limit: int = 500,
+    ) -> LeaseRecords:
+        """List leases and the requests that wait for them.
+
+        Args:
+            resource: Only leases that conflict with this name or glob.
+            agent: Only leases of this agent.
+            limit: Maximum number of items.
+        """
+        return await self._caller.call(
+            "list_leases", {"resource": resource, "agent": agent, "limit": limit}, _LIST_LEASES
+        )
+
+    async def release_resources(
+        self,
+        resources: Sequence[str],
+    ) -> Released:
+        """Release resources by the names they are held under.
+
+        Args:
+            resources: Resources, by the names they are held under.
+        """
+        return await self._caller.call("release_resources", {"resources": resources}, _RELEASE_RESOURCES)
+
+    async def check_paths(
+        self,
+        paths: Sequence[str],
+    ) -> list[PathConflict]:
+        """List which of the given paths other agents hold.
+
+        Args:
+            paths: Paths that are about to be changed.
+        """
+        return await self._caller.call("check_paths", {"paths": paths}, _CHECK_PATHS)
+
+    async def get_lease(
+        self,
+        lease: str,
+    ) -> LeaseRecord:
+        """Show one lease or waiting request.
+
+        Args:
+            lease: Id of the lease or of the waiting request.
+        """
+        return await self._caller.call("get_lease", {"lease": lease}, _GET_LEASE)
+
+    async def release_lease(
+        self,
+        *,
+        lease: str | None = None,
+        resources: Sequence[str] = (),
+    ) -> Released:
+        """Release a lease, or cancel a waiting request.
+
+        Args:
+            lease: Id of the lease or of the waiting request.
+            resources: Resources to release, by the names they are held under.
+        """
+        return await self._caller.call("release_lease", {"lease": lease, "resources": resources}, _RELEASE_LEASE)
+
+    async def renew_lease(
+        self,
+        lease: str,
+        *,
+        ttl_s: float | None = None,
+    ) -> LeaseRecord:
+        """Extend a lease.
+
+        Args:
+            lease: Id of the lease or of the waiting request.
+            ttl_s: Seconds from now on; as before if absent.
+        """
+        return await self._caller.call("renew_lease", {"lease": lease, "ttl_s": ttl_s}, _RENEW_LEASE)
+
+    async def force_release(
+        self,
+        lease: str,
+        reason: str,
+    ) -> Released:
+        """Release another agent's lease, or cancel its waiting request.
+
+        Only directors and humans may call it.
+
+        Args:
+            lease: Id of the lease or of the waiting request.
+            reason: Reason, sent to the agent that loses the lease.
+        """
+        return await self._caller.call("force_release", {"lease": lease, "reason": reason}, _FORCE_RELEASE)
+
+    async def list_waits(
+        self,
+        *,
+        limit: int = 500,
+    ) -> WaitGraphRecord:
+        """Show the wait-for graph: which agents wait for which, and the priorities that they lend.
+
+        Only directors and humans may call it.
+
+        Args:
+            limit: Maximum number of items.
+        """
+        return await self._caller.call("list_waits", {"limit": limit}, _LIST_WAITS)
+
+    async def get_policy(self) -> PolicyRecord:
+        """Show the policy in force."""
+        return await self._caller.call("get_policy", {}, _GET_POLICY)
+
+    async def adopt_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        reason: str = "",
+    ) -> Adopted:
+        """Adopt a policy: the defaults with the given changes.
+
+        Only directors and humans may call it.
+
+        Args:
+            policy: The settings that differ from the defaults.
+            reason: Reason, recorded with the policy.
+        """
+        return await self._caller.call("adopt_policy", {"policy": policy, "reason": reason}, _ADOPT_POLICY)
+
+    async def check_policy(
+        self,
+        policy: dict[str, Any],
+        *,
+        reason: str = "",
+    ) -> PolicyCheck:
+        """Check whether a policy is valid, without adopting it.
+
+        Args:
+            policy: The settings that differ from the defaults.
+            reason: Reason, recorded with the policy.
+        """
+        return await self._caller.call("check_policy", {"policy": policy, "reason": reason}, _CHECK_POLICY)
+
+    async def get_status(self) -> ProjectStatus:
+        """Show counts and condition of the project."""
+        return await self._caller.call("get_status", {}, _GET_STATUS)
+
+    async def get_overview(self) -> Overview:
+        """Show counts and latencies since the hub started.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("get_overview", {}, _GET_OVERVIEW)
+
+    async def list_pending(self) -> PendingMessages:
+        """List undelivered messages, the soonest to expire first.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("list_pending", {}, _LIST_PENDING)
+
+    async def list_roster(
+        self,
+        *,
+        q: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> AgentDetailsPage:
+        """List agents with their sessions, attention and budget.
+
+        Only directors, humans and administrators may call it.
+
+        Args:
+            q: Part of an agent's name.
+            after: `next` of the previous page.
+            limit: Maximum number of items.
+        """
+        return await self._caller.call("list_roster", {"q": q, "after": after, "limit": limit}, _LIST_ROSTER)
+
+    async def list_conversations(self) -> Conversations:
+        """Count recent messages by sender and recipient, largest first.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("list_conversations", {}, _LIST_CONVERSATIONS)
+
+    async def get_attention(self) -> Attending:
+        """Show what the calling agent is working on."""
+        return await self._caller.call("get_attention", {}, _GET_ATTENTION)
+
+    async def list_requests(self) -> list[RequestRecord]:
+        """List the open requests of the caller; directors see all."""
+        return await self._caller.call("list_requests", {}, _LIST_REQUESTS)
+
+    async def cancel_request(
+        self,
+        request: str,
+    ) -> Done:
+        """Stop waiting for the answer to a request; the message itself is still delivered.
+
+        Args:
+            request: messageId of the request.
+        """
+        return await self._caller.call("cancel_request", {"request": request}, _CANCEL_REQUEST)
+
+    async def list_topics(self) -> list[TopicRecord]:
+        """List the topics that have subscribers."""
+        return await self._caller.call("list_topics", {}, _LIST_TOPICS)
+
+    async def subscribe_topic(
+        self,
+        topic: str,
+    ) -> Subscriptions:
+        """Subscribe the calling agent to a topic.
+
+        Args:
+            topic: Name of the topic.
+        """
+        return await self._caller.call("subscribe_topic", {"topic": topic}, _SUBSCRIBE_TOPIC)
+
+    async def unsubscribe_topic(
+        self,
+        topic: str,
+    ) -> Subscriptions:
+        """Cancel the calling agent's subscription to a topic.
+
+        Args:
+            topic: Name of the topic.
+        """
+        return await self._caller.call("unsubscribe_topic", {"topic": topic}, _UNSUBSCRIBE_TOPIC)
+
+    async def open_discussion(
+        self,
+        question: str,
+        participants: Sequence[str],
+        *,
+        options: Sequence[str] = ("agree", "disagree"),
+        voters_min: int | None = None,
+        consensus: Literal["majority", "two_thirds", "unanimous"] = "majority",
+        max_s: float | None = None,
+    ) -> Discussed:
+        """Open a discussion in which the participants vote on a question.
+
+        Args:
+            question: The question to decide.
+            participants: Agents that take part.
+            options: Options to vote for.
+            voters_min: Votes required; the policy's number by default.
+            consensus: Share of the votes that an option needs.
+            max_s: Seconds until it ends without agreement; by default the policy's maximum.
+        """
+        return await self._caller.call(
+            "open_discussion",
+            {
+                "question": question,
+                "participants": participants,
+                "options": options,
+                "voters_min": voters_min,
+                "consensus": consensus,
+                "max_s": max_s,
+            },
+            _OPEN_DISCUSSION,
+        )
+
+    async def list_discussions(self) -> list[DiscussionRecord]:
+        """List the open discussions of the caller; directors see all."""
+        return await self._caller.call("list_discussions", {}, _LIST_DISCUSSIONS)
+
+    async def speak_in_discussion(
+        self,
+        discussion: str,
+        text: str,
+    ) -> Discussed:
+        """Send a contribution to all participants of a discussion.
+
+        Args:
+            discussion: Id of the discussion.
+            text: The contribution.
+        """
+        return await self._caller.call(
+            "speak_in_discussion", {"discussion": discussion, "text": text}, _SPEAK_IN_DISCUSSION
+        )
+
+    async def vote(
+        self,
+        discussion: str,
+        option: str,
+    ) -> Discussed:
+        """Vote in a discussion, or change a vote.
+
+        Args:
+            discussion: Id of the discussion.
+            option: The option to vote for.
+        """
+        return await self._caller.call("vote", {"discussion": discussion, "option": option}, _VOTE)
+
+    async def cancel_discussion(
+        self,
+        discussion: str,
+    ) -> Discussed:
+        """Cancel a discussion; its opener and directors may.
+
+        Args:
+            discussion: Id of the discussion.
+        """
+        return await self._caller.call("cancel_discussion", {"discussion": discussion}, _CANCEL_DISCUSSION)
+
+    async def list_approvals(self) -> list[ApprovalRecord]:
+        """List the open approval requests of the caller; directors see all."""
+        return await self._caller.call("list_approvals", {}, _LIST_APPROVALS)
+
+    async def request_approval(
+        self,
+        handoff: Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"],
+        subject: str,
+        *,
+        details: str = "",
+    ) -> ApprovalRequested:
+        """Ask the directors to approve something before it is done.
+
+        Args:
+            handoff: Kind of approval.
+            subject: What needs approval; for lease_override, the resource.
+            details: Details that help the director decide.
+        """
+        return await self._caller.call(
+            "request_approval", {"handoff": handoff, "subject": subject, "details": details}, _REQUEST_APPROVAL
+        )
+
+    async def decide_approval(
+        self,
+        approval: str,
+        verdict: Literal["approve", "refuse"],
+        *,
+        reason: str = "",
+        payload: dict[str, Any] | None = None,
+    ) -> ApprovalDecided:
+        """Approve or refuse an approval request.
+
+        Only directors and humans may call it.
+
+        Args:
+            approval: Id of the approval request.
+            verdict: The decision.
+            reason: Reason for the decision; required to refuse.
+            payload: New payload for a held message, sent in place of the original one.
+        """
+        return await self._caller.call(
+            "decide_approval",
+            {"approval": approval, "verdict": verdict, "reason": reason, "payload": payload},
+            _DECIDE_APPROVAL,
+        )
+
+    async def withdraw_approval(
+        self,
+        approval: str,
+    ) -> Done:
+        """Withdraw an approval request; to withdraw a held message, recall it instead.
+
+        Args:
+            approval: Id of the approval request.
+        """
+        return await self._caller.call("withdraw_approval", {"approval": approval}, _WITHDRAW_APPROVAL)
+
+    async def list_escalations(
+        self,
+        *,
+        closed: bool = False,
+    ) -> list[EscalationRecord]:
+        """List escalations, open ones first.
+
+        Only directors and humans may call it.
+
+        Args:
+            closed: Include closed escalations.
+        """
+        return await self._caller.call("list_escalations", {"closed": closed}, _LIST_ESCALATIONS)
+
+    async def resolve_escalation(
+        self,
+        escalation: str,
+        resolution: str,
+    ) -> Escalated:
+        """Close an escalation and record how it was resolved.
+
+        Only directors and humans may call it.
+
+        Args:
+            escalation: Id of the escalation.
+            resolution: How it was resolved.
+        """
+        return await self._caller.call(
+            "resolve_escalation", {"escalation": escalation, "resolution": resolution}, _RESOLVE_ESCALATION
+        )
+
+    async def escalate_to_human(
+        self,
+        escalation: str,
+        *,
+        reason: str = "",
+    ) -> Escalated:
+        """Pass an escalation to a human.
+
+        Only directors and humans may call it.
+
+        Args:
+            escalation: Id of the escalation.
+            reason: Why a human should look at it.
+        """
+        return await self._caller.call(
+            "escalate_to_human", {"escalation": escalation, "reason": reason}, _ESCALATE_TO_HUMAN
+        )
+
+    async def list_alerts(self) -> list[AlertRecord]:
+        """List the metrics over their limits, and the alerts."""
+        return await self._caller.call("list_alerts", {}, _LIST_ALERTS)
+
+    async def report_health(
+        self,
+        values: dict[str, float],
+    ) -> HealthReported:
+        """Report health measurements from outside the hub, such as the start-up time of clones.
+
+        Only directors and humans may call it.
+
+        Args:
+            values: Measurements by metric; durations in seconds.
+        """
+        return await self._caller.call("report_health", {"values": values}, _REPORT_HEALTH)
+
+    async def get_archive(self) -> ArchiveStatus:
+        """Show which tables of the pipeline exist and how far they are behind.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("get_archive", {}, _GET_ARCHIVE)
+
+    async def read_table(
+        self,
+        table: str,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        type: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        figure: str | None = None,
+        fold: Literal["sum", "max"] = "sum",
+    ) -> TableRows:
+        """Read rows of a pipeline table: some days, one message type, page by page.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            table: Name of the table.
+            since: First day, YYYY-MM-DD.
+            until: Last day, YYYY-MM-DD.
+            type: Only rows of this message type.
+            after: Number of rows to skip.
+            limit: Maximum number of items.
+            figure: A numeric column to aggregate over time.
+            fold: How to aggregate it.
+        """
+        return await self._caller.call(
+            "read_table",
+            {
+                "table": table,
+                "since": since,
+                "until": until,
+                "type": type,
+                "after": after,
+                "limit": limit,
+                "figure": figure,
+                "fold": fold,
+            },
+            _READ_TABLE,
+        )
+
+    async def get_advice(self) -> AdviceRecord:
+        """Show the pipeline's advice on the policy, with its evidence.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("get_advice", {}, _GET_ADVICE)
+
+    async def list_reports(self) -> list[ReportRecord]:
+        """List the lab's reports, newest first.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+        """
+        return await self._caller.call("list_reports", {}, _LIST_REPORTS)

@@ -1,4 +1,4 @@
-"""Requests: which message is the response that somebody awaits, and which one says that none will come."""
+"""Matching of received messages to the requests that wait for a response."""
 
 import asyncio
 from typing import Any
@@ -12,16 +12,16 @@ from tocsin.core.protocol.envelope import ANYONE
 __all__ = ["Awaited", "Requests", "failure_in"]
 
 _ACK, _NACK, _REPORT = "ACK", "NACK", "ERROR_REPORT"
-#: How the hub names the wait for a response.
+#: Prefix of a request in the wait-for graph.
 _WAIT = "request:"
-#: What a rejection without a code of the catalogue means.
+#: Code of a rejection without a code of the catalogue.
 _REJECTED = "E_TASK_003"
-#: Requests that are remembered: what more the bus says of one whose end is known is no news to anybody.
+#: Requests that are remembered, so that late notices about them are not handed to the application.
 _MADE_MAX = 1000
 
 
 class Awaited:
-    """A response that somebody awaits."""
+    """A request that waits for its response."""
 
     def __init__(self, to: str, message_id: str, response: "asyncio.Future[Message]") -> None:
         self.to = to
@@ -29,7 +29,7 @@ class Awaited:
         self.response = response
 
     def fits(self, message: Message) -> bool:
-        """Tell whether a message of its thread is the response, or says that there will be none."""
+        """Tell whether a message of its thread is the response, or reports that there will be none."""
         if self.response.done() or message.type == _ACK or message.message_id == self.message_id:
             return False
         if message.sender == SYSTEM.agent:
@@ -40,21 +40,21 @@ class Awaited:
 
 
 class Requests:
-    """The responses that are awaited, by thread."""
+    """Requests that wait for a response, by thread."""
 
     def __init__(self) -> None:
         self._awaited: dict[str, list[Awaited]] = {}
         self._made: dict[str, None] = {}
 
     def expect(self, correlation_id: str, awaited: Awaited) -> None:
-        """Begin to await."""
+        """Add a request."""
         self._made[awaited.message_id] = None
         if len(self._made) > _MADE_MAX:
             del self._made[next(iter(self._made))]
         self._awaited.setdefault(correlation_id, []).append(awaited)
 
     def give_up(self, correlation_id: str, awaited: Awaited) -> None:
-        """Await no more."""
+        """Remove a request."""
         others = [other for other in self._awaited.get(correlation_id, ()) if other is not awaited]
         if others:
             self._awaited[correlation_id] = others
@@ -62,7 +62,7 @@ class Requests:
             self._awaited.pop(correlation_id, None)
 
     def match(self, message: Message) -> Awaited | None:
-        """Return who awaits a message."""
+        """Return the request that a message answers, if any."""
         if not self._awaited:
             return None
         if message.correlation_id is None:
@@ -71,30 +71,30 @@ class Requests:
         return next((awaited for awaited in waiting if awaited.fits(message)), None)
 
     def _broken(self, message: Message) -> Awaited | None:
-        """Return who is told, outside of any thread, that its wait was ended to break a deadlock."""
+        """Return the request whose wait was ended to break a deadlock; that report has no thread."""
         if message.sender != SYSTEM.agent or message.type != _REPORT:
             return None
         everyone = (awaited for waiting in self._awaited.values() for awaited in waiting)
         return next((awaited for awaited in everyone if awaited.fits(message)), None)
 
     def takes(self, message: Message) -> bool:
-        """Take what the bus says of a request whose end is known already; tell whether it was that."""
+        """Tell whether a message is a late notice about a request of this client."""
         if message.sender != SYSTEM.agent or message.type != _REPORT:
             return False
         context = message.payload.get("context")
         return isinstance(context, dict) and context.get("request") in self._made
 
     def fail(self, error: TocsinError) -> None:
-        """Tell everyone that nothing will come any more."""
+        """Fail all requests with an error."""
         for waiting in self._awaited.values():
             for awaited in waiting:
                 if not awaited.response.done():
                     awaited.response.set_exception(error)
-                    awaited.response.exception()  # whoever waits is told; nobody has to
+                    awaited.response.exception()  # marks it as retrieved
 
 
 def failure_in(message: Message) -> TocsinError | None:
-    """Return the refusal that a response stands for, if it is one."""
+    """Return the error that a response reports, if it does."""
     payload = message.payload
     if message.type == _NACK:
         return _failure(payload, str(payload.get("reason", "rejected")), bool(payload.get("canRetry")))
@@ -109,7 +109,7 @@ def _failure(payload: dict[str, Any], detail: str, retryable: bool) -> TocsinErr
 
 
 def _about(message: Message) -> tuple[str | None, ...]:
-    """Return which request a report may be about: its message died, its time is over, its wait was refused."""
+    """Return the ids of the request that a report may be about: a dead message, a timeout, or a refused wait."""
     context = message.payload.get("context")
     if not isinstance(context, dict):
         return ()

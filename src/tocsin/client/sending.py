@@ -1,6 +1,6 @@
-"""Sending: drafts become envelopes, envelopes become operations, and the hub's answer becomes a receipt.
+"""Sending of messages: an envelope becomes an operation, and the hub's answer a receipt.
 
-A send that may succeed later is tried again where the caller says so, under the same messageId.
+A send whose refusal is retryable is repeated under the same messageId if the caller asks for it.
 """
 
 import asyncio
@@ -10,56 +10,56 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tocsin.client import operations as op
 from tocsin.client.backoff import Retry
 from tocsin.client.connection import Connection
-from tocsin.client.envelopes import Draft, EnvelopeWriter, Written
 from tocsin.client.errors import NoAnswer
-from tocsin.client.replies import Nothing, SendReply, Sent
-from tocsin.client.teamwork_replies import Requested
-from tocsin.core.errors import TocsinError, refusal
+from tocsin.client.operation_caller import OperationCaller
+from tocsin.core.commands import Done, Requested
+from tocsin.core.errors import TocsinError
+from tocsin.wire import socket as op
+from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
+from tocsin.wire.messages import SendReply, Sent
 
 __all__ = ["Outcome", "Sender"]
 
 _REPLY = msgspec.json.Decoder(SendReply)
 _REQUESTED = msgspec.json.Decoder(Requested)
-_NOTHING = msgspec.json.Decoder(Nothing)
+_DONE = msgspec.json.Decoder(Done)
 _NEVER = Retry(attempts_max=1)
-#: How a hub says that no answer to a type is foreseen: its code and the field.
+#: Code and field of the refusal of a request whose message type has no answer.
 _UNANSWERED = ("E_VALIDATION_003", "$.messageType")
 
-#: What became of one message of many: its receipt, or the refusal that a single send would have raised.
+#: The result of one message of many: its receipt, or the refusal that a single send would raise.
 Outcome: TypeAlias = Sent | TocsinError
 
 
 class Sender:
     """Sends for one agent."""
 
-    def __init__(self, connection: Connection, writer: EnvelopeWriter, retry: Retry | None) -> None:
+    def __init__(
+        self, connection: Connection, caller: OperationCaller, writer: EnvelopeWriter, retry: Retry | None
+    ) -> None:
         self._connection = connection
+        self._caller = caller
         self._retry = retry
         self.writer = writer
 
-    def write(self, draft: Draft) -> Written:
-        """Write a draft down, or refuse a payload that is no JSON."""
-        try:
-            return self.writer.write(draft)
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise refusal("E_VALIDATION_002", f"the message cannot be written: {error}", field="$.payload") from error
-
     async def send(self, written: Written, timeout_s: float, retry: Retry | None) -> Sent:
-        """Send one message; raise what it is refused with."""
-        reply: SendReply = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
-        return reply.sent()
+        """Send one message; a refusal is raised."""
+        sent: Sent = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
+        return sent
 
-    async def ask(
-        self, written: Written, known_s: float, timeout_s: float, retry: Retry | None, *, boost: bool, escalate: bool
+    async def request(
+        self, written: Written, timeout_s: float, retry: Retry | None, *, boost: bool, escalate: bool
     ) -> bool:
-        """Send a message as a request that the hub knows of; say whether it does, or nothing answers this type."""
-        query = {"timeout_s": known_s, "boost_on_timeout": boost, "escalate": escalate}
-        call = op.Call(operation="send_request", query=query, envelope=written.envelope, signature=written.signature)
+        """Send a message as a request; return false if its type has no answer, so that the hub cannot wait for one."""
+        arguments = {"timeout_s": timeout_s, "boost_on_timeout": boost, "escalate": escalate}
+
+        def submit() -> "asyncio.Future[Requested]":
+            return self._caller.submit("send_request", arguments, _REQUESTED, written=written)
+
         try:
-            await self._persistently(lambda: self._connection.submit(call, _REQUESTED, timeout_s), written, retry)
+            await self._persistently(submit, written, retry)
         except TocsinError as error:
             if (error.problem.code, error.problem.field) != _UNANSWERED:
                 raise
@@ -69,7 +69,7 @@ class Sender:
     async def _persistently(
         self, submit: "Callable[[], asyncio.Future[Any]]", written: Written, retry: Retry | None
     ) -> Any:
-        """Do something under a messageId, again where it may succeed later and the caller says so."""
+        """Send a message, and again as long as the retry policy allows."""
         retry = retry or self._retry
         backoff = (retry or _NEVER).backoff()
         while True:
@@ -82,35 +82,34 @@ class Sender:
                     raise
                 await asyncio.sleep(max(error.problem.retry_after_s or 0.0, backoff.next_s()))
 
-    def wait_no_longer(self, written: Written, timeout_s: float) -> None:
-        """Let the hub know that a response is not awaited any more; where it knows already, nothing changes."""
-        call = op.Call(operation="cancel_request", path={"request": written.message_id})
+    def stop_waiting(self, written: Written) -> None:
+        """Cancel a request without waiting for the hub's answer; one that has ended stays as it is."""
         with contextlib.suppress(TocsinError):
-            told = self._connection.submit(call, _NOTHING, timeout_s)
-            told.add_done_callback(lambda future: future.cancelled() or future.exception())
+            cancelled = self._caller.submit("cancel_request", {"request": written.message_id}, _DONE)
+            cancelled.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def send_many(self, drafts: Iterable[Draft], timeout_s: float, retry: Retry | None) -> list[Outcome]:
         """Send many messages, in order and without waiting for one before the next."""
         retry = retry or self._retry
-        written = [self.write(draft) for draft in drafts]
+        written = [self.writer.write(draft) for draft in drafts]
         outcomes = await self._round(written, timeout_s)
         if retry is None:
             return outcomes
         backoff = retry.backoff()
         while True:
-            refused = {number: told for number, told in enumerate(outcomes) if isinstance(told, TocsinError)}
+            refused = {number: outcome for number, outcome in enumerate(outcomes) if isinstance(outcome, TocsinError)}
             again = {number: error for number, error in refused.items() if retry.worth(error, backoff)}
             if not again:
                 return outcomes
             asked = max(error.problem.retry_after_s or 0.0 for error in again.values())
             await asyncio.sleep(max(asked, backoff.next_s()))
-            told = await self._round([written[number] for number in again], timeout_s)
-            for number, outcome in zip(again, told, strict=True):
+            retried = await self._round([written[number] for number in again], timeout_s)
+            for number, outcome in zip(again, retried, strict=True):
                 outcomes[number] = outcome
 
     async def _round(self, written: Sequence[Written], timeout_s: float) -> list[Outcome]:
-        """Send all of them once, with no more under way than there is room for."""
-        futures: list[asyncio.Future[SendReply]] = []
+        """Send each of them once, with no more on their way than there is room for."""
+        futures: list[asyncio.Future[Sent]] = []
         outcomes: list[Outcome] = []
         try:
             for item in written:
@@ -125,14 +124,18 @@ class Sender:
             raise
         return outcomes
 
-    def _submit(self, written: Written, timeout_s: float) -> "asyncio.Future[SendReply]":
-        operation = op.Send(envelope=written.envelope, signature=written.signature)
-        future: asyncio.Future[SendReply] = self._connection.submit(operation, _REPLY, timeout_s)
+    def _submit(self, written: Written, timeout_s: float) -> "asyncio.Future[Sent]":
+        operation = op.Send(id=0, envelope=written.envelope, signature=written.signature)
+        future: asyncio.Future[Sent] = self._connection.submit(operation, _sent, timeout_s)
         return future
 
 
-async def _outcome(future: "asyncio.Future[SendReply]") -> Outcome:
+def _sent(reply: msgspec.Raw) -> Sent:
+    return _REPLY.decode(reply).sent()
+
+
+async def _outcome(future: "asyncio.Future[Sent]") -> Outcome:
     try:
-        return (await future).sent()
+        return await future
     except TocsinError as error:
         return error

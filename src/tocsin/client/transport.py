@@ -1,8 +1,8 @@
-"""How a client is attached: what every transport must do, and what comes out of it.
+"""The interface between the client and a transport: operations go in, items come out.
 
-A transport dials; a link is one attachment, good until it is lost. Operations go in and items come out, both in
-batches, and both typed: nothing above this line knows whether there is a socket. `tocsin.client.websocket` attaches to
-a hub, `tocsin.hub.embedded` to a project in the same process.
+A transport dials; a link is one connection, valid until it is lost. Both directions carry batches of typed values, so
+nothing above this interface depends on a socket. `tocsin.client.websocket` connects to a hub, `tocsin.hub.inprocess` to
+a project in the same process.
 """
 
 from collections.abc import Sequence
@@ -10,78 +10,58 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from tocsin.client.operations import Operation
 from tocsin.core.errors import Problem
+from tocsin.wire.socket import Answer, Deliver, Leave, Operation
 
-__all__ = ["Answer", "Bus", "Delivery", "Farewell", "Item", "Link", "LinkLost", "Transport"]
+__all__ = ["Bus", "Item", "Link", "LinkLost", "Refused", "Transport"]
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What became of one operation."""
+class Refused(msgspec.Struct, frozen=True):
+    """A refused operation."""
 
-    #: The operation's id; none where the hub could not read it.
+    #: Id of the operation; null if the hub could not read it.
     re: int | None
-    #: A reply, or JSON to be read as one.
-    ok: object = None
-    problem: Problem | None = None
+    #: Why.
+    problem: Problem
 
 
-class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """One message, pushed."""
-
-    signal_id: str
-    #: Times that it was offered.
-    offer: int
-    #: The envelope, as JSON.
-    envelope: msgspec.Raw
-    #: messageId of the work that it interrupts, where it does.
-    interrupts: str | None = None
-
-
-class Farewell(msgspec.Struct, frozen=True):
-    """The hub is about to end the link."""
-
-    reason: str
-    #: Whether the session can be resumed.
-    resume: bool
-
-
-Item: TypeAlias = Answer | Delivery | Farewell
+#: The reply of an answer is JSON (`msgspec.Raw`) from a socket, and the value itself from a bus in this process.
+Item: TypeAlias = Answer | Refused | Deliver | Leave
 
 
 class LinkLost(Exception):
-    """The link is gone, or could not be had."""
+    """The link was lost, or could not be opened."""
 
     def __init__(self, reason: str, *, refused: Problem | None = None, resumable: bool = True) -> None:
         super().__init__(reason)
-        #: Why it will not come back, where that is known.
+        #: Why the connection was refused, if it was.
         self.refused = refused
-        #: Whether the session may still be there.
+        #: Whether the session may still exist.
         self.resumable = resumable
 
 
 class Link(Protocol):
-    """One attachment."""
+    """One connection."""
 
     async def send(self, operations: Sequence[Operation]) -> None:
-        """Put operations on their way together, or raise `LinkLost`."""
+        """Send operations together, or raise `LinkLost`."""
 
     async def receive(self) -> Sequence[Item]:
-        """Wait for what comes, or raise `LinkLost`; cancelling it loses nothing."""
+        """Wait for items, or raise `LinkLost`; cancelling it loses nothing."""
 
     async def close(self) -> None:
-        """Let go, whatever state it is in."""
+        """Close the link, in any state."""
 
 
 class Transport(Protocol):
-    """A way to be attached."""
+    """A way to connect."""
 
     async def dial(self) -> Link:
-        """Attach, or raise `LinkLost`, or the refusal of the hub."""
+        """Open a link, or raise `LinkLost`, or the hub's refusal."""
 
 
 class Bus(Protocol):
     """A project in the same process."""
 
     def transport(self, agent: str, role: str) -> Transport:
-        """Return the way to be attached to it as an agent."""
+        """Return the transport that connects an agent to it."""

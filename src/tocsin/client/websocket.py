@@ -1,7 +1,7 @@
-"""Attached to a hub over a WebSocket: operations and items as arrays of JSON, one array to a frame.
+"""The WebSocket transport: operations and items as JSON arrays, one array per frame.
 
-`docs/reference/websocket.md` has the protocol. The library (`pip install 'tocsin[client]'`) is imported when it is
-needed, so that the rest of the client works without it.
+`tocsin.wire.socket` and `docs/reference/websocket.md` have the protocol. The library (`pip install 'tocsin[client]'`)
+is imported when it is needed, so that the rest of the client works without it.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,48 +11,34 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from tocsin.client.config import ClientConfig
-from tocsin.client.operations import Operation
-from tocsin.client.transport import Answer, Delivery, Farewell, Item, LinkLost
+from tocsin.client.transport import Item, LinkLost, Refused
 from tocsin.core.errors import CATALOGUE, Problem, refusal
+from tocsin.wire.socket import SUBPROTOCOL, Answer, Deliver, Leave, Operation
 
-__all__ = ["SUBPROTOCOL", "WebSocketTransport"]
+__all__ = ["WebSocketTransport"]
 
-SUBPROTOCOL = "tocsin.v1"
 _PATH = "/v1/socket"
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _TOKEN_ENDED = 4401
-#: Why the hub closed, where trying again changes nothing: by close code. Its goodbye may say more.
+#: Reasons for which reconnecting is pointless, by close code. The hub's goodbye may be more specific.
 _FINAL = {
-    4400: Problem("E_PROTOCOL_002", "the hub does not understand this client"),
-    _TOKEN_ENDED: Problem("E_AUTH_005", "the token has ended"),
+    4400: Problem("E_PROTOCOL_002", "the hub rejected the protocol of this client"),
+    _TOKEN_ENDED: Problem("E_AUTH_005", "the token was revoked or has expired"),
 }
 #: The close code of a session that another link has taken over.
 _REPLACED = 4409
 
 
-class _Pushed(msgspec.Struct, frozen=True, gc=False):
-    signal_id: str
-    offer: int
-    envelope: msgspec.Raw
-    interrupts: str | None = None
-
-
-class _Bye(msgspec.Struct, frozen=True):
-    reason: str = ""
-    resume: bool = False
-    code: str | None = None
-
-
-class _Item(msgspec.Struct, frozen=True):
-    """One item of a frame: an answer, a push or a farewell, by what is there."""
+class _Item(msgspec.Struct, frozen=True, gc=False):
+    """Any item of a frame: an answer, a refusal, a push or a goodbye, by the fields that are set."""
 
     re: int | None = None
     ok: msgspec.Raw = msgspec.Raw(b"")
     problem: Problem | None = None
-    deliver: _Pushed | None = None
-    bye: _Bye | None = None
+    deliver: Deliver | None = None
+    bye: Leave | None = None
 
 
 _ITEMS = msgspec.json.Decoder(list[_Item])
@@ -60,10 +46,10 @@ _PROBLEM = msgspec.json.Decoder(Problem)
 
 
 class WebSocketTransport:
-    """The way to a hub.
+    """Connects to a hub.
 
-    `reread` looks where the token came from, which may have another one by now: it is asked before each socket but the
-    first, so a token that was rotated there is found, and a socket that the old one ended is not the end.
+    `reread` returns the current token of the token file. It is called before every socket but the first, so that the
+    client continues with a token that was rotated.
     """
 
     def __init__(
@@ -88,12 +74,12 @@ class WebSocketTransport:
         else:
             raise refusal(
                 "E_AUTH_001",
-                "a hub wants to know who you are",
+                "a hub needs a token",
                 expected='token="…", or TOCSIN_TOKEN, or TOCSIN_TOKEN_FILE',
             )
 
     async def dial(self) -> "_SocketLink":
-        """Open a socket, or raise why not."""
+        """Open a socket; raise `LinkLost` with the reason if that fails."""
         client, exceptions = _library()
         if self._reread is not None and self._has_dialled:
             self._headers = _bearing(self._reread())
@@ -124,7 +110,7 @@ class _SocketLink:
         self._socket = socket
         self._closed = closed
         self._may_find_another_token = may_find_another_token
-        self._bye: _Bye | None = None
+        self._leave: Leave | None = None
         self._encoder = msgspec.json.Encoder()
 
     async def send(self, operations: Sequence[Operation]) -> None:
@@ -143,9 +129,9 @@ class _SocketLink:
         try:
             items = _ITEMS.decode(frame)
         except msgspec.DecodeError as error:
-            raise LinkLost(f"the hub sent what cannot be read: {error}") from None
+            raise LinkLost(f"the hub sent a frame that cannot be read: {error}") from None
         if items and items[-1].bye is not None:
-            self._bye = items[-1].bye
+            self._leave = items[-1].bye
         return [_item(item) for item in items]
 
     async def close(self) -> None:
@@ -153,12 +139,12 @@ class _SocketLink:
         await self._socket.close()
 
     def _lost(self, error: Exception) -> LinkLost:
-        code, bye = self._socket.close_code, self._bye
+        code, leave = self._socket.close_code, self._leave
         if code == _TOKEN_ENDED and self._may_find_another_token:
             return LinkLost(str(error), resumable=False)
         refused = _FINAL.get(code)
-        if refused is not None and bye is not None and bye.code in CATALOGUE:
-            refused = Problem(bye.code, bye.reason)
+        if refused is not None and leave is not None and leave.code in CATALOGUE:
+            refused = Problem(leave.code, leave.reason)
         return LinkLost(str(error), refused=refused, resumable=code != _REPLACED)
 
 
@@ -168,15 +154,16 @@ def _bearing(token: str) -> dict[str, str]:
 
 def _item(item: _Item) -> Item:
     if item.deliver is not None:
-        pushed = item.deliver
-        return Delivery(pushed.signal_id, pushed.offer, pushed.envelope, pushed.interrupts)
+        return item.deliver
     if item.bye is not None:
-        return Farewell(item.bye.reason, item.bye.resume)
-    return Answer(item.re, item.ok, item.problem)
+        return item.bye
+    if item.problem is not None:
+        return Refused(item.re, item.problem)
+    return Answer(-1 if item.re is None else item.re, item.ok)
 
 
 def _refusal_of(response: Any) -> Problem | None:
-    """Read why a handshake was refused; something on the way may have answered in the hub's place."""
+    """Return why a handshake was refused; null if the answer is not the hub's, such as that of a proxy."""
     try:
         problem = _PROBLEM.decode(response.body or b"")
     except msgspec.DecodeError:
@@ -199,6 +186,6 @@ def _library() -> tuple[Any, Any]:
         from websockets.asyncio import client
     except ImportError:
         raise ModuleNotFoundError(
-            "a hub is reached over a WebSocket, which needs a library: pip install 'tocsin[client]'"
+            "connecting to a hub needs a WebSocket library: pip install 'tocsin[client]'"
         ) from None
     return client, exceptions

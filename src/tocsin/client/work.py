@@ -1,4 +1,4 @@
-"""Working on a message, and being interrupted: what is put aside comes back, exactly once.
+"""Work on a message, and its interruption: work that is put aside is resumed with the notes that were saved.
 
     async with me.working_on(message) as work:
         while step < steps:
@@ -8,22 +8,20 @@
                     await urgent.reply({"text": "seen"})
                 step = int(interruption.saved)
 
-The hub decides what may interrupt (`docs/concepts/attention.md`); here is only what the agent says about it.
+The hub decides which messages may interrupt (`docs/concepts/attention.md`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
-from tocsin.client import operations as op
-from tocsin.client.connection import Connection
 from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
-from tocsin.client.teamwork_replies import Attending, Resumed
+from tocsin.client.operation_caller import OperationCaller
+from tocsin.core.commands import Attending, Resumed
 from tocsin.core.errors import StateConflict, TocsinError, refusal
 
 __all__ = ["Interruption", "Resuming", "Worker", "Working"]
@@ -34,35 +32,35 @@ _RESUMED = msgspec.json.Decoder(Resumed)
 
 
 class Worker:
-    """What one agent works on."""
+    """The current work of one agent."""
 
-    def __init__(self, connection: Connection, inbox: Inbox, timeout_s: float) -> None:
-        self._connection = connection
+    def __init__(self, caller: OperationCaller, inbox: Inbox, timeout_s: float) -> None:
+        self._caller = caller
         self._inbox = inbox
         self._timeout_s = timeout_s
-        #: What the agent works on, the latest last; what is before it was put aside.
+        #: messageIds of the current work, last, and of work put aside for it.
         self._stack: list[str] = []
-        #: The message that said last that it interrupts: the inbox may have handed it out.
+        #: The latest message that interrupts; the inbox may have handed it out.
         self._interrupter: Message | None = None
 
     def arrived(self, message: Message) -> None:
-        """Look at what has come."""
+        """Remember a message that interrupts."""
         if message.interrupts is not None:
             self._interrupter = message
 
     def working_on(self, message: Message, *, interruptible: bool) -> "Working":
-        """Prepare to work."""
+        """Return the work on a message, which begins when it is entered."""
         return Working(self, message, interruptible=interruptible)
 
     async def begin(self, message: Message, *, interruptible: bool) -> str:
-        """Say that work begins, or goes on where it had been put aside; return what was saved of it then."""
-        body = {"message_id": message.message_id, "interruptible": interruptible}
+        """Begin work, or resume it if it was put aside; return the notes that were saved then."""
+        arguments = {"message_id": message.message_id, "interruptible": interruptible}
         saved = ""
         try:
-            await self._call("begin_work", _ATTENDING, body)
+            await self._caller.call("begin_work", arguments, _ATTENDING)
         except StateConflict as refused:
-            now: Attending = await self._call("attention", _ATTENDING, {})
-            if message.message_id not in now.aside:
+            attention = await self._caller.call("get_attention", {}, _ATTENDING)
+            if message.message_id not in attention.aside:
                 raise refused from None
             saved = await self.resume(message.message_id)
         self._inbox.settled(message)
@@ -70,52 +68,50 @@ class Worker:
         return saved
 
     async def take_up(self, message_id: str | None) -> Resumed:
-        """Go on with what was put aside, the latest where none is named, without having the message."""
-        body = {} if message_id is None else {"message_id": message_id}
-        told: Resumed = await self._call("resume_work", _RESUMED, body)
-        self._stack.append(told.message_id)
-        return told
+        """Resume work that was put aside, by default the most recent, without having the message."""
+        resumed = await self._caller.call("resume_work", {"message_id": message_id}, _RESUMED)
+        self._stack.append(resumed.message_id)
+        return resumed
 
     async def pause_point(self, save: Callable[[], str] | None) -> "Interruption | None":
-        """Let what may interrupt do so; what is worked on is put aside for it."""
+        """Report a pause point, and put the work aside if a message interrupts it."""
         if not self._stack:
             raise refusal("E_STATE_002", "there is no work to pause: begin it with working_on", retryable=False)
         mine = self._stack[-1]
-        told: Attending = await self._call("reach_pause_point", _ATTENDING, {})
-        if told.interrupted_by is None:
+        attention = await self._caller.call("reach_pause_point", {}, _ATTENDING)
+        if attention.interrupted_by is None:
             return None
-        urgent = await self._interrupting(told.interrupted_by)
+        urgent = await self._interrupting(attention.interrupted_by)
         if urgent is None:
-            await self._call("resume_work", _RESUMED, {"message_id": mine})
+            await self.resume(mine)
             return None
-        told = await self._call("put_aside", _ATTENDING, {"saved": "" if save is None else save()})
+        attention = await self._caller.call("put_aside", {"saved": "" if save is None else save()}, _ATTENDING)
         self._inbox.settled(urgent)
         self._stack.append(urgent.message_id)
-        return Interruption(self, mine, urgent, is_work=told.working_on == urgent.message_id)
+        return Interruption(self, mine, urgent, is_work=attention.working_on == urgent.message_id)
 
     async def finish(self, message_id: str, *, processed: bool) -> None:
-        """Say that work is done; what was put aside because the agent seemed gone is taken up for that."""
+        """Finish work; if the hub put it aside because the agent seemed gone, resume it first."""
         self._stack.remove(message_id)
         try:
-            await self._call("finish_work", _ATTENDING, {"processed": processed})
+            await self._caller.call("finish_work", {"processed": processed}, _ATTENDING)
         except StateConflict:
             try:
-                await self._call("resume_work", _RESUMED, {"message_id": message_id})
+                await self.resume(message_id)
             except StateConflict:
-                return  # it is neither under way nor put aside: this had been said before
-            await self._call("finish_work", _ATTENDING, {"processed": processed})
+                return  # it is neither under way nor put aside: it was finished before
+            await self._caller.call("finish_work", {"processed": processed}, _ATTENDING)
 
     async def resume(self, message_id: str) -> str:
-        """Go on with what was put aside, and return what was saved of it."""
-        told: Resumed = await self._call("resume_work", _RESUMED, {"message_id": message_id})
-        return told.saved
+        """Resume work that was put aside, and return the notes that were saved."""
+        return (await self._caller.call("resume_work", {"message_id": message_id}, _RESUMED)).saved
 
     def dropped(self, message_id: str) -> None:
-        """Note that what interrupted was not work for the hub: it had ended by then."""
+        """Remove an interrupting message that the hub does not count as work, because it had ended by then."""
         self._stack.remove(message_id)
 
     async def _interrupting(self, message_id: str) -> Message | None:
-        """Wait for the message that interrupts; nothing where it does not come, because it has ended."""
+        """Wait for the message that interrupts; return null if it does not arrive, because it has ended."""
         known = self._interrupter
         if known is not None and known.message_id == message_id and not self._inbox.has(message_id):
             return known
@@ -128,9 +124,6 @@ class Worker:
         finally:
             self._inbox.response_came()
 
-    async def _call(self, operation: str, decoder: "msgspec.json.Decoder[Any]", body: dict[str, Any]) -> Any:
-        return await self._connection.submit(op.Call(operation=operation, body=body), decoder, self._timeout_s)
-
 
 class Working:
     """Work on one message."""
@@ -138,10 +131,10 @@ class Working:
     def __init__(self, worker: Worker, message: Message, *, interruptible: bool) -> None:
         self._worker = worker
         self._interruptible = interruptible
-        #: What is worked on.
-        self.message = message
-        #: What had been saved of it, where it had been put aside: by this agent, or for it when it seemed gone.
-        self.saved = ""
+        #: The message that is worked on.
+        self.message: Message = message
+        #: Notes that were saved when the work was put aside, by this agent or by the hub; empty otherwise.
+        self.saved: str = ""
 
     async def __aenter__(self) -> "Working":
         self.saved = await self._worker.begin(self.message, interruptible=self._interruptible)
@@ -153,28 +146,29 @@ class Working:
         await _end(self._worker.finish(self.message.message_id, processed=error is None), error)
 
     async def pause_point(self, save: Callable[[], str] | None = None) -> "Interruption | None":
-        """Let the work be interrupted here; where it is, it is put aside with the text that `save` returns.
+        """Allow an interruption here; if there is one, put the work aside with the notes that `save` returns.
 
-        What interrupts it comes with the interruption, and not by the inbox too.
+        The message that interrupts is in the interruption, and is not handed out by the inbox as well.
         """
         return await self._worker.pause_point(save)
 
 
 class Resuming:
-    """Work that goes on after a crash: the message had been read by then, and does not come again."""
+    """Work that is resumed after a crash; its message was confirmed and is not delivered again."""
 
     def __init__(self, worker: Worker, message_id: str | None) -> None:
         self._worker = worker
         self._wanted = message_id
-        #: What is worked on; `Agent.message` looks it up.
-        self.message_id = message_id or ""
-        #: What was saved of it, and whether this agent had been given that before.
-        self.saved = ""
-        self.duplicate = False
+        #: The messageId of the work; `Agent.get_message` looks the message up.
+        self.message_id: str = message_id or ""
+        #: Notes that were saved when it was put aside.
+        self.saved: str = ""
+        #: Whether these notes were returned before.
+        self.duplicate: bool = False
 
     async def __aenter__(self) -> "Resuming":
-        told = await self._worker.take_up(self._wanted)
-        self.message_id, self.saved, self.duplicate = told.message_id, told.saved, told.duplicate
+        resumed = await self._worker.take_up(self._wanted)
+        self.message_id, self.saved, self.duplicate = resumed.message_id, resumed.saved, resumed.duplicate
         return self
 
     async def __aexit__(
@@ -183,21 +177,21 @@ class Resuming:
         await _end(self._worker.finish(self.message_id, processed=error is None), error)
 
     async def pause_point(self, save: Callable[[], str] | None = None) -> "Interruption | None":
-        """Let the work be interrupted here; where it is, it is put aside with the text that `save` returns."""
+        """Allow an interruption here; if there is one, put the work aside with the notes that `save` returns."""
         return await self._worker.pause_point(save)
 
 
 class Interruption:
-    """What interrupts: `async with` it as the message to deal with; then the work goes on where it was."""
+    """An interruption: entering it returns the message that interrupts, leaving it resumes the work."""
 
     def __init__(self, worker: Worker, work: str, message: Message, *, is_work: bool) -> None:
         self._worker = worker
         self._work = work
         self._is_work = is_work
-        #: What interrupts.
-        self.message = message
-        #: What was saved of the work, once it goes on.
-        self.saved = ""
+        #: The message that interrupts.
+        self.message: Message = message
+        #: Notes that were saved of the work, once it is resumed.
+        self.saved: str = ""
 
     async def __aenter__(self) -> Message:
         return self.message
@@ -205,13 +199,13 @@ class Interruption:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _end(self._go_on(processed=error is None), error)
+        await _end(self._resume(processed=error is None), error)
 
     async def pause_point(self, save: Callable[[], str] | None = None) -> "Interruption | None":
-        """Let this be interrupted in its turn."""
+        """Allow an interruption of the interruption."""
         return await self._worker.pause_point(save)
 
-    async def _go_on(self, *, processed: bool) -> None:
+    async def _resume(self, *, processed: bool) -> None:
         if self._is_work:
             await self._worker.finish(self.message.message_id, processed=processed)
         else:
@@ -219,11 +213,11 @@ class Interruption:
         self.saved = await self._worker.resume(self._work)
 
 
-async def _end(last_words: Any, error: BaseException | None) -> None:
-    """Say the last words; what went wrong before is more important than what goes wrong with them."""
+async def _end(ending: Awaitable[None], error: BaseException | None) -> None:
+    """Report the end of work; an error of the work takes precedence over an error of the report."""
     try:
-        await last_words
+        await ending
     except TocsinError:
         if error is None:
             raise
-        _log.exception("the end of some work could not be told")
+        _log.exception("the end of the work could not be reported")

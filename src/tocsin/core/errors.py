@@ -165,6 +165,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after_s: float | None = None
     #: Further facts, such as `recipient_state`.
     facts: dict[str, Any] = {}
+    #: Stable snake-case name of the code, such as `unknown_recipient`; filled in from the catalogue.
+    error_code: str = ""
+
+    def __post_init__(self) -> None:
+        """Fill in the name of the code."""
+        if not self.error_code and self.code in CATALOGUE:
+            msgspec.structs.force_setattr(self, "error_code", CATALOGUE[self.code].name)
 
     @property
     def entry(self) -> Entry:

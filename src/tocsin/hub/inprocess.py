@@ -1,7 +1,8 @@
-"""An agent attached to a project in its own process: the client's transport, over the host itself.
+"""The transport between an agent and a project in the same process.
 
-Operations become commands and replies become what a client is told, the same way as over a socket, without the socket.
-Identity is the caller's word: whoever shares the process could write to the journal as well.
+The operations of the socket protocol are run without a socket. Commands go to the host as they are, and the host's
+reply is the answer; other operations go through `tocsin.hub.operations`, as they do in a hub. The embedded bus does not
+authenticate callers: code that shares the process could write to the journal as well.
 """
 
 import asyncio
@@ -11,51 +12,57 @@ from typing import Any
 
 import msgspec
 
-from tocsin.client import operations as op
-from tocsin.client import replies
-from tocsin.client.transport import Answer, Delivery, Item, LinkLost
+from tocsin.client.transport import Item, LinkLost, Refused
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import parse_envelope
-from tocsin.hub.embedded_history import EmbeddedHistory
-from tocsin.hub.host import Condition, Host
-from tocsin.hub.receipts import receipt_of
+from tocsin.core.protocol.validation import explain
+from tocsin.hub.host import Condition
+from tocsin.hub.operations import Call, perform
+from tocsin.hub.project import Project
+from tocsin.wire import socket as op
+from tocsin.wire.messages import Settled
+from tocsin.wire.table import OPERATIONS, unknown_operation
 
 __all__ = ["InProcessLink", "InProcessTransport"]
 
-#: Signs of life before a session counts as stale.
+#: Heartbeats before a session counts as stale.
 _BEATS = 4
+#: Operations that are one command each, which has their fields.
+_COMMANDS: dict[type[Any], type[Any]] = {
+    op.Confirm: cmd.Confirm,
+    op.Acknowledge: cmd.Acknowledge,
+    op.Reject: cmd.Reject,
+    op.MarkProcessed: cmd.MarkProcessed,
+    op.Recall: cmd.Recall,
+}
 
 
 class InProcessTransport:
-    """The way from an agent to the host beside it."""
+    """Connects an agent to the project in this process."""
 
-    def __init__(
-        self, host: Host, embedded_history: EmbeddedHistory, caller: Caller, links: "set[InProcessLink]"
-    ) -> None:
-        self._host = host
-        self._recollection = embedded_history
+    def __init__(self, project: Project, caller: Caller, links: "set[InProcessLink]") -> None:
+        self._project = project
         self._caller = caller
         self._links = links
 
     async def dial(self) -> "InProcessLink":
-        """Attach, unless the host has stopped."""
-        if self._host.condition is Condition.STOPPED:
-            raise LinkLost(self._host.reason, refused=_stopped(self._host.reason))
-        link = InProcessLink(self._host, self._recollection, self._caller, self._links)
+        """Open a link, unless the host has stopped."""
+        host = self._project.host
+        if host.condition is Condition.STOPPED:
+            raise LinkLost(host.reason, refused=_stopped(host.reason))
+        link = InProcessLink(self._project, self._caller, self._links)
         self._links.add(link)
         return link
 
 
 class InProcessLink:
-    """One attachment."""
+    """One connection."""
 
-    def __init__(
-        self, host: Host, embedded_history: EmbeddedHistory, caller: Caller, links: "set[InProcessLink]"
-    ) -> None:
-        self._host = host
-        self._recollection = embedded_history
+    def __init__(self, project: Project, caller: Caller, links: "set[InProcessLink]") -> None:
+        self._project = project
+        self._host = project.host
         self._caller = caller
         self._links = links
         self._items: list[Item] = []
@@ -63,21 +70,21 @@ class InProcessLink:
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: str | None = None
         self._lost: LinkLost | None = None
-        #: Set once the client has let go.
+        #: Set once the client has closed the link.
         self.released = asyncio.Event()
 
     async def send(self, operations: Sequence[op.Operation]) -> None:
-        """Submit operations, in order; they share a commit."""
+        """Submit operations in order; they share a commit."""
         if self._lost is not None:
             raise self._lost
         for operation in operations:
             try:
                 self._do(operation)
             except TocsinError as error:
-                self._put(Answer(operation.id, None, error.problem))
+                self._put(Refused(operation.id, error.problem))
 
     async def receive(self) -> Sequence[Item]:
-        """Wait for answers and pushes."""
+        """Wait for answers and messages."""
         while not self._items:
             if self._lost is not None:
                 raise self._lost
@@ -87,7 +94,7 @@ class InProcessLink:
         return items
 
     async def close(self) -> None:
-        """Let go; a session that was not left is closed."""
+        """Close the link, and its session if that is still open."""
         self._links.discard(self)
         for task in self._tasks:
             task.cancel()
@@ -98,75 +105,69 @@ class InProcessLink:
         self.released.set()
 
     def end(self, reason: str) -> None:
-        """Tell the client that there will be no more, here or elsewhere."""
+        """End the link from the side of the bus; the client does not reconnect."""
         self._lost = LinkLost(reason, refused=_stopped(reason))
         self._ready.set()
 
     def _do(self, operation: op.Operation) -> None:
-        match operation:
-            case op.Hello():
-                self._start(operation, self._hello(operation))
-            case op.Call():
-                self._start(operation, self._recollection.answer(operation, self._caller))
-            case op.Bye():
-                session, self._session = self._must_session(), None
-                self._submit(operation, cmd.CloseSession(session), _nothing)
-            case op.Credit():
-                self._submit(operation, cmd.GrantCredit(self._must_session(), operation.window), _nothing)
-            case op.Ping():
-                self._submit(operation, cmd.Heartbeat(self._must_session()), self._waiting)
-            case _:
-                command, view = self._command(operation)
-                self._submit(operation, command, view)
+        if isinstance(operation, op.Send):
+            limit = self._host.exchange.state.policy.limits.message_bytes_max
+            envelope = parse_envelope(bytes(operation.envelope), limit)
+            self._submit(operation.id, cmd.Send(envelope), _sent)
+        elif type(operation) in _COMMANDS:
+            self._submit(operation.id, _command(operation), _same)
+        elif isinstance(operation, op.Call):
+            self._start(operation.id, self._call(operation))
+        elif isinstance(operation, op.Credit):
+            self._submit(operation.id, cmd.GrantCredit(self._must_session(), operation.window), _same)
+        elif isinstance(operation, op.Ping):
+            self._submit(operation.id, cmd.Heartbeat(self._must_session()), self._waiting)
+        elif isinstance(operation, op.Hello):
+            self._start(operation.id, self._hello(operation))
+        elif isinstance(operation, op.Bye):
+            session, self._session = self._must_session(), None
+            self._submit(operation.id, cmd.CloseSession(session), _same)
 
-    def _command(self, operation: op.Operation) -> tuple[cmd.Command, Callable[[Any], object]]:
-        match operation:
-            case op.Send():
-                limit = self._host.exchange.state.policy.limits.message_bytes_max
-                return cmd.Send(parse_envelope(bytes(operation.envelope), limit)), _send_reply
-            case op.Confirm():
-                return cmd.Confirm(tuple(operation.message_ids)), _same
-            case op.Ack():
-                return cmd.Acknowledge(operation.message_id, operation.status, operation.notes), _same
-            case op.Nack():
-                reason, code, fix = operation.reason, operation.code, operation.suggested_fix
-                return cmd.Reject(operation.message_id, reason, code, operation.can_retry, fix), _rejected
-            case op.Processed():
-                return cmd.MarkProcessed(operation.message_id), _nothing
-            case op.Recall():
-                return cmd.Recall(operation.message_id), _recalled
-        raise refusal("E_VALIDATION_003", f"{type(operation).__name__} cannot be done here")
-
-    def _submit(self, operation: op.Operation, command: cmd.Command, view: Callable[[Any], object]) -> None:
+    def _submit(self, re: int | None, command: cmd.Command, view: Callable[[Any], object]) -> None:
         future = self._host.submit(command, self._caller)
-        future.add_done_callback(partial(self._answer, operation.id, view))
+        if re is not None:
+            future.add_done_callback(partial(self._answer, re, view))
 
-    def _answer(self, re: int | None, view: Callable[[Any], object], future: "asyncio.Future[cmd.Reply]") -> None:
-        if re is None or future.cancelled():
+    def _answer(self, re: int, view: Callable[[Any], object], future: "asyncio.Future[cmd.Reply]") -> None:
+        if future.cancelled():
             return
         reply = future.result()
-        problem = reply if isinstance(reply, Problem) else None
-        self._put(Answer(re, None if problem is not None else view(reply), problem))
+        self._put(Refused(re, reply) if isinstance(reply, Problem) else op.Answer(re, view(reply)))
 
-    def _start(self, operation: op.Operation, work: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.get_running_loop().create_task(self._finish(operation.id, work))
+    def _start(self, re: int, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(self._finish(re, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _finish(self, re: int | None, work: Coroutine[Any, Any, object]) -> None:
+    async def _finish(self, re: int, work: Coroutine[Any, Any, object]) -> None:
         try:
-            self._put(Answer(re, await work))
+            self._put(op.Answer(re, await work))
         except TocsinError as error:
-            self._put(Answer(re, None, error.problem))
+            self._put(Refused(re, error.problem))
 
-    async def _hello(self, hello: op.Hello) -> replies.Welcome:
-        if hello.agent_type is not None:
-            await self._must(cmd.RegisterAgent(hello.agent_type, hello.supported or (), hello.capabilities or ()))
-        ready = await self._must(cmd.OpenSession("push", hello.window), self._push)
+    async def _call(self, operation: op.Call) -> object:
+        row = OPERATIONS.get(operation.operation)
+        if row is None:
+            raise unknown_operation(operation.operation)
+        call = Call(self._project, self._caller)
+        reply: object = await perform(call, row, call.read(row, operation.arguments, bytes(operation.envelope)))
+        call.replied(received=True)
+        return reply
+
+    async def _hello(self, hello: op.Hello) -> op.Welcome:
+        if hello.type is not None:
+            await self._must(cmd.RegisterAgent(hello.type, hello.versions, hello.capabilities))
+        kind: cmd.SessionKind = "daemon" if hello.daemon else "push"
+        ready = await self._must(cmd.OpenSession(kind, hello.window), self._push)
         self._session = ready.session
         state, storage = self._host.exchange.state, self._host.storage
         limits, agent = state.policy.limits, state.agents[self._caller.agent]
-        return replies.Welcome(
+        return op.Welcome(
             agent=agent.agent,
             session=ready.session,
             resumed=False,
@@ -188,49 +189,41 @@ class InProcessLink:
 
     def _must_session(self) -> str:
         if self._session is None:
-            raise refusal("E_STATE_003", "say hello first")
+            raise refusal("E_STATE_003", "the first operation must be hello")
         return self._session
 
     def _push(self, push: cmd.Delivery) -> None:
-        self._put(Delivery(push.signal_id, push.offer, msgspec.Raw(push.envelope), push.interrupts))
+        self._put(op.Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope), push.interrupts))
 
     def _put(self, item: Item) -> None:
         self._items.append(item)
         self._ready.set()
 
-    def _waiting(self, _: cmd.Reply) -> replies.Waiting:
+    def _waiting(self, _: cmd.Reply) -> op.Waiting:
         agent = self._host.exchange.state.agents.get(self._caller.agent)
-        return replies.Waiting(() if agent is None else agent.mailbox.depths())
+        return op.Waiting(() if agent is None else agent.mailbox.depths())
 
 
 def _stopped(reason: str) -> Problem:
     return Problem("E_HUB_003", f"the bus is closed: {reason}", retryable=False)
 
 
+def _command(operation: op.Operation) -> cmd.Command:
+    """Return the command of an operation, or raise what is wrong with its fields, as a hub would."""
+    shape = _COMMANDS[type(operation)]
+    try:
+        command: cmd.Command = msgspec.convert(operation, shape, from_attributes=True)
+    except msgspec.ValidationError:
+        fields = {name: getattr(operation, name) for name in shape.__struct_fields__}
+        raise error_for(explain(shape, msgspec.to_builtins(fields))) from None
+    return command
+
+
 def _same(reply: cmd.Reply) -> object:
     return reply
 
 
-def _nothing(_: cmd.Reply) -> replies.Nothing:
-    return replies.Nothing()
-
-
-def _rejected(reply: cmd.Rejected) -> replies.Rejected:
-    return replies.Rejected(reply.signal_id, reply.state, reply.ready_at)
-
-
-def _recalled(reply: cmd.RecallResult) -> replies.RecallResult:
-    return replies.RecallResult(reply.outcome, reply.outcomes)
-
-
-def _send_reply(reply: cmd.Reply) -> replies.SendReply:
-    match reply:
-        case cmd.Receipt():
-            return replies.SendReply(receipt=receipt_of(reply))
-        case cmd.BroadcastReceipt():
-            return replies.SendReply(receipts=tuple(map(receipt_of, reply.receipts)), failed=reply.failed)
-        case cmd.Acknowledged() | cmd.Rejected():
-            return replies.SendReply(settled=replies.Settled(reply.signal_id, reply.state))
-        case cmd.Registered():
-            return replies.SendReply(registered=reply)
-    return replies.SendReply()
+def _sent(reply: cmd.Reply) -> object:
+    if isinstance(reply, cmd.Acknowledged | cmd.Rejected):
+        return Settled(reply.signal_id, reply.state)
+    return reply

@@ -18,6 +18,7 @@ from tocsin.core.commands import (
     Heartbeat,
     OpenSession,
     Reply,
+    SessionKind,
     SessionReady,
 )
 from tocsin.core.errors import Problem
@@ -27,7 +28,7 @@ from tocsin.hub.host import Host
 
 __all__ = ["Piggyback"]
 
-_KIND = "piggyback"
+_KIND: SessionKind = "piggyback"
 
 
 class Piggyback:

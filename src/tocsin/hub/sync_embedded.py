@@ -1,15 +1,20 @@
-"""The embedded bus for code that does not await: the same project, on a loop in a thread of its own.
+"""The embedded bus for synchronous code, on an event loop in a background thread.
 
-    with SyncTocsin.open("team.tocsin") as bus, bus.join("ada", agent_type="Manager") as ada:
+    with SyncTocsin.open("team.tocsin") as bus, bus.join("ada", type="Manager") as ada:
         ada.send(to="bob", type="StatusUpdate", payload={"text": "here"})
 
 Its agents share that loop. Any thread may call.
 """
 
+# `type` is the name of an agent's type on every interface.
+# ruff: noqa: A002
+
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Never
 
+from tocsin.client.agent import refuse_unknown
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
 from tocsin.client.loop_thread import LoopThread
@@ -17,7 +22,7 @@ from tocsin.client.sync import SyncAgent
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem
 from tocsin.core.policy import Policy
-from tocsin.hub.embedded import Tocsin
+from tocsin.hub.embedded import JOIN, Tocsin
 
 __all__ = ["SyncTocsin"]
 
@@ -25,19 +30,19 @@ _CLOSED = Problem("E_HUB_003", "the bus is closed: it was closed", retryable=Fal
 
 
 class SyncTocsin:
-    """A project, embedded."""
+    """A project in this process."""
 
     def __init__(self, background: LoopThread, bus: Tocsin) -> None:
-        #: The loop that the project and its agents live on.
+        #: The loop of the project and its agents.
         self.background = background
-        #: The project; only its loop may touch it.
+        #: The project; it must be used on its loop only.
         self.bus = bus
 
     @classmethod
     def open(
         cls, path: str | Path, *, project: str = "default", policy: Policy | None = None, durability: str = "FULL"
     ) -> "SyncTocsin":
-        """Open a project's directory, or make it, as `Tocsin.open` does; close it later, or use `with`."""
+        """Open a project's directory, or create it, as `Tocsin.open` does; close it later, or use `with`."""
         background = LoopThread("tocsin bus")
         try:
             opened = Tocsin.open(path, project=project, policy=policy, durability=durability)
@@ -55,7 +60,7 @@ class SyncTocsin:
         self.close()
 
     def close(self) -> None:
-        """Let go of the project; agents that are still attached are told, and their messages go back."""
+        """Close the project; calls of connected agents are refused, and their messages return to the queue."""
         if self.background.has_stopped:
             return
         try:
@@ -64,7 +69,7 @@ class SyncTocsin:
             self.background.stop(_CLOSED)
 
     def call(self, command: Command, caller: Caller) -> Reply:
-        """Do one thing; a refusal is raised."""
+        """Run one command; a refusal is raised."""
         return self.background.run(self.bus.call(command, caller))
 
     def join(
@@ -72,12 +77,22 @@ class SyncTocsin:
         agent: str,
         *,
         role: str = "primary",
-        agent_type: str = "AdHoc",
+        type: str = "AdHoc",
         capabilities: Sequence[str] = (),
+        daemon: bool = False,
         retry: Retry | None = None,
         config: ClientConfig | None = None,
+        **unknown: Never,
     ) -> SyncAgent:
-        """Register an agent, or come back as one, and attach it; close it later, or use `with`."""
+        """Register an agent and connect it; close it later, or use `with`. The arguments are those of `connect`."""
+        refuse_unknown("join", unknown, JOIN)
         return SyncAgent.connect(
-            self, agent=agent, role=role, agent_type=agent_type, capabilities=capabilities, retry=retry, config=config
+            self,
+            agent=agent,
+            role=role,
+            type=type,
+            capabilities=capabilities,
+            daemon=daemon,
+            retry=retry,
+            config=config,
         )

@@ -3,13 +3,11 @@
 from typing import Any
 
 from tests.gateways.mcp.clients import Hub, Way, over_http, together
-from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
-from tocsin.gateways.mcp.tools_requests import REQUEST_TOOLS
 
 
-def mail_of(answer: dict[str, Any], message_type: str) -> list[dict[str, Any]]:
+def mail_of(answer: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     found = [*answer.get("messages", []), *answer["inbox"]["urgent"]]
-    return [mail for mail in found if mail["message_type"] == message_type]
+    return [mail for mail in found if mail["type"] == kind]
 
 
 def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
@@ -41,16 +39,17 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             chore = (await ada.do("send_message", to=two, text="sweep", priority="Info"))["message_id"]
             assert [mail["message_id"] for mail in (await bob.do("fetch_inbox"))["messages"]] == [chore]
             assert (await bob.do("begin_work", message_id=chore, interruptible=False))["working_on"] == chore
-            assert (await bob.do("pause_point", saved="nothing yet"))["interrupted_by"] is None
+            assert (await bob.do("reach_pause_point"))["interrupted_by"] is None
             alarm = (await ada.do("send_message", to=two, text="fire", priority="Critical"))["message_id"]
-            paused = await bob.do("pause_point", saved="half of the floor")
-            assert (paused["interrupted_by"], paused["working_on"], paused["aside"]) == (alarm, alarm, [chore])
-            assert [mail["payload"] for mail in paused["messages"]] == [{"text": "fire"}]
-            assert (await bob.refused("finish_work", message_id=chore))["code"] == "E_STATE_002"
-            finished = await bob.do("finish_work", message_id=alarm)
-            assert (finished["resumed"], finished["saved"]) == (chore, "half of the floor")
-            assert (await bob.do("begin_work", message_id=chore))["saved"] == "half of the floor"
-            assert (await bob.do("finish_work", message_id=chore))["resumed"] is None
+            paused = await bob.do("reach_pause_point")
+            assert (paused["interrupted_by"], paused["working_on"]) == (alarm, chore)
+            assert [mail["payload"] for mail in paused["inbox"]["urgent"]] == [{"text": "fire"}]
+            aside = await bob.do("put_aside", saved="half of the floor")
+            assert (aside["working_on"], aside["aside"]) == (alarm, [chore])
+            assert (await bob.do("finish_work"))["aside"] == [chore]
+            resumed = await bob.do("resume_work")
+            assert (resumed["message_id"], resumed["saved"]) == (chore, "half of the floor")
+            assert (await bob.do("finish_work"))["working_on"] is None
             assert (hub.state(chore), hub.state(alarm)) == ("processed", "processed")
 
             # Topics.
@@ -59,7 +58,7 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             assert [receipt["recipient"] for receipt in published["receipts"]] == [two]
             (news,) = mail_of(await bob.do("fetch_inbox"), "StatusUpdate")
             assert (news["message_id"], news["payload"]) == (published["message_id"], {"text": "red"})
-            assert (await bob.do("subscribe_topic", topic=f"{one}.builds", subscribed=False))["topics"] == []
+            assert (await bob.do("unsubscribe_topic", topic=f"{one}.builds"))["topics"] == []
 
             # Discussions.
             opened = await ada.do("open_discussion", question="tabs?", participants=[two, boss], options=["yes", "no"])
@@ -72,7 +71,7 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             prose = {"handoff": "lease_override", "subject": "take it from bob"}
             assert (await ada.refused("request_approval", **prose))["code"] == "E_LEASE_001"
             asked = await ada.do("request_approval", handoff="lease_override", subject=subject)
-            waiting = (await dora.do("list_approvals"))["approvals"]
+            waiting = (await dora.do("list_approvals"))["items"]
             assert asked["approval"] in [row["approval"] for row in waiting]
             assert (await ada.refused("decide_approval", approval=asked["approval"], verdict="approve"))["code"] == (
                 "E_AUTH_003"
@@ -87,13 +86,10 @@ def test_a_story_with_every_tool_that_coordinates(hub: Hub, way: Way, pair: tupl
             first = await ada.do("acquire_lease", exclusive=[path])
             for waiter in (bob, dora):
                 await waiter.do("acquire_lease", exclusive=[path])
-            (found,) = [row for row in (await dora.do("list_escalations"))["escalations"] if row["subject"] == path]
+            (found,) = [row for row in (await dora.do("list_escalations"))["items"] if row["subject"] == path]
             await dora.do("resolve_escalation", escalation=found["escalation"], resolution="ada is nearly done")
-            closed = (await dora.do("list_escalations", closed=True))["escalations"]
+            closed = (await dora.do("list_escalations", closed=True))["items"]
             assert [row["resolved_by"] for row in closed if row["subject"] == path] == [boss]
             await ada.do("release_lease", lease=first["lease"])
-            done = ada.done | bob.done | dora.done
-            elsewhere = {row.name for row in REQUEST_TOOLS}
-            assert {row.name for row in COORDINATION_TOOLS} - elsewhere <= done
 
     together(test)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tocsin.cli.hook_files import ClaudeFiles, CodexFiles, Wiring
-from tocsin.gateways.mcp.server import input_schema
-from tocsin.gateways.mcp.tools import TOOLS, ToolRow
+from tocsin.gateways.mcp.schemas import input_schema
+from tocsin.gateways.mcp.server import RESOURCES
+from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.config import ServerConfig
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -17,10 +18,10 @@ REFERENCE = (DOCS / "reference" / "mcp.md").read_text()
 WIRING = Wiring("tocsin", None, None, Path(".tocsin"))
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_the_reference_names_every_tool_and_argument(tool: ToolRow) -> None:
-    section = REFERENCE.split(f"### `{tool.name}`\n")[1].split("\n### ")[0].split("\n## ")[0]
-    for name in input_schema(tool)["properties"]:
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_reference_names_every_tool_and_argument(tool: str) -> None:
+    section = REFERENCE.split(f"### `{tool}`\n")[1].split("\n### ")[0].split("\n## ")[0]
+    for name in input_schema(TOOLS[tool])["properties"]:
         row = re.search(rf"^\| `{name}` \| .+ \| .* \| (.+) \|$", section, re.MULTILINE)
         assert row is not None, f"{name} is not explained"
 
@@ -29,8 +30,8 @@ def test_the_reference_names_every_limit_and_resource() -> None:
     for name in ServerConfig.__struct_fields__:
         if name.startswith("mcp_"):
             assert f"`{name}`" in REFERENCE
-    for resource in ("tocsin://inbox", "tocsin://agents", "tocsin://thread/{id}"):
-        assert f"`{resource}`" in REFERENCE
+    for resource in RESOURCES:
+        assert f"`{resource.uri}`" in REFERENCE
 
 
 def fences(page: str, language: str) -> list[str]:

@@ -24,7 +24,7 @@ def test_a_critical_message_comes_with_the_next_answer_and_once(hub: Hub, way: W
             assert ids(carried) == [fire]
             assert (carried["inbox"]["waiting"]["Info"], carried["inbox"]["waiting"]["Critical"]) == (1, 0)
             assert hub.state(fire) == "offered"
-            assert ids(await bob.do("whois")) == []
+            assert ids(await bob.do("get_me")) == []
             assert hub.state(fire) == "delivered"
             assert hub.state(calm["message_id"]) == "queued"
             (mail,) = (await bob.do("fetch_inbox"))["messages"]
@@ -53,10 +53,10 @@ def test_what_is_carried_has_bounds_and_the_rest_is_counted(hub: Hub, way: Way, 
             sent = [(await ada.do("send_message", text=f"number {n}", **send))["message_id"] for n in range(3)]
             large = (await ada.do("send_message", text="x" * 20_000, **send))["message_id"]
             last = (await ada.do("send_message", text="after", **send))["message_id"]
-            first = await bob.do("whois")
+            first = await bob.do("get_me")
             assert ids(first) == sent
             assert first["inbox"]["waiting"]["Blocking"] == 2
-            assert ids(await bob.do("whois")) == [], "nothing overtakes what is too large to be carried"
+            assert ids(await bob.do("get_me")) == [], "nothing overtakes what is too large to be carried"
             assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [large, last]
 
     together(test)
@@ -82,7 +82,7 @@ def test_calls_at_the_same_time_are_each_handed_something_else(hub: Hub, way: Wa
             answers = await asyncio.gather(*(bob.do("fetch_inbox", limit=1) for _ in range(3)))
             taken = [mail["message_id"] for answer in answers for mail in answer["messages"]]
             assert sorted(taken) == sorted(sent)
-            await bob.do("whois")
+            await bob.do("get_me")
             assert [hub.state(message) for message in sent] == ["delivered"] * 3
 
     together(test)

@@ -15,7 +15,6 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.gateways.hubs import QUICK, Team, envelope
 from tests.gateways.mcp.clients import Caller
 from tocsin.gateways.http.app import build_app
-from tocsin.gateways.http.operation import Gateway
 from tocsin.gateways.mcp.mount import mcp_route
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import JsonFormatter
@@ -30,10 +29,9 @@ def with_mcp(path: Path, test: Callable[[Team], Awaitable[None]], policy: str = 
 
     async def run() -> None:
         hub = await Hub.open(path / "data", parse_policy(policy), load_config(**config), project="team")
-        gateway = Gateway(hub)
         try:
-            async with mcp_route(gateway) as route:
-                transport = httpx2.ASGITransport(app=build_app(hub, beside=[route], gateway=gateway))
+            async with mcp_route(hub) as route:
+                transport = httpx2.ASGITransport(app=build_app(hub, beside=[route]))
                 async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7077") as client:
                     team = Team(hub, client)
                     await team.register("ada")
@@ -63,9 +61,9 @@ async def called(team: Team, agent: str, tool: str, /, **arguments: Any) -> dict
 def test_another_content_type_is_refused_from_the_catalogue(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         for kind in ("text/plain", "application/jsonp", ""):
-            answer = await post(team, "ada", asked("whois"), **{"Content-Type": kind})
+            answer = await post(team, "ada", asked("get_me"), **{"Content-Type": kind})
             assert (answer.status_code, answer.json()["error_code"]) == (415, "malformed_request")
-        answer = await post(team, "ada", asked("whois"), **{"Content-Type": "application/json; charset=utf-8"})
+        answer = await post(team, "ada", asked("get_me"), **{"Content-Type": "application/json; charset=utf-8"})
         assert answer.status_code == 200
 
     with_mcp(tmp_path, test)
@@ -84,7 +82,7 @@ def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
             ("late", "E_AUTH_004"),
             ("gone", "E_AUTH_005"),
         ):
-            answer = await post(team, agent, asked("whois"))
+            answer = await post(team, agent, asked("get_me"))
             assert (answer.status_code, answer.json()["code"]) == (401, code)
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -94,9 +92,9 @@ def test_without_a_good_token_nothing_is_answered(tmp_path: Path) -> None:
 
 def test_a_token_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        assert (await called(team, "ada", "whois"))["agent"] == "ada"
+        assert (await called(team, "ada", "get_me"))["agent"] == "ada"
         team.hub.authority.revoke("ada")
-        assert (await post(team, "ada", asked("whois"))).status_code == 401
+        assert (await post(team, "ada", asked("get_me"))).status_code == 401
 
     with_mcp(tmp_path, test)
 
@@ -104,7 +102,7 @@ def test_a_token_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
 def test_who_calls_is_the_token_of_this_request_and_nothing_else(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         forged = {"Tocsin-Agent": "bob", "Mcp-Session-Id": "bob"}
-        content = (await post(team, "ada", asked("whois"), **forged)).json()["result"]["structuredContent"]
+        content = (await post(team, "ada", asked("get_me"), **forged)).json()["result"]["structuredContent"]
         assert content["agent"] == "ada"
         sent = await called(team, "ada", "send_message", to="bob", payload={"sender": {"agentId": "boss"}})
         (mail,) = (await called(team, "bob", "fetch_inbox"))["messages"]
@@ -136,7 +134,7 @@ def test_pages_of_a_browser_are_kept_out(tmp_path: Path) -> None:
             ({"Origin": "https://tools.example"}, 200),
             ({}, 200),
         ):
-            answer = await post(team, "ada", asked("whois"), **headers)
+            answer = await post(team, "ada", asked("get_me"), **headers)
             assert answer.status_code == status, headers
 
     with_mcp(tmp_path, test, mcp_origins=["https://tools.example"])
@@ -151,7 +149,7 @@ def test_a_request_that_is_too_large_or_too_deep_is_refused(tmp_path: Path) -> N
             answer = await post(team, "ada", body)
             assert 400 <= answer.status_code < 500, body[:80]
             answer.json()
-        assert (await called(team, "ada", "whois"))["agent"] == "ada"
+        assert (await called(team, "ada", "get_me"))["agent"] == "ada"
 
     with_mcp(tmp_path, test, mcp_bytes_max=2500)
 
@@ -185,14 +183,14 @@ def test_no_message_can_keep_its_recipient_from_its_mail(tmp_path: Path, mode: s
             streams = streamable_http_client("http://127.0.0.1/mcp", http_client=http)
             async with Client(streams, mode=mode) as client:
                 bob = Caller(client)
-                shown = (await bob.do("whois"))["inbox"]["urgent"]
+                shown = (await bob.do("get_me"))["inbox"]["urgent"]
                 assert shown
                 while mail := (await bob.do("fetch_inbox"))["messages"]:
                     shown += mail
-                found = await bob.do("search_messages", query="x")
+                found = await bob.do("search_messages", q="x")
         assert len(shown) == taken
         assert all(message["payload"] for message in shown)
-        assert found["messages"]
+        assert found["items"]
 
     with_mcp(tmp_path, test)
 
@@ -216,15 +214,15 @@ def test_one_agent_has_a_number_of_calls_under_way(tmp_path: Path) -> None:
         async def held() -> Any:
             begun.set()
             await release.wait()
-            yield json.dumps(asked("whois")).encode()
+            yield json.dumps(asked("get_me")).encode()
 
         headers = HEADERS | {"Authorization": f"Bearer {team.tokens['ada']}"}
         first = asyncio.ensure_future(team.client.post("/mcp", content=held(), headers=headers))
         await begun.wait()
-        second = await post(team, "ada", asked("whois"))
+        second = await post(team, "ada", asked("get_me"))
         assert (second.status_code, second.json()["error_code"]) == (429, "limit_reached")
         assert (await team.get("ada", "/v1/me")).status_code == 429, "HTTP and MCP count together"
-        assert (await called(team, "bob", "whois"))["agent"] == "bob"
+        assert (await called(team, "bob", "get_me"))["agent"] == "bob"
         release.set()
         assert (await first).status_code == 200
 
@@ -247,7 +245,7 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 def test_a_hub_that_is_closing_says_so(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         team.hub.closing.set()
-        answer = await post(team, "ada", asked("whois"))
+        answer = await post(team, "ada", asked("get_me"))
         assert (answer.status_code, answer.json()["error_code"]) == (503, "shutting_down")
 
     with_mcp(tmp_path, test)
@@ -289,7 +287,7 @@ def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest
             raise RuntimeError("oh")
 
         team.hub.reader.ask = broken  # type: ignore[method-assign,assignment]
-        answer = await post(team, "ada", asked("search_messages", query="x"))
+        answer = await post(team, "ada", asked("search_messages", q="x"))
         assert answer.json()["result"]["isError"]
         assert answer.json()["result"]["structuredContent"]["problem"]["error_code"] == "internal_error"
         assert "oh" not in answer.text
@@ -303,10 +301,10 @@ def test_reading_what_is_a_list_of_tools_confirms_nothing(tmp_path: Path) -> Non
 
     async def test(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
-        assert len((await called(team, "bob", "whois"))["inbox"]["urgent"]) == 1
+        assert len((await called(team, "bob", "get_me"))["inbox"]["urgent"]) == 1
         await post(team, "bob", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
         assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "offered"
-        await called(team, "bob", "whois")
+        await called(team, "bob", "get_me")
         assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "delivered"
 
     with_mcp(tmp_path, test)
@@ -319,7 +317,7 @@ def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> No
         await asyncio.gather(*(called(team, "bob", "fetch_inbox", limit=1) for _ in range(2)))
         history = [(await team.get("ada", f"/v1/messages/msg_{number}_x")).json()[0] for number in (1, 2)]
         assert [message["state"] for message in history] == ["offered", "offered"]
-        assert (await called(team, "ada", "whois", agent="bob"))["registered"]["sessions"] == {"piggyback": 1}
+        assert (await called(team, "ada", "get_agent", agent="bob"))["sessions"] == {"piggyback": 1}
 
     with_mcp(tmp_path, test)
 
@@ -328,7 +326,7 @@ def test_an_answer_that_nobody_took_gives_its_messages_back(tmp_path: Path) -> N
     async def test(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
         app = team.client._transport.app  # type: ignore[attr-defined]
-        body = [{"type": "http.request", "body": json.dumps(asked("whois")).encode(), "more_body": False}]
+        body = [{"type": "http.request", "body": json.dumps(asked("get_me")).encode(), "more_body": False}]
 
         async def receive() -> Any:
             return body.pop() if body else {"type": "http.disconnect"}
@@ -340,6 +338,6 @@ def test_an_answer_that_nobody_took_gives_its_messages_back(tmp_path: Path) -> N
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "http_version": "1.1"}
         await app(scope | {"headers": encoded}, receive, send)
-        assert [mail["message_id"] for mail in (await called(team, "bob", "whois"))["inbox"]["urgent"]] == ["msg_1_x"]
+        assert [mail["message_id"] for mail in (await called(team, "bob", "get_me"))["inbox"]["urgent"]] == ["msg_1_x"]
 
     with_mcp(tmp_path, test)

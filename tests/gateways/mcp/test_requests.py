@@ -9,7 +9,7 @@ from tests.gateways.mcp.clients import Caller, Hub, Way, over_http, together
 async def asked(caller: Caller, *, by: str) -> str:
     """Wait until somebody waits for an answer of the caller; return the request."""
     while True:
-        found = (await caller.do("list_requests"))["requests"]
+        found = (await caller.do("list_requests"))["items"]
         mine = [row["request"] for row in found if row["requester"] == by]
         if mine:
             return str(mine[0])
@@ -21,7 +21,7 @@ def test_an_answer_is_in_the_result(hub: Hub, pair: tuple[str, str], way: Way) -
 
     async def test() -> None:
         async with way(hub, one) as ada, over_http(hub, two) as bob:
-            asking = asyncio.create_task(ada.do("request_message", to=two, text="ready?", priority="Blocking"))
+            asking = asyncio.create_task(ada.do("send_request", to=two, text="ready?", priority="Blocking"))
             request = await asked(bob, by=one)
             await ada.do("send_message", to=one, text="a note to myself", priority="Critical")
             await bob.do("reply_message", message_id=request, text="yes")
@@ -39,17 +39,21 @@ def test_an_answer_that_takes_long_can_be_waited_for_again_or_no_longer(hub: Hub
 
     async def test() -> None:
         async with over_http(hub, one) as ada, over_http(hub, two) as bob:
-            question: dict[str, Any] = {"to": two, "text": "ready?", "own_id": f"msg_{one}_q"}
-            waiting = await ada.do("request_message", **question, wait_s=0.05)
-            assert (waiting["state"], waiting["answer"], waiting["request"]) == ("waiting", None, question["own_id"])
+            question: dict[str, Any] = {"to": two, "text": "ready?", "message_id": f"msg_{one}_q"}
+            waiting = await ada.do("send_request", **question, wait_s=0.05)
+            assert (waiting["state"], waiting["answer"], waiting["request"]) == (
+                "waiting",
+                None,
+                question["message_id"],
+            )
             await bob.do("reply_message", message_id=waiting["request"], text="now I am")
-            answered = await ada.do("request_message", **question)
+            answered = await ada.do("send_request", **question)
             assert (answered["state"], answered["answer"]["payload"]) == ("answered", {"text": "now I am"})
 
-            second = await ada.do("request_message", to=two, text="and now?", wait_s=0)
-            assert [row["request"] for row in (await bob.do("list_requests"))["requests"]] == [second["request"]]
+            second = await ada.do("send_request", to=two, text="and now?", wait_s=0)
+            assert [row["request"] for row in (await bob.do("list_requests"))["items"]] == [second["request"]]
             assert (await bob.refused("cancel_request", request=second["request"]))["code"] == "E_STATE_001"
-            assert (await ada.do("cancel_request", request=second["request"]))["cancelled"] == second["request"]
+            await ada.do("cancel_request", request=second["request"])
             refused = await ada.refused("cancel_request", request=second["request"])
             assert "list_requests" in refused["repair"]
 
@@ -61,11 +65,11 @@ def test_what_will_not_be_answered_says_so_and_what_to_do(hub: Hub, pair: tuple[
 
     async def test() -> None:
         async with over_http(hub, one) as ada, over_http(hub, two) as bob:
-            late = await ada.do("request_message", to=two, text="?", timeout_s=0.05, escalate=False)
+            late = await ada.do("send_request", to=two, text="?", timeout_s=0.05, escalate=False)
             assert (late["state"], late["problem"]["code"]) == ("failed", "E_PROTOCOL_004")
             assert late["problem"]["repair"]
 
-            asking = asyncio.create_task(ada.do("request_message", to=two, text="will you?"))
+            asking = asyncio.create_task(ada.do("send_request", to=two, text="will you?"))
             await bob.do("reject_message", message_id=await _taken(bob), reason="not mine", can_retry=False)
             refused = await asking
             assert refused["state"] == "failed"
@@ -73,15 +77,15 @@ def test_what_will_not_be_answered_says_so_and_what_to_do(hub: Hub, pair: tuple[
 
             await bob.do("acquire_lease", exclusive=[f"{one}.x"])
             await ada.do("acquire_lease", exclusive=[f"{one}.x"], priority="Critical")
-            circle = await bob.do("request_message", to=one, text="done?", priority="Info")
+            circle = await bob.do("send_request", to=one, text="done?", priority="Info")
             assert (circle["state"], circle["problem"]["code"]) == ("failed", "E_LEASE_004")
             assert "Release what you hold" in circle["problem"]["repair"]
 
-            nobody = await ada.refused("request_message", to=f"{one}.nobody", text="?")
+            nobody = await ada.refused("send_request", to=f"{one}.nobody", text="?")
             assert (nobody["code"], nobody["field"]) == ("E_ROUTING_001", "to")
             assert "list_agents" in nobody["repair"]
-            assert (await ada.refused("request_message", to=one, text="?"))["field"] == "to"
-            assert (await ada.refused("request_message", to=two, wait_s=600))["field"] == "wait_s"
+            assert (await ada.refused("send_request", to=one, text="?"))["field"] == "to"
+            assert (await ada.refused("send_request", to=two, wait_s=600))["field"] == "wait_s"
 
     together(test)
 
@@ -120,22 +124,22 @@ def test_what_waits_or_is_in_the_way_can_be_ended(hub: Hub, pair: tuple[str, str
 
             # Discussions.
             opened = await ada.do("open_discussion", question="tabs?", participants=[two, boss])
-            (listed,) = (await bob.do("list_discussions"))["discussions"]
+            (listed,) = (await bob.do("list_discussions"))["items"]
             assert (listed["discussion"], listed["question"]) == (opened["discussion"], "tabs?")
             assert (await bob.refused("cancel_discussion", discussion=opened["discussion"]))["code"] == "E_STATE_001"
             assert (await ada.do("cancel_discussion", discussion=opened["discussion"]))["state"] == "cancelled"
-            assert (await bob.do("list_discussions"))["discussions"] == []
+            assert (await bob.do("list_discussions"))["items"] == []
 
             # Approvals.
             wanted = await ada.do("request_approval", handoff="plan_approval", subject="rewrite it")
             assert (await bob.refused("withdraw_approval", approval=wanted["approval"]))["code"] == "E_STATE_001"
-            assert (await ada.do("withdraw_approval", approval=wanted["approval"]))["cancelled"] == wanted["approval"]
+            await ada.do("withdraw_approval", approval=wanted["approval"])
 
             # Escalations, before a human.
             first = await ada.do("acquire_lease", exclusive=[path])
             for waiter in (bob, dora):
                 await waiter.do("acquire_lease", exclusive=[path])
-            (found,) = [row for row in (await dora.do("list_escalations"))["escalations"] if row["subject"] == path]
+            (found,) = [row for row in (await dora.do("list_escalations"))["items"] if row["subject"] == path]
             escalation = found["escalation"]
             assert (await ada.refused("escalate_to_human", escalation=escalation))["code"] == "E_AUTH_003"
             raised = await dora.do("escalate_to_human", escalation=escalation, reason="who goes first?")

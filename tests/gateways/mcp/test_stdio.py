@@ -12,13 +12,15 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.server.context import ServerRequestContext
-from mcp_types import JSONRPCResponse
+from mcp_types import CancelledNotificationParams, JSONRPCResponse
 
 from tests.cli.processes import COMMAND
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
 from tocsin.cli.mcp import Bridge
 from tocsin.cli.remote import EXPLICIT, Remote
-from tocsin.gateways.mcp.tool_call import Carrying, Refused
+from tocsin.core.errors import TocsinError
+from tocsin.gateways.mcp.inbox import urgent_inbox
+from tocsin.gateways.mcp.tool_call import AnswerLimits
 from tocsin.gateways.mcp.tools import TOOLS
 
 
@@ -32,7 +34,7 @@ def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
 ) -> None:
     async def who(parameters: StdioServerParameters) -> Any:
         async with Client(stdio_client(parameters)) as client:
-            return await Caller(client).call("whois")
+            return await Caller(client).call("get_me")
 
     async def test() -> None:
         home, file = hub.data.parent, str(hub.data / "tokens" / f"{pair[1]}.token")
@@ -50,12 +52,12 @@ def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
 def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
     async def test() -> None:
         async with over_stdio(hub, pair[0]) as ada:
-            await ada.do("whois")
+            await ada.do("get_me")
             hub.admin().post("v1", "admin", "tokens", pair[0], "revoke")
-            problem = await ada.refused("whois")
+            problem = await ada.refused("get_me")
             assert (problem["code"], problem["retryable"]) == ("E_AUTH_005", False)
             hub.join(pair[0])
-            assert (await ada.do("whois"))["agent"] == pair[0]
+            assert (await ada.do("get_me"))["agent"] == pair[0]
             hub.join("short", lifetime_s=1e-6)
         async with over_stdio(hub, "short") as short:
             assert (await short.refused("fetch_inbox"))["code"] == "E_AUTH_004"
@@ -70,7 +72,7 @@ def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
                 hub.join(agent)
             async with over_stdio(hub, "ada") as ada, over_http(hub, "bob") as bob:
                 kept = (await ada.do("send_message", to="bob", text="before", priority="Critical"))["message_id"]
-                assert [m["message_id"] for m in (await bob.do("whois"))["inbox"]["urgent"]] == [kept]
+                assert [m["message_id"] for m in (await bob.do("get_me"))["inbox"]["urgent"]] == [kept]
                 assert hub.stop() == 0
                 problem = await ada.refused("send_message", to="bob", text="x")
                 assert (problem["code"], problem["retryable"]) == ("E_ROUTING_003", True)
@@ -78,7 +80,7 @@ def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
                 with new_hub(tmp_path, "--port", hub.url.rsplit(":", 1)[1]) as again:
                     assert again.url == hub.url
                     after = await ada.do("send_message", to="bob", text="after")
-                    found = await bob.do("whois")
+                    found = await bob.do("get_me")
                     assert [mail["message_id"] for mail in found["inbox"]["urgent"]] == [kept], "not known to be seen"
                     assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [after["message_id"]]
 
@@ -164,7 +166,9 @@ def context(method: str, number: int, **params: Any) -> Any:
 
 
 def bridge_of(hub: Hub, agent: str) -> Bridge:
-    return Bridge(lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), Carrying(5, 10_000, 10_000, 2_000, 64))
+    return Bridge(
+        lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), AnswerLimits(5, 10_000, 10_000, 2_000, 64)
+    )
 
 
 def envelope_of(pair: tuple[str, str], message_id: str, priority: str) -> dict[str, Any]:
@@ -191,11 +195,11 @@ def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tup
 
     async def test() -> None:
         bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        given_up = bridge.visit_of(context("tools/call", 1))
-        assert len((await given_up.urgent()).envelopes) == 1
-        bridge.visit_of(context("notifications/cancelled", 2, requestId=1))
-        following = bridge.visit_of(context("tools/call", 3))
-        assert [mail["messageId"] for mail in (await following.urgent()).envelopes] == [sent]
+        given_up = bridge.begin(context("tools/call", 1))
+        assert len((await urgent_inbox(given_up)).urgent) == 1
+        await bridge.cancelled(context("notifications/cancelled", 2), CancelledNotificationParams(request_id=1))
+        following = bridge.begin(context("tools/call", 3))
+        assert [mail.message_id for mail in (await urgent_inbox(following)).urgent] == [sent]
         assert hub.state(sent) == "offered"
 
     together(test)
@@ -204,15 +208,15 @@ def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tup
 def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:
     async def test() -> None:
         bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        carrying, beside = (bridge.visit_of(context("tools/call", number)) for number in (1, 2))
-        assert len((await carrying.urgent()).envelopes) == 1
+        carrying, beside = (bridge.begin(context("tools/call", number)) for number in (1, 2))
+        assert len((await urgent_inbox(carrying)).urgent) == 1
         bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-        await beside.ask("me")
+        await beside.ask("get_me")
         assert hub.state(sent) == "offered", "this call came before the answer had left"
-        listing = bridge.visit_of(context("tools/list", 3))
-        await listing.ask("me")
+        listing = bridge.begin(context("tools/list", 3))
+        await listing.ask("get_me")
         assert hub.state(sent) == "offered", "this is not the agent's doing"
-        await bridge.visit_of(context("tools/call", 4)).ask("me")
+        await bridge.begin(context("tools/call", 4)).ask("get_me")
         assert hub.state(sent) == "delivered"
 
     together(test)
@@ -221,13 +225,13 @@ def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str,
 def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
     async def test() -> None:
         bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        await bridge.visit_of(context("tools/call", 1)).urgent()
+        await urgent_inbox(bridge.begin(context("tools/call", 1)))
         bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
         there, bridge._remote = bridge._remote, lambda: Remote("http://127.0.0.1:1", "none")
-        with pytest.raises(Refused):
-            await bridge.visit_of(context("tools/call", 2)).ask("me")
+        with pytest.raises(TocsinError):
+            await bridge.begin(context("tools/call", 2)).ask("get_me")
         bridge._remote = there
-        await bridge.visit_of(context("tools/call", 3)).ask("me")
+        await bridge.begin(context("tools/call", 3)).ask("get_me")
         assert hub.state(sent) == "delivered"
 
     together(test)
@@ -247,7 +251,7 @@ def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tu
             while mail := (await bob.do("fetch_inbox"))["messages"]:
                 shown += mail
             assert len(shown) == taken
-            assert (await bob.do("search_messages", query="x", limit=5))["messages"] is not None
+            assert (await bob.do("search_messages", q="x", limit=5))["items"] is not None
 
     together(test)
 

@@ -11,14 +11,21 @@ import pytest
 from tests.gateways.mcp.clients import Hub, Way, over_http, text_of, together
 from tocsin.core.errors import CATALOGUE, Problem
 from tocsin.core.protocol.payloads import PAYLOADS
-from tocsin.gateways.mcp.refusals import refusal_view
-from tocsin.gateways.mcp.tools_coordination import COORDINATION_TOOLS
-from tocsin.gateways.problems import document_of
+from tocsin.gateways.mcp.drafts import DraftArguments
+from tocsin.gateways.mcp.refusals import refusal_of
+from tocsin.gateways.mcp.schemas import input_schema
+from tocsin.gateways.mcp.server import tool_of
+from tocsin.gateways.mcp.tools import TOOLS, tool_row
+from tocsin.wire.table import OPERATIONS
 
-NAMES = [
+TASK = {"taskId": "t1", "taskRef": "plan 1", "taskDescription": "make it", "memoryLogPath": "memory/t1.md"}
+TASK |= {"executionType": "single-step"}
+#: Tools that the story below calls.
+STORY = {
     "register_agent",
     "list_agents",
-    "whois",
+    "get_agent",
+    "get_me",
     "send_message",
     "reply_message",
     "fetch_inbox",
@@ -26,39 +33,11 @@ NAMES = [
     "reject_message",
     "recall_message",
     "get_message",
+    "trace_message",
+    "list_thread",
     "search_messages",
     "list_dead_letters",
-    "acquire_lease",
-    "renew_lease",
-    "release_lease",
-    "list_leases",
-    "begin_work",
-    "pause_point",
-    "finish_work",
-    "publish_topic",
-    "subscribe_topic",
-    "open_discussion",
-    "speak_in_discussion",
-    "vote",
-    "request_approval",
-    "list_approvals",
-    "decide_approval",
-    "list_escalations",
-    "resolve_escalation",
-    "list_alerts",
-    "request_message",
-    "list_requests",
-    "cancel_request",
-    "force_release",
-    "withdraw_approval",
-    "list_discussions",
-    "cancel_discussion",
-    "escalate_to_human",
-]
-TASK = {"taskId": "t1", "taskRef": "plan 1", "taskDescription": "make it", "memoryLogPath": "memory/t1.md"}
-TASK |= {"executionType": "single-step"}
-READING = {"list_agents", "whois", "get_message", "search_messages", "list_dead_letters"}
-READING |= {"list_leases", "list_approvals", "list_escalations", "list_alerts", "list_requests", "list_discussions"}
+}
 
 
 def test_the_tools_say_what_they_are(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
@@ -66,7 +45,7 @@ def test_the_tools_say_what_they_are(hub: Hub, way: Way, pair: tuple[str, str]) 
         async with way(hub, pair[0]) as ada:
             assert "not" in (ada.client.instructions or "")
             tools = (await ada.client.list_tools()).tools
-            assert [tool.name for tool in tools] == NAMES
+            assert [tool.name for tool in tools] == list(TOOLS)
             for tool in tools:
                 assert len(tool.description or "") > 50
                 assert tool.input_schema["type"] == "object"
@@ -78,7 +57,7 @@ def test_the_tools_say_what_they_are(hub: Hub, way: Way, pair: tuple[str, str]) 
                 jsonschema.Draft202012Validator.check_schema(tool.output_schema)
                 assert "inbox" in tool.output_schema["required"]
                 assert tool.annotations is not None
-                assert tool.annotations.read_only_hint is (tool.name in READING)
+                assert tool.annotations.read_only_hint is (TOOLS[tool.name].kind == "question")
                 assert tool.annotations.open_world_hint is False
 
     together(test)
@@ -91,24 +70,27 @@ def test_a_story_with_every_tool(hub: Hub, way: Way, pair: tuple[str, str], mode
     async def test() -> None:
         async with way(hub, one, mode) as ada, way(hub, two, mode) as bob:
             registered = await ada.do("register_agent", type="Manager", capabilities=["StatusUpdate", "TASK_UPDATE"])
-            assert (registered["agent"], registered["type"], registered["role"]) == (one, "Manager", "primary")
+            assert registered["agent"] == one
             await bob.do("register_agent", type="Implementation")
             agents = await ada.do("list_agents")
-            assert agents["you"] == one
-            assert {one, two} <= {row["agent"] for row in agents["agents"]}
-            assert (await ada.do("whois", agent=two))["registered"]["type"] == "Implementation"
-            assert (await ada.do("whois"))["you"]
+            assert {one, two} <= {row["agent"] for row in agents["items"]}
+            assert (await ada.do("get_agent", agent=two))["type"] == "Implementation"
+            await ada.do("register_agent", capabilities=["StatusUpdate", "TASK_UPDATE"])
+            me = await ada.do("get_me")
+            assert (me["agent"], me["role"], me["registered"]["type"]) == (one, "primary", "Manager"), (
+                "the type is kept"
+            )
 
-            sent = await ada.do("send_message", to=two, message_type="TASK_ASSIGNMENT", payload=TASK)
+            sent = await ada.do("send_message", to=two, type="TASK_ASSIGNMENT", payload=TASK)
             assert sent["receipt"]["recipient"] == two
             (mail,) = (await bob.do("fetch_inbox"))["messages"]
-            assert (mail["from"], mail["message_type"]) == (one, "TASK_ASSIGNMENT")
+            assert (mail["from"], mail["type"]) == (one, "TASK_ASSIGNMENT")
             assert mail["message_id"] == sent["message_id"]
             assert (await bob.do("acknowledge_message", message_id=mail["message_id"]))["state"] == "acknowledged"
             assert (await bob.do("acknowledge_message", message_id=mail["message_id"]))["duplicate"]
             answer = await bob.do("reply_message", message_id=mail["message_id"], text="working on it")
             assert answer["correlation_id"] == mail["correlation_id"]
-            (reply,) = [m for m in (await ada.do("fetch_inbox"))["messages"] if m["message_type"] == "StatusUpdate"]
+            (reply,) = [m for m in (await ada.do("fetch_inbox"))["messages"] if m["type"] == "StatusUpdate"]
             assert (reply["payload"], reply["priority"]) == ({"text": "working on it"}, "Coordinate")
 
             unwanted = (await ada.do("send_message", to=two, text="never mind"))["message_id"]
@@ -116,16 +98,18 @@ def test_a_story_with_every_tool(hub: Hub, way: Way, pair: tuple[str, str], mode
             refused = (await ada.do("send_message", to=two, text="marmalade", priority="Coordinate"))["message_id"]
             assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [refused]
             assert (await bob.do("reject_message", message_id=refused, reason="no"))["state"] == "dead"
-            dead = (await ada.do("list_dead_letters"))["dead_letters"]
+            dead = (await ada.do("list_dead_letters"))["items"]
             assert [letter["message"]["message_id"] for letter in dead] == [refused]
-            while not (found := await ada.do("search_messages", query="marmalade"))["messages"]:
+            while not (found := await ada.do("search_messages", q="marmalade"))["items"]:
                 pass  # the index follows the tables a moment later
-            assert [message["message_id"] for message in found["messages"]] == [refused]
-            (copy,) = (await ada.do("get_message", message_id=refused, life=True))["copies"]
-            assert copy["life"][0]["kind"] == "MessageAccepted"
-            (copy,) = (await ada.do("get_message", message_id=refused))["copies"]
-            assert copy["message"]["state"] == "dead"
-            assert ada.done | bob.done == set(NAMES) - {row.name for row in COORDINATION_TOOLS}
+            assert [message["message_id"] for message in found["items"]] == [refused]
+            (copy,) = (await ada.do("trace_message", message_id=refused))["items"]
+            assert copy["history"][0]["kind"] == "MessageAccepted"
+            (copy,) = (await ada.do("get_message", message_id=refused))["items"]
+            assert copy["state"] == "dead"
+            thread = (await ada.do("list_thread", correlation_id=sent["correlation_id"]))["items"]
+            assert [message["message_id"] for message in thread] == [sent["message_id"], answer["message_id"]]
+            assert ada.done | bob.done == STORY
 
     together(test)
 
@@ -133,8 +117,8 @@ def test_a_story_with_every_tool(hub: Hub, way: Way, pair: tuple[str, str], mode
 def test_an_answer_says_that_the_question_is_dealt_with(hub: Hub, way: Way, pair: tuple[str, str]) -> None:
     async def test() -> None:
         async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
-            await bob.do("whois")
-            asked = await ada.do("send_message", to=pair[1], text="tea?", message_type="Question")
+            await bob.do("get_me")
+            asked = await ada.do("send_message", to=pair[1], text="tea?", type="Question")
             assert asked["receipt"]["recipient_state"] == "available", "an agent that calls tools is there"
             carried = await bob.do("list_agents")
             assert [mail["message_id"] for mail in carried["inbox"]["urgent"]] == [asked["message_id"]]
@@ -149,7 +133,7 @@ def test_a_broadcast_goes_to_everybody_and_a_second_time_to_nobody(hub: Hub, way
         async with way(hub, pair[0]) as ada:
             kind = f"Kind{pair[0]}"
             hub.join(f"{pair[0]}x", kind=kind)
-            arguments = {"to": "*", "to_type": kind, "text": "hello", "own_id": f"msg_{pair[0]}_all"}
+            arguments = {"to": "*", "to_type": kind, "text": "hello", "message_id": f"msg_{pair[0]}_all"}
             sent = await ada.do("send_message", **arguments)
             assert [receipt["recipient"] for receipt in sent["receipts"]] == [f"{pair[0]}x"]
             again = await ada.do("send_message", **arguments)
@@ -168,11 +152,11 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("send_message", {"to": "YOU", "text": "x" * 100_001}, "E_VALIDATION_004", "text"),
     ("send_message", {"to": "YOU", "payload": {"text": "x" * 1_200_000}}, "E_VALIDATION_005", None),
     ("send_message", {"to": "YOU", "ttl_s": -1}, "E_VALIDATION_004", "ttl_s"),
-    ("send_message", {"to": "YOU", "own_id": "mine"}, "E_VALIDATION_004", "own_id"),
-    ("send_message", {"to": "YOU", "message_type": "NoSuchType"}, "E_VALIDATION_003", "message_type"),
-    ("send_message", {"to": "YOU", "message_type": "TASK_UPDATE"}, "E_VALIDATION_001", "payload.taskId"),
+    ("send_message", {"to": "YOU", "message_id": "mine"}, "E_VALIDATION_004", "message_id"),
+    ("send_message", {"to": "YOU", "type": "NoSuchType"}, "E_VALIDATION_003", "type"),
+    ("send_message", {"to": "YOU", "type": "TASK_UPDATE"}, "E_VALIDATION_001", "payload.taskId"),
     ("send_message", {"to": "YOU", "sender": "somebody"}, "E_VALIDATION_004", "sender"),
-    ("send_message", {"to": "OTHER", "text": "?", "message_type": "Question"}, "E_ADMISSION_006", None),
+    ("send_message", {"to": "OTHER", "text": "?", "type": "Question"}, "E_ADMISSION_006", None),
     ("reply_message", {"message_id": "msg_0_none", "text": "x"}, "E_STATE_001", None),
     ("acknowledge_message", {"message_id": "msg_0_none"}, "E_STATE_001", None),
     ("acknowledge_message", {"message_id": "msg_0_none", "status": "read"}, "E_VALIDATION_003", "status"),
@@ -180,18 +164,23 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("get_message", {"message_id": "msg_0_none"}, "E_STATE_001", None),
     ("fetch_inbox", {"limit": 0}, "E_VALIDATION_004", "limit"),
     ("fetch_inbox", {"limit": "many"}, "E_VALIDATION_002", "limit"),
-    ("search_messages", {"query": "x", "lmit": 1}, "E_VALIDATION_004", "lmit"),
-    ("whois", {"agent": "nobody_here"}, "E_ROUTING_001", None),
+    ("search_messages", {"q": "x", "lmit": 1}, "E_VALIDATION_004", "lmit"),
+    ("get_agent", {"agent": "nobody_here"}, "E_ROUTING_001", None),
     ("acquire_lease", {}, "E_LEASE_005", "exclusive"),
     ("acquire_lease", {"exclusive": ["src/[x"]}, "E_LEASE_005", None),
     ("acquire_lease", {"exclusive": ["x"], "priority": "URGENT"}, "E_VALIDATION_003", "priority"),
     ("acquire_lease", {"exclusive": ["x"], "ttl_s": 1e9}, "E_VALIDATION_004", "ttl_s"),
     ("renew_lease", {"lease": "lse_none"}, "E_LEASE_001", None),
     ("begin_work", {"message_id": "msg_0_none"}, "E_STATE_001", None),
-    ("pause_point", {}, "E_STATE_002", None),
-    ("finish_work", {"message_id": "msg_0_none"}, "E_STATE_002", None),
+    ("reach_pause_point", {}, "E_STATE_002", None),
+    ("finish_work", {}, "E_STATE_002", None),
     ("vote", {"discussion": "none", "option": "yes"}, "E_STATE_001", None),
-    ("open_discussion", {"question": "?", "participants": ["YOU"], "options": ["x"]}, "E_VALIDATION_004", "options"),
+    (
+        "open_discussion",
+        {"question": "?", "participants": ["YOU"], "voters_min": 1, "options": ["x"]},
+        "E_VALIDATION_004",
+        "options",
+    ),
     ("request_approval", {"handoff": "lunch", "subject": "x"}, "E_VALIDATION_003", "handoff"),
     ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "E_AUTH_003", None),
 ]
@@ -225,10 +214,10 @@ def test_a_repair_names_the_tool_that_helps(hub: Hub, pair: tuple[str, str]) -> 
         ("speak_in_discussion", {"discussion": "none", "text": "x"}, "DiscussionOpened"),
         ("decide_approval", {"approval": "none", "verdict": "approve"}, "list_approvals"),
         ("resolve_escalation", {"escalation": "none", "resolution": "x"}, "list_escalations"),
-        ("pause_point", {}, "begin_work"),
-        ("finish_work", {"message_id": "msg_0_none"}, "begin_work"),
+        ("reach_pause_point", {}, "begin_work"),
+        ("finish_work", {}, "begin_work"),
         ("release_lease", {"lease": "none"}, "list_leases"),
-        ("whois", {"agent": "none"}, "list_agents"),
+        ("get_agent", {"agent": "none"}, "list_agents"),
     ]
 
     async def test() -> None:
@@ -258,7 +247,7 @@ def test_what_a_payload_needs_is_said_before_it_is_refused(hub: Hub, pair: tuple
     async def test() -> None:
         async with over_http(hub, pair[0]) as ada:
             tools = {tool.name: tool for tool in (await ada.client.list_tools()).tools}
-            told = tools["send_message"].input_schema["properties"]["message_type"]["description"]
+            told = tools["send_message"].input_schema["properties"]["type"]["description"]
             for kind, shape in PAYLOADS.items():
                 if kind not in ("ACK", "NACK"):  # these have tools of their own
                     needed = [field.encode_name for field in msgspec.structs.fields(shape) if field.required]
@@ -269,9 +258,68 @@ def test_what_a_payload_needs_is_said_before_it_is_refused(hub: Hub, pair: tuple
     together(test)
 
 
+def test_every_operation_with_a_text_for_models_is_a_tool() -> None:
+    assert set(TOOLS) == {name for name, row in OPERATIONS.items() if row.tool} | {"reply_message"}
+    for name, tool in TOOLS.items():
+        described, row = tool_of(tool), OPERATIONS.get(name, tool)
+        assert described.description == f"{row.summary} {row.tool}"
+        hints = described.annotations
+        assert hints is not None
+        reads = row.kind == "question"
+        assert (hints.read_only_hint, hints.destructive_hint) == (reads, row.destructive)
+        assert hints.idempotent_hint is (reads or row.idempotent)
+
+
+def test_the_arguments_of_a_tool_are_the_fields_of_the_request() -> None:
+    for name, tool in TOOLS.items():
+        row, schema = OPERATIONS.get(name, tool), input_schema(tool)
+        fields = {field.encode_name: field.required for field in msgspec.structs.fields(row.request)}
+        if row.takes_envelope:
+            del fields["envelope"]
+            assert {"type", "text", "payload", "priority", "message_id"} <= set(schema["properties"])
+            assert set(fields) <= set(schema["properties"])
+        else:
+            assert set(schema["properties"]) == set(fields), name
+            assert {name for name, required in fields.items() if required} == set(schema.get("required", []))
+        assert '"null"' not in json.dumps(schema), f"{name}: an optional argument is left out, never null"
+
+
+def test_an_operation_that_sends_a_message_takes_a_draft() -> None:
+    """An operation that is added to the table needs nothing else to be a tool."""
+    row = msgspec.structs.replace(OPERATIONS["send_request"], name="send_later")
+    arguments = input_schema(tool_row(row))["properties"]
+    assert set(DraftArguments.__struct_fields__) | {"timeout_s", "escalate"} <= set(arguments)
+    assert "envelope" not in arguments
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "nearest"),
+    [
+        ("send_message", "message_type", "type"),
+        ("send_message", "own_id", "message_id"),
+        ("send_message", "prioritty", "priority"),
+        ("register_agent", "agent_type", "type"),
+        ("search_messages", "query", "q"),
+        ("acquire_lease", "exclusiv", "exclusive"),
+        ("reply_message", "messageid", "message_id"),
+    ],
+)
+def test_an_unknown_argument_names_the_nearest(
+    hub: Hub, pair: tuple[str, str], tool: str, argument: str, nearest: str
+) -> None:
+    async def test() -> None:
+        async with over_http(hub, pair[0]) as ada:
+            problem = await ada.refused(tool, **{argument: "x"})
+            assert (problem["code"], problem["field"], problem["expected"]) == ("E_VALIDATION_004", argument, nearest)
+            assert f"'{nearest}'" in problem["detail"]
+            assert "'send_message'" in text_of(await ada.call("send_mesage"))
+
+    together(test)
+
+
 def test_every_code_of_the_catalogue_has_a_repair() -> None:
     for code in CATALOGUE:
-        view = refusal_view(document_of(Problem(code, "x", field="$.payload.a", expected="b")), {})
+        view = refusal_of(Problem(code, "x", field="$.payload.a", expected="b"))
         assert len(view.repair) > 10
         assert view.field == "payload.a"
 
@@ -284,7 +332,7 @@ def test_nobody_is_anybody_before_registering(hub: Hub, way: Way, pair: tuple[st
         async with way(hub, stranger) as eve:
             problem = await eve.refused("send_message", to=pair[0], text="x")
             assert (problem["code"], "register_agent" in problem["repair"]) == ("E_AUTH_007", True)
-            who = await eve.do("whois")
+            who = await eve.do("get_me")
             assert (who["registered"], sum(who["inbox"]["waiting"].values())) == (None, 0)
             await eve.do("register_agent")
             assert (await eve.do("send_message", to=pair[0], text="x"))["receipt"]["queued"]
@@ -299,7 +347,7 @@ def test_what_others_say_stays_data(hub: Hub, way: Way, pair: tuple[str, str]) -
     async def test() -> None:
         async with way(hub, pair[0]) as ada, way(hub, pair[1]) as bob:
             await ada.do("send_message", to=pair[1], text=evil, priority="Blocking")
-            result = await bob.call("whois")
+            result = await bob.call("get_me")
             lines = text_of(result).splitlines()
             assert not [line for line in lines if line.startswith("URGENT: ")]
             (shown,) = [line for line in lines if line.startswith("{")]

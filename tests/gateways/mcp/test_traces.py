@@ -12,7 +12,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 
 from tests.gateways.mcp.clients import Caller, Hub, Way, over_http, over_stdio, together
 from tocsin.cli.remote import Remote
-from tocsin.gateways.mcp.results import mail_view
+from tocsin.gateways.mcp.inbox import shown
 from tocsin.wire.traces import trace_in
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -133,7 +133,7 @@ def test_metadata_goes_both_ways(hub: Hub, pair: tuple[str, str]) -> None:
             sent = await ada.do("send_message", to=two, text="x", metadata=facts, ttl_s=60)
             (mail,) = await fetched(bob)
             assert mail["metadata"] == facts | {"ttl": 60.0, "retryCount": 0}
-            assert "metadata_left_out" not in mail
+            assert "metadata_omitted" not in mail
             copies = Remote(hub.url, hub.token(one)).get("v1", "messages", sent["message_id"])
             assert copies[0]["metadata"] == facts | {"ttl": 60.0}
             problem = await ada.refused("send_message", to=two, text="x", metadata={"tags": "build"})
@@ -151,11 +151,11 @@ def test_metadata_that_is_too_large_to_show_is_left_out_and_can_be_looked_up(
         async with over_http(hub, one) as ada, way(hub, two) as bob:
             facts = {"large": "x" * 100_000, "traceparent": OTHER}
             await ada.do("send_message", to=two, text="x", metadata=facts, priority="Critical")
-            (mail,) = (await bob.do("whois"))["inbox"]["urgent"]
-            assert (mail["metadata"]["traceparent"], mail["metadata_left_out"]) == (OTHER, 1)
+            (mail,) = (await bob.do("get_me"))["inbox"]["urgent"]
+            assert (mail["metadata"]["traceparent"], mail["metadata_omitted"]) == (OTHER, 1)
             assert "large" not in mail["metadata"]
-            (copy,) = (await bob.do("get_message", message_id=mail["message_id"]))["copies"]
-            assert copy["message"]["metadata"] == facts
+            (copy,) = (await bob.do("get_message", message_id=mail["message_id"]))["items"]
+            assert copy["metadata"] == facts
 
     together(test)
 
@@ -163,6 +163,6 @@ def test_metadata_that_is_too_large_to_show_is_left_out_and_can_be_looked_up(
 def test_the_small_facts_are_shown_first() -> None:
     envelope = {"messageId": "m", "sender": {"agentId": "ada"}, "messageType": "t", "timestamp": "", "payload": {}}
     facts = {"middle": "x" * 20, "large": "x" * 90, "small": 1}
-    view = mail_view(envelope | {"metadata": facts}, 60)
-    assert (view.metadata, view.metadata_left_out) == ({"middle": "x" * 20, "small": 1}, 1)
-    assert mail_view(envelope, 60).metadata == {}
+    view = shown(envelope | {"metadata": facts}, 60)
+    assert (view.metadata, view.metadata_omitted) == ({"middle": "x" * 20, "small": 1}, 1)
+    assert shown(envelope, 60).metadata == {}

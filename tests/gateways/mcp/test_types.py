@@ -24,7 +24,7 @@ async def received(agent: Caller) -> dict[str, dict[str, Any]]:
         mail = answer["messages"] + answer["inbox"]["urgent"]
         if not mail:
             return found
-        found |= {message["message_type"]: message for message in mail}
+        found |= {message["type"]: message for message in mail}
 
 
 @pytest.mark.parametrize(("one", "two"), [("http", "stdio"), ("stdio", "http")])
@@ -37,10 +37,10 @@ def test_every_type_arrives(hub: Hub, pair: tuple[str, str], one: str, two: str)
             await implementer.do("register_agent", type="Implementation")
 
             async def sends(kind: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
-                return await manager.do("send_message", to=doer, message_type=kind, payload=payload, **more)
+                return await manager.do("send_message", to=doer, type=kind, payload=payload, **more)
 
             async def answers(kind: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
-                return await implementer.do("send_message", to=boss, message_type=kind, payload=payload, **more)
+                return await implementer.do("send_message", to=boss, type=kind, payload=payload, **more)
 
             names = {"sourceAgent": {"agentId": boss, "type": "Manager"}}
             names["targetAgent"] = {"agentId": doer, "type": "Implementation"}
@@ -66,7 +66,7 @@ def test_every_type_arrives(hub: Hub, pair: tuple[str, str], one: str, two: str)
             assert hub.state(sent["TASK_ASSIGNMENT"]) == "processed"
             assert hub.state(sent["HANDOFF_REQUEST"]) == "dead"
             for kind in SYSTEM:
-                problem = await manager.refused("send_message", to=doer, message_type=kind, text="x")
+                problem = await manager.refused("send_message", to=doer, type=kind, text="x")
                 assert problem["code"] == "E_AUTH_003"
 
     together(test)

@@ -36,11 +36,11 @@ class RegisterAgent(CommandBase, frozen=True):
         ),
     ] = None
     versions: Annotated[
-        tuple[str, ...], Meta(max_length=16, description="Protocol versions that the agent supports.")
+        tuple[str, ...], Meta(max_length=10_000, description="Protocol versions that the agent supports.")
     ] = VERSIONS
     capabilities: Annotated[
         tuple[TypeFilter, ...],
-        Meta(max_length=256, description="Message types that the agent accepts; empty accepts any."),
+        Meta(max_length=10_000, description="Message types that the agent accepts; empty accepts any."),
     ] = ()
 
 

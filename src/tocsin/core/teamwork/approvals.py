@@ -200,7 +200,10 @@ def _changed_payload(
         raise refusal(
             "E_STATE_002", f"{approval.approval} is not about a message to one agent: its payload cannot be changed"
         )
-    payload = msgspec.json.encode(changed)
+    try:
+        payload = msgspec.json.encode(changed)
+    except (UnicodeEncodeError, TypeError, ValueError, OverflowError) as error:
+        raise refusal("E_VALIDATION_002", f"$.payload cannot be written as JSON: {error}", field="$.payload") from None
     if len(payload) > decision.policy.limits.message_bytes_max:
         raise refusal("E_VALIDATION_005", "the payload is larger than a message may be", field="$.payload")
     check_payload(held[0].type, payload, decision.state.contract(held[0]))

@@ -1,6 +1,6 @@
-"""The MCP gateway: the bus as tools and resources that a model can use.
+"""The MCP gateway: operations as tools and resources that a model can use.
 
-The tools are written once, over a `Visit`: what one call may ask of the bus. Inside the hub a visit is the HTTP
-gateway's own table of operations (`inside`, mounted by `mount`); in `tocsin mcp` it is the same table asked over HTTP.
-Who calls is the visit's to know: no tool takes it as an argument.
+`tools` derives the tools from the table of operations; `composites` has the few that are more than one operation. A
+tool performs operations through a `ToolCall`: inside the hub that is `hub_call`, mounted by `mount`; in `tocsin mcp` it
+is HTTP. The caller is always the owner of the token; no tool takes it as an argument.
 """

@@ -1,8 +1,8 @@
-"""`/mcp` of a hub: streamable HTTP, one request at a time and no state between them.
+"""The `/mcp` endpoint of a hub: streamable HTTP, one request at a time and no state between requests.
 
-The way in is the HTTP gateway's: the bearer token says who calls, the same limits hold, and what is wrong before a tool
-is reached is a problem document. There is no session to lose, so a hub that was restarted goes on where it was. Only
-POST is served: an agent is not woken by notifications, its next call carries what is urgent.
+Identity and limits are those of HTTP; a request that is refused before a tool is called is answered with a problem
+document. There is no session to lose, so a client continues after the hub was restarted. Only POST is served: no
+notification is pushed, because every answer carries the agent's urgent messages.
 """
 
 import logging
@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from mcp.server.context import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.routing import Route
@@ -22,74 +21,82 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tocsin.core.commands import Caller
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.gateways.http.operation import Gateway
+from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.mcp.hub_call import HubToolCall
-from tocsin.gateways.mcp.server import build_server
-from tocsin.gateways.mcp.tool_call import ToolCall, carrying_of
+from tocsin.gateways.mcp.server import Context, build_server
+from tocsin.gateways.mcp.tool_call import ToolCall, limits_of
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.config import ServerConfig, is_loopback
+from tocsin.hub.service import Hub
 from tocsin.wire.traces import trace_in
 
-__all__ = ["PATH", "mcp_route"]
+__all__ = ["ENDPOINTS", "PATH", "mcp_route"]
 
 PATH = "/mcp"
-_VISIT = "tocsin.visit"
-_NAMES = {row.name for row in TOOLS}
+ENDPOINTS = (
+    Endpoint(
+        http=f"POST {PATH}",
+        name="mcp",
+        summary="Call a tool, or send another MCP request.",
+        tag="mcp",
+        answers={200: ("application/json",)},
+        protocol="MCP over streamable HTTP",
+    ),
+)
+_TOOL_CALL = "tocsin.tool_call"
 _log = logging.getLogger("tocsin.mcp")
 _is_loopback = lru_cache(maxsize=64)(is_loopback)
 
 
 @asynccontextmanager
-async def mcp_route(gateway: Gateway) -> AsyncIterator[Route]:
-    """Serve MCP beside the HTTP gateway, for as long as the context lasts."""
+async def mcp_route(hub: Hub) -> AsyncIterator[Route]:
+    """Serve MCP beside the HTTP gateway for as long as the context lasts."""
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    server = build_server(_visit_of)
     manager = StreamableHTTPSessionManager(
-        server._lowlevel_server,
+        build_server(_tool_call_of),
         json_response=True,
         stateless=True,
-        max_request_body_size=gateway.hub.config.mcp_bytes_max,
+        max_request_body_size=hub.config.mcp_bytes_max,
     )
     async with manager.run():
-        yield Route(PATH, _Endpoint(gateway, manager), name="mcp")
+        yield Route(PATH, _Endpoint(hub, manager), name="mcp")
 
 
-def _visit_of(context: ServerRequestContext[Any, Any]) -> ToolCall:
+def _tool_call_of(context: Context) -> ToolCall:
     request: Request = context.request  # type: ignore[assignment]
-    tool_call: HubToolCall = request.scope[_VISIT]
+    tool_call: HubToolCall = request.scope[_TOOL_CALL]
     tool_call.trace = trace_in(context.meta or {}) or trace_in(request.headers)
     return tool_call
 
 
 class _Ask(msgspec.Struct):
-    """As much of a JSON-RPC request as is needed to count and log it."""
+    """The parts of a JSON-RPC request that metrics and the log need."""
 
     method: str = ""
     params: Any = None
 
     @property
     def name(self) -> str:
-        """Return the tool that is called, or what else it is."""
+        """Return the name to count and log it under."""
         if self.method != "tools/call":
             return "mcp"
         tool = self.params.get("name") if isinstance(self.params, dict) else None
-        return f"mcp_{tool}" if tool in _NAMES else "mcp"
+        return f"mcp_{tool}" if isinstance(tool, str) and tool in TOOLS else "mcp"
 
 
 class _Endpoint:
-    """Takes a request up to the tools, and its answer back."""
+    """Passes requests to the MCP server and tracks whether its answers are received."""
 
-    def __init__(self, gateway: Gateway, manager: StreamableHTTPSessionManager) -> None:
-        self._gateway = gateway
-        self._hub = gateway.hub
+    def __init__(self, hub: Hub, manager: StreamableHTTPSessionManager) -> None:
+        self._hub = hub
         self._manager = manager
-        self._carrying = carrying_of(gateway.hub.config)
+        self._limits = limits_of(hub.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and leave a line in the log: never a token or a payload."""
+        """Answer one request, and log it without tokens or payloads."""
         started = time.perf_counter()
         exchange = _Exchange(receive, send)
         try:
@@ -97,12 +104,12 @@ class _Endpoint:
         except TocsinError as error:
             await problem_response(error.problem)(scope, receive, exchange.send)
         except BodyTimeout:
-            await unhandled(408, "the body did not come in time")(scope, receive, exchange.send)
+            await unhandled(408, "the body did not arrive in time")(scope, receive, exchange.send)
         except Exception:
             if exchange.begun:
                 raise
             _log.exception("a request failed")
-            await unhandled(500, "the hub failed to answer; its log says why")(scope, receive, exchange.send)
+            await unhandled(500, "the hub failed to answer; its log has the reason")(scope, receive, exchange.send)
         took_s = time.perf_counter() - started
         metrics, name, status = self._hub.metrics, exchange.ask.name, exchange.status
         metrics.requests.add(name, str(status))
@@ -113,7 +120,7 @@ class _Endpoint:
     async def _serve(self, scope: Scope, exchange: "_Exchange") -> None:
         request, config = Request(scope, exchange.receive), self._hub.config
         if request.method != "POST":
-            response = unhandled(405, "MCP is asked by POST: nothing is pushed over this door")
+            response = unhandled(405, "MCP requests are sent with POST; nothing is pushed")
             response.headers["Allow"] = "POST"
             await response(scope, exchange.receive, exchange.send)
             return
@@ -123,26 +130,26 @@ class _Endpoint:
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            response = unhandled(415, "MCP is asked with a body of application/json")
+            response = unhandled(415, "the body of an MCP request is application/json")
             await response(scope, exchange.receive, exchange.send)
             return
-        with self._gateway.under_way.one_of(grant.agent):
+        with self._hub.request_limits.one_of(grant.agent):
             exchange.body = await read_body(request, config.mcp_bytes_max, config.body_timeout_s)
-            exchange.ask = _understood(exchange.body)
-            caller = Caller(grant.agent, grant.role)
-            receipt = self._gateway.piggyback.next_call(caller, confirms=exchange.ask.method == "tools/call")
-            tool_call = exchange.tool_call = HubToolCall(self._gateway, grant, self._carrying)
+            exchange.ask = _parsed(exchange.body)
+            caller, piggyback = Caller(grant.agent, grant.role), self._hub.project.piggyback
+            receipt = piggyback.next_call(caller, confirms=exchange.ask.method == "tools/call")
+            tool_call = exchange.tool_call = HubToolCall(self._hub.project, grant, self._limits)
             try:
-                await self._gateway.piggyback.attach(caller)
+                await piggyback.attach(caller)
                 if receipt is not None:
                     await receipt
-                await self._manager.handle_request({**scope, _VISIT: tool_call}, exchange.replay, exchange.send)
+                await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
             finally:
-                tool_call.ended(taken=exchange.taken)
+                tool_call.ended(received=exchange.received)
 
 
-def _understood(body: bytes) -> _Ask:
-    """Look at a request; what is not JSON is for the library to refuse, what is nested without end is refused here."""
+def _parsed(body: bytes) -> _Ask:
+    """Parse a request; the library refuses what is not JSON, this refuses what is nested too deeply."""
     try:
         return msgspec.json.decode(body, type=_Ask)
     except RecursionError:
@@ -152,11 +159,11 @@ def _understood(body: bytes) -> _Ask:
 
 
 def _check_origin(request: Request, config: ServerConfig) -> None:
-    """Keep the pages of a browser out: a page that was led to a loopback address still says where it is from."""
+    """Refuse pages of other sites; a page that was led to a loopback address by DNS still sends its origin."""
     origin = request.headers.get("origin")
     if origin is not None and origin not in config.mcp_origins and not _is_loopback(_host_of(origin)):
-        expected = "no Origin, one on this machine, or one of mcp_origins"
-        raise refusal("E_AUTH_003", "pages from elsewhere may not call this hub", found=origin[:200], expected=expected)
+        expected = "no Origin, a loopback origin, or one of mcp_origins"
+        raise refusal("E_AUTH_003", "pages of other sites may not call this hub", found=origin[:200], expected=expected)
     host = request.headers.get("host", "")
     if _is_loopback(config.address) and not _is_loopback(_host_of(f"//{host}")):
         raise refusal("E_AUTH_003", "this hub answers to loopback names only", found=host[:200], expected="127.0.0.1")
@@ -171,7 +178,7 @@ def _host_of(origin: str) -> str:
 
 
 class _Exchange:
-    """One request and its answer as they go by: the body read once, and whether the answer was taken."""
+    """One request and its answer: the body is read once, and the departure of the answer is tracked."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
@@ -180,26 +187,26 @@ class _Exchange:
         self.ask = _Ask()
         self.agent: str | None = None
         self.tool_call: HubToolCall | None = None
-        #: HTTP status of the answer; 499 where there was nobody to take one.
+        #: HTTP status of the answer; 499 if the client had gone.
         self.status = 499
         self.begun = False
-        #: Whether the whole answer, with what it hands out, went to somebody who was there.
-        self.taken = False
-        self._there = False
+        #: Whether the whole answer was sent while the client was connected.
+        self.received = False
+        self._connected = False
 
     async def replay(self) -> Message:
-        """Give the body that was read, then whatever comes."""
+        """Return the body that was read, then further messages."""
         if self.body is not None:
             body, self.body = self.body, None
             return {"type": "http.request", "body": body, "more_body": False}
         return await self.receive()
 
     async def send(self, message: Message) -> None:
-        """Pass the answer on."""
+        """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status, self.begun = message["status"], True
             if self.tool_call is not None and self.tool_call.hands_out:
-                self._there = not await Request({"type": "http"}, self.receive).is_disconnected()
+                self._connected = not await Request({"type": "http"}, self.receive).is_disconnected()
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.taken = self._there
+            self.received = self._connected

@@ -1,4 +1,4 @@
-"""`tocsin top`: the project as it is now, drawn again and again until one has seen enough."""
+"""`tocsin top`: a live view of the project."""
 
 import contextlib
 import os
@@ -22,15 +22,15 @@ __all__ = ["top"]
 
 def top(
     context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Show it once and end.")] = False,
-    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print it once and end.")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between two updates.", min=0.05)] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Watch the project: what waits, who is there, what happens; q or Ctrl-C ends it."""
+    """Watch the project: waiting messages, agents, events; q or Ctrl-C ends it."""
     with refusals_told(as_json):
         remote = remote_of(context)
         if as_json:
-            show_json({"status": remote.get("v1", "status"), "agents": remote.get("v1", "agents")})
+            show_json({"status": remote.ask("get_status"), "agents": remote.ask("list_agents")})
         elif once:
             console.print(_screen(remote))
         else:
@@ -40,18 +40,18 @@ def top(
 def _watch(remote: Remote, interval_s: float) -> None:
     with (
         contextlib.suppress(KeyboardInterrupt),
-        _keys() as wants_to_end,
+        _keys() as ended,
         Live(_screen(remote), console=console, auto_refresh=False) as live,
     ):
-        while not wants_to_end(interval_s):
+        while not ended(interval_s):
             live.update(_screen(remote), refresh=True)
 
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Read single keys, where there is a keyboard: what is yielded waits for so long, and tells whether it was a q."""
+    """Yield a function that waits for some seconds and returns whether q was pressed; without a keyboard it sleeps."""
     if not sys.stdin.isatty():
-        yield _slept
+        yield _sleep
         return
     import termios
     import tty
@@ -75,20 +75,19 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
-def _slept(seconds: float) -> bool:
+def _sleep(seconds: float) -> bool:
     time.sleep(seconds)
     return False
 
 
 def _screen(remote: Remote) -> Table:
-    status, team = remote.get("v1", "status"), remote.get("v1", "agents")
-    waiting = "  ".join(f"{name} {count}" for name, count in reversed(status["waiting"].items()))
-    title = f"{status['project']}: {status['condition']}, event {status['seq']}, waiting {waiting}"
-    grid = Table(title=escape(title))
+    status, agents = remote.ask("get_status"), remote.ask("list_agents")
+    waiting = "  ".join(f"{name} {count}" for name, count in reversed(status.waiting.items()))
+    grid = Table(title=escape(f"{status.project}: {status.condition}, event {status.seq}, waiting {waiting}"))
     for column in ("agent", "role", "presence", "waiting", "sessions"):
         grid.add_column(column)
-    for row in sorted(team, key=lambda row: -sum(row["waiting"].values())):
-        sessions = ", ".join(f"{count} {kind}" for kind, count in row["sessions"].items())
-        cells = (row["agent"], row["role"], row["presence"], sum(row["waiting"].values()), sessions)
+    for row in sorted(agents, key=lambda row: -sum(row.waiting.values())):
+        sessions = ", ".join(f"{count} {kind}" for kind, count in row.sessions.items())
+        cells = (row.agent, row.role, row.presence, sum(row.waiting.values()), sessions)
         grid.add_row(*(escape(str(cell)) for cell in cells))
     return grid

@@ -1,0 +1,122 @@
+"""The `tocsin` command: its options, and where its commands are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin import __version__
+from tocsin.cli.context import HERE
+from tocsin.cli.loading import Entry, LazyGroup
+from tocsin.cli.remote import DEFAULT_URL
+
+__all__ = ["app"]
+
+_HUB, _MESSAGES, _TEAM = "A hub", "Messages", "The team"
+_PROGRAMS, _PAST = "Coding agents and git", "What happened"
+
+
+class _Commands(LazyGroup):
+    """All commands, in the order of the help."""
+
+    entries = (
+        Entry("init", _HUB, "Create a project's directory, its policy file and its admin token.", "commands.hub:init"),
+        Entry("serve", _HUB, "Serve a project until stopped; create it if it does not exist.", "commands.hub:serve"),
+        Entry(
+            "doctor",
+            _HUB,
+            "Check that a hub answers, serves its project and accepts the token.",
+            "commands.doctor:doctor",
+        ),
+        Entry("status", _HUB, "Show counts and condition of the project."),
+        Entry("policy", _HUB, "The policy: show it, check a file, adopt one.", "commands.policy:policy"),
+        Entry("health", _HUB, "Health measurements from outside the hub."),
+        Entry("call", _HUB, "Perform any operation by its name.", "commands.call:call"),
+        Entry("send", _MESSAGES, "Send a message: a text, or a payload. It is signed with the token."),
+        Entry(
+            "inbox",
+            _MESSAGES,
+            "List the messages that wait for the calling agent; --take fetches them.",
+            "commands.messages:inbox",
+        ),
+        Entry("recall", _MESSAGES, "Recall a message that has not been handed out yet.", "commands.messages:recall"),
+        Entry(
+            "trace",
+            _MESSAGES,
+            "Show the history of a message, with the reason of each step.",
+            "commands.messages:trace",
+        ),
+        Entry("search", _MESSAGES, "Search messages by words of their payload."),
+        Entry("messages", _MESSAGES, "Messages: find, show, acknowledge, reject."),
+        Entry("dlq", _MESSAGES, "Dead letters: messages that could not be delivered.", "commands.dead_letters:dlq"),
+        Entry(
+            "top",
+            _TEAM,
+            "Watch the project: waiting messages, agents, events; q or Ctrl-C ends it.",
+            "commands.top:top",
+        ),
+        Entry("alerts", _TEAM, "List the metrics over their limits, and the alerts."),
+        Entry("overview", _TEAM, "Figures and lists for directors and administrators."),
+        Entry("agents", _TEAM, "Agents and their tokens.", "commands.agents:agents"),
+        Entry("leases", _TEAM, "Leases on resources, and the queue for them.", "commands.leases:leases"),
+        Entry("approvals", _TEAM, "Approval requests, and the decisions on them.", "commands.teamwork:approvals"),
+        Entry("escalations", _TEAM, "Escalations to directors and humans."),
+        Entry("discussions", _TEAM, "Discussions in which agents vote on a question.", "commands.teamwork:discussions"),
+        Entry("topics", _TEAM, "Topics: publish to subscribers."),
+        Entry("requests", _TEAM, "Requests that wait for an answer."),
+        Entry("attention", _TEAM, "Attention: what agents are working on.", "commands.teamwork:attention"),
+        Entry(
+            "mcp",
+            _PROGRAMS,
+            "Serve MCP over standard input and output, for a coding agent that starts it.",
+            "commands.hub:mcp",
+        ),
+        Entry("hooks", _PROGRAMS, "Inbox checks in coding agents, and the commit guard in git.", "hooks:hooks"),
+        Entry("archive", _PAST, "Tables, advice and reports that the pipeline has made."),
+        Entry("pipeline", _PAST, "The data pipeline: tables from the journal.", "pipeline:pipeline"),
+        Entry("lab", _PAST, "The lab: other policies on recorded or simulated messages.", "lab:lab"),
+    )
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="A message bus for teams of AI agents. The options below come before the command.",
+    epilog="Begin with: tocsin serve; tocsin agents add ada --save; tocsin --as ada send ada hello; tocsin top",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def agents_with_tokens(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the names of the agents whose tokens are in the data directory."""
+    found = (ctx.params.get("data") or HERE) / "tokens"
+    return sorted(path.stem for path in found.glob("*.token") if path.stem.startswith(incomplete))
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tocsin {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    url: Annotated[str, typer.Option(envvar="TOCSIN_URL", help="URL of the hub.")] = DEFAULT_URL,
+    data: Annotated[
+        Path, typer.Option(envvar="TOCSIN_DATA", help="The project's directory: its data, settings and tokens.")
+    ] = HERE,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="Act as this agent, with the token that `agents add NAME --save` stored; by default the token is"
+            " TOCSIN_TOKEN, that in the file TOCSIN_TOKEN_FILE, or the admin token.",
+            metavar="NAME",
+            autocompletion=agents_with_tokens,
+        ),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that come before a command; the commands read them from the context."""

@@ -1,0 +1,51 @@
+"""`tocsin doctor`: checks of a hub and of the caller's token."""
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from tocsin.cli.context import Json, remote_of
+from tocsin.cli.output import UNREADABLE, refusals_told, show_json, table
+from tocsin.cli.remote import Exit, Refused, Remote, Unreachable
+
+__all__ = ["doctor"]
+
+
+def doctor(context: typer.Context, as_json: Json = False) -> None:
+    """Check that a hub answers, serves its project and accepts the token."""
+    with refusals_told(as_json):
+        remote = remote_of(context)
+    checks = [
+        _checked("the hub answers", lambda: _condition(remote.get("health"), "serving", "standing_by")),
+        _checked("the project is served", lambda: _condition(remote.get("ready"), "serving")),
+        _checked("the token is valid", lambda: _identity(remote)),
+    ]
+    if as_json:
+        show_json(checks)
+    else:
+        table(checks, "check", "good", "detail")
+    if not all(check["good"] for check in checks):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _checked(name: str, check: Callable[[], tuple[bool, str]]) -> dict[str, Any]:
+    try:
+        good, detail = check()
+    except (Unreachable, Refused) as error:
+        good, detail = False, str(error)
+    except UNREADABLE:
+        good, detail = False, "the reply does not come from a hub"
+    return {"check": name, "good": good, "detail": detail}
+
+
+def _condition(reply: dict[str, Any], *good: str) -> tuple[bool, str]:
+    """Judge the condition of a hub; the reply of a standby names the hub that serves instead."""
+    if "condition" not in reply:
+        return False, str(reply["detail"])
+    return reply["condition"] in good, f"{reply['condition']} {reply['reason']}".strip()
+
+
+def _identity(remote: Remote) -> tuple[bool, str]:
+    me = remote.ask("get_me")
+    return True, f"{me.agent}, {me.role}"

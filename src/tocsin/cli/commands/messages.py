@@ -1,0 +1,59 @@
+"""`tocsin inbox`, `recall` and `trace`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.context import Json, remote_of
+from tocsin.cli.explain import explained
+from tocsin.cli.output import refusals_told, say, show_json, table
+from tocsin.cli.remote import Exit
+from tocsin.cli.replies import show
+
+__all__ = ["inbox", "recall", "trace"]
+
+MessageId = Annotated[str, typer.Argument(help="The message: the signal_id of its receipt, or its message_id.")]
+
+
+def inbox(
+    context: typer.Context,
+    take: Annotated[bool, typer.Option("--take", help="Fetch the messages instead of listing them.")] = False,
+    limit: Annotated[int, typer.Option(help="Maximum number of messages.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List the messages that wait for the calling agent; `--take` fetches them."""
+    with refusals_told(as_json):
+        reply = remote_of(context).ask("fetch_inbox" if take else "list_inbox", {"limit": limit})
+        if as_json or not take:
+            show(reply, as_json)
+            return
+        envelopes = [(item.signal_id, json.loads(bytes(item.envelope))) for item in reply.deliveries]
+        rows = [
+            {"signal_id": signal_id, "from": envelope["sender"]["agentId"]}
+            | {"type": envelope["messageType"], "payload": envelope["payload"]}
+            for signal_id, envelope in envelopes
+        ]
+        table(rows, "signal_id", "from", "type", "payload")
+
+
+def recall(context: typer.Context, message_id: MessageId, as_json: Json = False) -> None:
+    """Recall a message that has not been handed out yet."""
+    with refusals_told(as_json):
+        reply = remote_of(context).ask("recall_message", {"message_id": message_id})
+        if as_json:
+            show_json(reply)
+        else:
+            say(reply.outcome)
+        if reply.outcome != "recalled":
+            raise typer.Exit(Exit.NOT_FOUND if reply.outcome == "not_found" else Exit.REFUSED)
+
+
+def trace(context: typer.Context, message_id: MessageId, as_json: Json = False) -> None:
+    """Show the history of a message, with the reason of each step."""
+    with refusals_told(as_json):
+        copies = remote_of(context).ask("trace_message", {"message_id": message_id})
+        if as_json:
+            show_json(copies)
+        else:
+            say("\n".join(line for copy in copies for line in explained(copy)))

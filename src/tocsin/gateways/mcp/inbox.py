@@ -1,0 +1,113 @@
+"""Messages in answers: those that were fetched, and the urgent ones that every answer carries."""
+
+from typing import Any
+
+import msgspec
+
+from tocsin.core.errors import TocsinError
+from tocsin.core.protocol.priority import PRIORITY_NAMES
+from tocsin.gateways.mcp.text import NOTE, quoted
+from tocsin.gateways.mcp.tool_call import ToolCall
+
+__all__ = ["Fetched", "Inbox", "ShownMessage", "fetch", "inbox_text", "shown", "urgent_inbox", "waiting_inbox"]
+
+#: Lowest priority that any answer carries.
+_URGENT = "Blocking"
+_NOT_REGISTERED = "E_AUTH_007"
+
+
+class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
+    """A message for the agent."""
+
+    #: To acknowledge, reject or answer it.
+    message_id: str
+    sender: str
+    #: Message type.
+    type: str
+    priority: str
+    sent_at: str
+    #: The thread that it belongs to.
+    correlation_id: str | None
+    payload: dict[str, Any]
+    #: Further data that was sent with it, such as a `traceparent`.
+    metadata: dict[str, Any]
+    #: Number of metadata entries that were too large to show; get_message shows all.
+    metadata_omitted: int = 0
+
+
+class Inbox(msgspec.Struct, frozen=True):
+    """Messages that wait, and the urgent ones."""
+
+    #: Number of messages that still wait, by priority; empty if it is not known.
+    waiting: dict[str, int]
+    #: Messages of priority Blocking and above, delivered with this answer.
+    urgent: list[ShownMessage]
+    note: str
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """Envelopes that were fetched, and the number that still waits by priority."""
+
+    envelopes: list[dict[str, Any]]
+    waiting: dict[str, int]
+
+
+async def fetch(tool_call: ToolCall, limit: int | None, at_least: str, bytes_max: int | None) -> Fetched:
+    """Fetch waiting messages, the most urgent first."""
+    arguments = {"limit": limit, "at_least": at_least, "bytes_max": bytes_max}
+    batch = await tool_call.ask("fetch_inbox", arguments)
+    return Fetched([item["envelope"] for item in batch["deliveries"]], batch["waiting"])
+
+
+async def urgent_inbox(tool_call: ToolCall) -> Inbox:
+    """Fetch the urgent messages that an answer carries; raise a refusal except for an agent without an inbox."""
+    limits = tool_call.limits
+    try:
+        fetched = await fetch(tool_call, limits.urgent_max, _URGENT, limits.urgent_bytes_max)
+    except TocsinError as error:
+        if error.code != _NOT_REGISTERED:
+            raise
+        fetched = Fetched([], dict.fromkeys(PRIORITY_NAMES, 0))
+    return Inbox(fetched.waiting, [shown(envelope, limits.metadata_bytes_max) for envelope in fetched.envelopes], NOTE)
+
+
+def waiting_inbox(waiting: dict[str, int]) -> Inbox:
+    """Return the inbox of an answer that carries no urgent messages."""
+    return Inbox(waiting, [], NOTE)
+
+
+def shown(envelope: dict[str, Any], metadata_bytes_max: int) -> ShownMessage:
+    """Return a message as its recipient sees it, with as much of its metadata as fits."""
+    known = envelope.get("metadata") or {}
+    metadata = _fitting(known, metadata_bytes_max)
+    return ShownMessage(
+        message_id=envelope["messageId"],
+        sender=envelope["sender"]["agentId"],
+        type=envelope["messageType"],
+        priority=envelope.get("priority") or "",
+        sent_at=envelope["timestamp"],
+        correlation_id=envelope.get("correlationId"),
+        payload=envelope["payload"],
+        metadata=metadata,
+        metadata_omitted=len(known) - len(metadata),
+    )
+
+
+def _fitting(metadata: dict[str, Any], bytes_max: int) -> dict[str, Any]:
+    """Return the entries that fit, small ones first: those that the bus adds are among them."""
+    sizes = {name: len(msgspec.json.encode({name: value})) for name, value in metadata.items()}
+    for name in sorted(sizes, key=sizes.__getitem__):
+        bytes_max -= sizes[name]
+        if bytes_max < 0:
+            del sizes[name]
+    return {name: metadata[name] for name in sizes}
+
+
+def inbox_text(inbox: Inbox) -> str:
+    """Describe an inbox in a line, and show its urgent messages."""
+    waiting = ", ".join(f"{count} {name}" for name, count in reversed(inbox.waiting.items()) if count)
+    nothing = "No more messages wait for you." if inbox.waiting else "The number of waiting messages is not known."
+    lines = [f"Waiting for you: {waiting}; fetch_inbox returns them." if waiting else nothing]
+    if inbox.urgent:
+        lines.append(f"URGENT, {len(inbox.urgent)} delivered with this answer. {quoted(inbox.urgent)}")
+    return "\n".join(lines)
