@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "BRIEF_COLUMNS",
+    "SIGNAL_COLUMNS",
     "Brief",
     "Conversation",
     "DeadLetter",
@@ -66,6 +67,10 @@ class Signal(msgspec.Struct, frozen=True):
     metadata: bytes
     #: Everything that happened to it, one JSON object per line, oldest first.
     life: bytes
+
+
+#: The columns that a `Signal` is made of, in order.
+SIGNAL_COLUMNS = Signal.__struct_fields__
 
 
 class Brief(msgspec.Struct, frozen=True):

@@ -1,213 +1,18 @@
-"""The tables that follow the journal: what columns they have, and what a store must be able to do with them.
+"""Batches of changes for the tables that follow the journal, and the interface of a store's tables.
 
-They are the SQL view of a project and its recovery point in one: everything that the state holds is in a column, along
-with the sequence number up to which all of it is true. Both stores build their statements from the declarations here;
-each has its own data definition in numbered migrations.
+The tables are the SQL view of a project and its recovery point in one: they hold everything that the state holds,
+together with the sequence number of the last event that they include.
 """
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from tocsin.journal.columns import Row, Table
 from tocsin.journal.history import Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
-__all__ = [
-    "AGENTS",
-    "BROADCASTS",
-    "DOCUMENTS",
-    "MESSAGES",
-    "POLICIES",
-    "SEGMENTS",
-    "SESSIONS",
-    "THREADS",
-    "Batch",
-    "Column",
-    "Kind",
-    "Line",
-    "Segment",
-    "Standing",
-    "Table",
-    "Tables",
-    "Update",
-]
-
-
-class Kind(Enum):
-    """What a column holds."""
-
-    INT = "int"
-    REAL = "real"
-    TEXT = "text"
-    BOOL = "bool"
-    BYTES = "bytes"
-    #: Microseconds since the epoch in a row; null where it never happened.
-    TIME = "time"
-    #: UTF-8 bytes in a row, text in the database.
-    BODY = "body"
-
-
-class Update(Enum):
-    """What becomes of a column when its row is written again."""
-
-    #: It takes the new value.
-    SET = "set"
-    #: It keeps the first value.
-    KEEP = "keep"
-    #: It takes the new value unless that is null.
-    IF_GIVEN = "if_given"
-    #: The new text is added at the end, up to a limit.
-    APPEND = "append"
-
-
-class Column(msgspec.Struct, frozen=True):
-    """One column."""
-
-    name: str
-    kind: Kind
-    update: Update = Update.SET
-
-
-class Table(msgspec.Struct, frozen=True):
-    """One table, and what tells its rows apart within a project."""
-
-    name: str
-    key: str
-    columns: tuple[Column, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the columns, in the order of a row."""
-        return tuple(column.name for column in self.columns)
-
-
-def _columns(kind: Kind, names: str, update: Update = Update.SET) -> tuple[Column, ...]:
-    return tuple(Column(name, kind, update) for name in names.split())
-
-
-MESSAGES = Table(
-    "signal_queue",
-    "seq",
-    (
-        *_columns(Kind.INT, "seq", Update.KEEP),
-        *_columns(Kind.TEXT, "signal_id message_id sender recipient message_type", Update.KEEP),
-        *_columns(Kind.INT, "priority", Update.KEEP),
-        *_columns(Kind.INT, "level"),
-        *_columns(Kind.INT, "requested importance", Update.KEEP),
-        *_columns(Kind.REAL, "decay_rate", Update.KEEP),
-        *_columns(Kind.TEXT, "delivery_class", Update.KEEP),
-        *_columns(Kind.BOOL, "ack_required", Update.KEEP),
-        *_columns(Kind.TEXT, "state"),
-        *_columns(Kind.TIME, "created_at", Update.KEEP),
-        *_columns(Kind.TIME, "enqueued_at expires_at"),
-        *_columns(Kind.TIME, "sent_at", Update.KEEP),
-        *_columns(Kind.BODY, "payload metadata", Update.IF_GIVEN),
-        *_columns(Kind.TEXT, "correlation_id broadcast_id", Update.KEEP),
-        *_columns(Kind.INT, "broadcast_seq", Update.KEEP),
-        *_columns(Kind.TEXT, "recipient_state publish_path resolved_session"),
-        *_columns(Kind.BOOL, "pushed"),
-        *_columns(Kind.INT, "attempts offers boosts"),
-        *_columns(Kind.BOOL, "overdue backing_off"),
-        *_columns(
-            Kind.TIME, "ready_at offered_at delivered_at acked_at processed_at expired_at recalled_at dead_at ended_at"
-        ),
-        *_columns(Kind.TEXT, "session"),
-        *_columns(Kind.BYTES, "digest"),
-        *_columns(Kind.INT, "failures"),
-        *_columns(Kind.TIME, "first_failed_at last_failed_at"),
-        *_columns(Kind.TEXT, "failure_reason failure_code"),
-        *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
-        *_columns(Kind.BOOL, "remembered"),
-        *_columns(Kind.INT, "own_level lent"),
-        *_columns(Kind.BODY, "life", Update.APPEND),
-    ),
-)
-
-AGENTS = Table(
-    "agents",
-    "agent",
-    (
-        *_columns(Kind.TEXT, "agent", Update.KEEP),
-        *_columns(Kind.INT, "registered_seq"),
-        *_columns(Kind.TEXT, "agent_type role version supported capabilities"),
-        *_columns(Kind.TIME, "registered_at retired_at"),
-        *_columns(Kind.REAL, "tokens"),
-        *_columns(Kind.TIME, "tokens_at"),
-        *_columns(Kind.REAL, "critical_quota blocking_quota"),
-        *_columns(Kind.TIME, "quotas_at"),
-        *_columns(Kind.BYTES, "usage"),
-        *_columns(Kind.BOOL, "gaming"),
-    ),
-)
-
-SESSIONS = Table(
-    "sessions",
-    "session",
-    (
-        *_columns(Kind.TEXT, "session", Update.KEEP),
-        *_columns(Kind.INT, "opened_seq"),
-        *_columns(Kind.TEXT, "agent kind"),
-        *_columns(Kind.TIME, "opened_at heartbeat_at closed_at"),
-        *_columns(Kind.INT, "flight_window"),
-        *_columns(Kind.BOOL, "stale"),
-    ),
-)
-
-BROADCASTS = Table(
-    "broadcasts",
-    "seq",
-    (
-        *_columns(Kind.INT, "seq", Update.KEEP),
-        *_columns(Kind.TEXT, "broadcast sender message_type receiver_type failed", Update.KEEP),
-        *_columns(Kind.INT, "accepted", Update.KEEP),
-        *_columns(Kind.TIME, "created_at", Update.KEEP),
-        *_columns(Kind.BODY, "payload metadata", Update.KEEP),
-    ),
-)
-
-THREADS = Table(
-    "threads",
-    "correlation_id",
-    (
-        *_columns(Kind.TEXT, "correlation_id", Update.KEEP),
-        *_columns(Kind.TEXT, "message_id message_type sender"),
-        *_columns(Kind.TIME, "opened_at last_at"),
-        *_columns(Kind.INT, "touched_seq"),
-    ),
-)
-
-POLICIES = Table(
-    "policies",
-    "version",
-    (
-        *_columns(Kind.INT, "version", Update.KEEP),
-        *_columns(Kind.INT, "seq", Update.KEEP),
-        *_columns(Kind.TIME, "adopted_at", Update.KEEP),
-        *_columns(Kind.TEXT, "adopted_by reason", Update.KEEP),
-        *_columns(Kind.BODY, "document", Update.KEEP),
-    ),
-)
-
-DOCUMENTS = Table(
-    "documents",
-    "kind, id",
-    (
-        *_columns(Kind.TEXT, "kind id", Update.KEEP),
-        *_columns(Kind.BODY, "document"),
-    ),
-)
-
-SEGMENTS = Table(
-    "segments",
-    "first_seq",
-    (
-        *_columns(Kind.INT, "first_seq last_seq", Update.KEEP),
-        *_columns(Kind.TEXT, "path", Update.KEEP),
-        *_columns(Kind.INT, "size", Update.KEEP),
-        *_columns(Kind.TIME, "cut_at", Update.KEEP),
-    ),
-)
+__all__ = ["Batch", "Line", "Segment", "Standing", "Tables"]
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -246,7 +51,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     standing: Standing
     #: Rows by table, each in the order of its columns; they can be read once.
-    rows: list[tuple[Table, Iterable[tuple[Any, ...]]]]
+    rows: list[tuple[Table, Iterable[Row]]]
     #: Messages that the state no longer holds; their rows stay as history.
     forgotten: list[int]
     lines: list[Line]
@@ -283,7 +88,7 @@ class Tables(Protocol):
     def harden(self) -> None:
         """Make sure that no power cut undoes what has been written; until then one may, batch by whole batch."""
 
-    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
 
     def line(self, name: str) -> list[tuple[int, int]]:

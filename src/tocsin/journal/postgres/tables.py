@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
     Brief,
@@ -21,7 +22,8 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.tables import SEGMENTS, Batch, Column, Kind, Line, Segment, Standing, Table, Update
+from tocsin.journal.table_definitions import SEGMENTS
+from tocsin.journal.tables import Batch, Line, Segment, Standing
 
 __all__ = ["PostgresTables"]
 
@@ -75,7 +77,7 @@ class PostgresTables:
             self._drop_threads(batch.oldest_thread)
             self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
 
-    def _upsert(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
+    def _upsert(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
         create, copy = _staging(table)
         self._run(create)
         texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
@@ -113,9 +115,9 @@ class PostgresTables:
     def harden(self) -> None:
         """Do nothing: whoever prunes the journal commits behind these tables in the same log."""
 
-    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
-        columns = ", ".join(_readable(column) for column in table.columns)
+        columns = ", ".join(history.readable(column.name, column.kind) for column in table.columns)
         query = f"SELECT {columns} FROM tocsin.{table.name} WHERE project = %s"
         query += (f" AND {where}" if where else "") + (f" ORDER BY {order}" if order else "")
         with translated(JournalUnavailable), self._connection.transaction():
@@ -170,7 +172,7 @@ class PostgresTables:
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
-        return [Segment(*row) for row in self._all(history.SEGMENTS, self._project, after_seq, limit)]
+        return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
     def signals(self, message_id: str) -> list[Signal]:
         """Find all copies of a message by messageId, or one by signal id, newest first."""
@@ -226,7 +228,7 @@ class PostgresTables:
         with translated(JournalUnavailable):
             self._connection.execute(statement.encode(), values)
 
-    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _all(self, statement: str, *values: Any) -> list[Row]:
         with translated(JournalUnavailable):
             return self._connection.execute(statement.encode(), values, binary=True).fetchall()
 
@@ -239,7 +241,7 @@ class PostgresTables:
             yield
 
 
-def _storable(row: tuple[Any, ...], texts: list[int], bodies: list[int]) -> list[Any]:
+def _storable(row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
     """Make a row fit PostgreSQL's text, which has no NUL."""
     values = list(row)
     for place in texts:
@@ -249,14 +251,6 @@ def _storable(row: tuple[Any, ...], texts: list[int], bodies: list[int]) -> list
         if values[place] is not None:
             values[place] = values[place].decode("utf-8")
     return values
-
-
-def _readable(column: Column) -> str:
-    if column.kind is Kind.TIME:
-        return history.moment(column.name)
-    if column.kind is Kind.BODY:
-        return f"convert_to({column.name}, 'UTF8')"
-    return column.name
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.history import (
     Brief,
@@ -25,7 +26,8 @@ from tocsin.journal.history import (
 from tocsin.journal.sqlite import history
 from tocsin.journal.sqlite.connection import connect, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.tables import SEGMENTS, Batch, Kind, Line, Segment, Standing, Table, Update
+from tocsin.journal.table_definitions import SEGMENTS
+from tocsin.journal.tables import Batch, Line, Segment, Standing
 
 __all__ = ["SqliteTables"]
 
@@ -73,7 +75,7 @@ class SqliteTables:
             )
         self._checkpoint()
 
-    def _write_rows(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
+    def _write_rows(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Write rows, many to a statement: each statement asks for the interpreter back, and others are working."""
         left, many = iter(rows), _upsert(table, life_bytes_max, _ROWS)
         while len(some := list(islice(left, _ROWS))) == _ROWS:
@@ -96,7 +98,7 @@ class SqliteTables:
                 (oldest,),
             )
 
-    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
         columns = ", ".join(
             f"CAST({column.name} AS BLOB)" if column.kind is Kind.BODY else column.name for column in table.columns
@@ -152,8 +154,7 @@ class SqliteTables:
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
-        sql = "SELECT * FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
-        return [Segment(*row) for row in self._all(sql, (after_seq, limit))]
+        return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, (after_seq, limit))]
 
     def signals(self, message_id: str) -> list[Signal]:
         """Find all copies of a message by messageId, or one by signal id, newest first."""
