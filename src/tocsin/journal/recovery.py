@@ -23,6 +23,7 @@ from tocsin.journal.table_definitions import (
     AGENTS,
     BROADCAST_COLUMNS,
     BROADCASTS,
+    CONTENT_COLUMNS,
     DOCUMENTS,
     FAILURE_COLUMNS,
     MESSAGE_COLUMNS,
@@ -37,15 +38,15 @@ from tocsin.journal.tables import Tables
 
 __all__ = ["reopen", "snapshot_of"]
 
-_message = row_reader(Message, MESSAGES, MESSAGE_COLUMNS, given=("payload", "metadata"))
+_message = row_reader(Message, MESSAGES, (*MESSAGE_COLUMNS, *CONTENT_COLUMNS))
 _failure = row_reader(Failure, MESSAGES, FAILURE_COLUMNS)
 _agent = row_reader(AgentRow, AGENTS, AGENT_COLUMNS)
 _session = row_reader(SessionRow, SESSIONS, SESSION_COLUMNS, given=("in_flight",))
 _broadcast = row_reader(BroadcastRow, BROADCASTS, BROADCAST_COLUMNS, given=("copies",))
 _thread = row_reader(Thread, THREADS, THREAD_COLUMNS)
-_message_details = MESSAGES.values_of(
-    "payload", "metadata", "digest", "broadcast_seq", "failures", "offered_seq", "dead_seq", "own_level"
-)
+_message_details = MESSAGES.values_of("broadcast_seq", "failures", "own_level")
+_offered_seq = MESSAGES.values_of("offered_seq")
+_dead_seq = MESSAGES.values_of("dead_seq")
 _agent_numbers = AGENTS.values_of("agent", "registered_seq")
 _session_numbers = SESSIONS.values_of("session", "opened_seq")
 _broadcast_number = BROADCASTS.values_of("seq")
@@ -137,24 +138,23 @@ def _messages(
     failures: list[tuple[int, Failure]] = []
     dead: list[tuple[int, int]] = []
     for row in tables.rows(MESSAGES, where="remembered IS TRUE", order="seq"):
-        payload, metadata, digest, broadcast_seq, failed, offered_seq, dead_seq, own_level = _message_details(row)
-        broadcast = None if broadcast_seq is None else broadcasts[broadcast_seq]
-        if digest is not None:
-            payload = metadata = b""
-        elif broadcast is not None:
-            payload, metadata = broadcast.payload, broadcast.metadata
-        message = _message(row, payload, metadata)
+        message = _message(row)
+        messages.append(message)
+        broadcast_seq, failed, own_level = _message_details(row)
+        if broadcast_seq is not None:
+            broadcast = broadcasts[broadcast_seq]
+            broadcast.copies.append((message.recipient, message.seq))
+            message.payload, message.metadata = broadcast.payload, broadcast.metadata
+        if message.digest is not None:
+            message.payload = message.metadata = b""
         if own_level is None:  # a row from before the column was there
             message.own_level = message.level
-        messages.append(message)
-        if message.session is not None:
-            flights.append((offered_seq, message.session, message.seq))
-        if broadcast is not None:
-            broadcast.copies.append((message.recipient, message.seq))
         if failed is not None:
             failures.append((message.seq, _failure(row)))
+        if message.session is not None:
+            flights.append((_offered_seq(row), message.session, message.seq))
         if message.state is State.DEAD:
-            dead.append((dead_seq, message.seq))
+            dead.append((_dead_seq(row), message.seq))
     by_session: dict[str, list[int]] = {}
     for _, session, seq in sorted(flights):
         by_session.setdefault(session, []).append(seq)

@@ -19,6 +19,7 @@ __all__ = [
     "AGENT_COLUMNS",
     "BROADCASTS",
     "BROADCAST_COLUMNS",
+    "CONTENT_COLUMNS",
     "DETAIL_COLUMNS",
     "DOCUMENTS",
     "FAILURE_COLUMNS",
@@ -127,10 +128,13 @@ class MessageDetails(msgspec.Struct, gc=False):
     life: bytes
 
 
+#: Columns that hold the content of a message. A projection writes them from `MessageDetails`, once; recovery reads them
+#: into the `Message`.
+CONTENT_COLUMNS = _columns(Kind.BODY, "payload metadata", Update.IF_GIVEN)
 #: Columns that hold the fields of `MessageDetails`.
 DETAIL_COLUMNS = (
     Column("signal_id", Kind.TEXT, Update.KEEP),
-    *_columns(Kind.BODY, "payload metadata", Update.IF_GIVEN),
+    *CONTENT_COLUMNS,
     Column("broadcast_seq", Kind.INT, Update.KEEP),
     Column("ended_at", Kind.TIME),
     *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
