@@ -1,6 +1,6 @@
-"""From a capture to rows: what the tables are told about everything that changed.
+"""Conversion of a capture into rows of the tables.
 
-This is plain arithmetic on copies and runs in whichever thread writes the tables.
+It works on copies only and runs in the thread that writes the tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,17 +41,17 @@ _broadcast_values = row_writer(BROADCAST_COLUMNS)
 _thread_values = row_writer(THREAD_COLUMNS)
 _policy_values = row_writer(POLICY_COLUMNS)
 _NO_FAILURE = (None,) * len(FAILURE_COLUMNS)
-#: Rows between two breaths.
-_BREATH = 16
+#: Rows between two pauses.
+_PAUSE_EVERY = 16
 
 
-def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Batch:
-    """Turn a capture into rows, to be read once; `breathe` is called now and then while they are made.
+def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batch:
+    """Turn a capture into rows, which can be read once; `pause` is called every few rows while they are made.
 
-    The thread that writes tables holds the interpreter for as long as it is let, and the threads that decide and commit
-    would wait for it: so it pauses between a few rows and the next.
+    The thread that writes tables would otherwise hold the interpreter for the whole switch interval, while the threads
+    that decide and commit wait for it.
     """
-    settled, acknowledged = capture.lines
+    settled, acknowledged = capture.ended
     standing = Standing(
         seq=capture.seq,
         at=capture.at,
@@ -62,14 +62,14 @@ def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Ba
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
     )
-    news = _news_of(capture, breathe)
+    facts = _facts_of(capture, pause)
     # Values that no struct has follow in the order in which the table definition names them.
     rows: list[tuple[Table, Iterable[Row]]] = [
-        (POLICIES, [(*_policy_values(event), seq) for seq, event in news.policies]),
+        (POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
         (AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
         (SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
-        (BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in news.broadcasts]),
-        (MESSAGES, _messages(capture, news, breathe)),
+        (BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
+        (MESSAGES, _messages(capture, facts, pause)),
         (DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
         (THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
     ]
@@ -77,22 +77,22 @@ def batch_of(capture: Capture, breathe: Callable[[], None] = lambda: None) -> Ba
         standing=standing,
         rows=rows,
         forgotten=sorted(capture.forgotten),
-        lines=capture.lines,
+        ended=capture.ended,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
     )
 
 
-class _News:
-    """What the events of a capture say of each message."""
+class _EventFacts:
+    """Facts about messages that are in the events of a capture and not in the messages."""
 
     def __init__(self) -> None:
         self.accepted: dict[int, ev.MessageAccepted] = {}
         self.lives: dict[int, list[bytes]] = {}
         self.offered: dict[int, int] = {}
         self.died: dict[int, int] = {}
-        #: Payloads that messages were released with instead of their own.
+        #: Payloads that replaced the original ones when messages were released.
         self.changed: dict[int, bytes] = {}
         self.broadcasts: list[tuple[int, ev.BroadcastAccepted]] = []
         #: Event of the broadcast that a message is a copy of.
@@ -100,61 +100,61 @@ class _News:
         self.policies: list[tuple[int, ev.PolicyAdopted]] = []
 
 
-def _news_of(capture: Capture, breathe: Callable[[], None]) -> _News:
-    news = _News()
+def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
+    facts = _EventFacts()
     latest: dict[str, int] = {}
     for seq, event in enumerate(capture.events, capture.first_seq):
-        if not seq % _BREATH:
-            breathe()
+        if not seq % _PAUSE_EVERY:
+            pause()
         if isinstance(event, ev.MessageAccepted):
-            news.accepted[seq] = event
-            news.lives[seq] = [life_line(seq, event)]
+            facts.accepted[seq] = event
+            facts.lives[seq] = [life_line(seq, event)]
             if event.broadcast is not None:
-                news.broadcast_of[seq] = latest[event.broadcast]
+                facts.broadcast_of[seq] = latest[event.broadcast]
         elif type(event) in MESSAGE_EVENTS:
             number: int = event.message  # type: ignore[union-attr]
-            news.lives.setdefault(number, []).append(life_line(seq, event))
+            facts.lives.setdefault(number, []).append(life_line(seq, event))
             if isinstance(event, ev.MessageOffered):
-                news.offered[number] = seq
+                facts.offered[number] = seq
             elif isinstance(event, ev.MessageDied):
-                news.died[number] = seq
+                facts.died[number] = seq
             elif isinstance(event, ev.MessageReleased) and event.payload:
-                news.changed[number] = event.payload
+                facts.changed[number] = event.payload
         elif type(event) in LEVEL_EVENTS:
             line = life_line(seq, event)
             for number in LEVEL_EVENTS[type(event)](event):
-                news.lives.setdefault(number, []).append(line)
+                facts.lives.setdefault(number, []).append(line)
         elif isinstance(event, ev.BroadcastAccepted):
             latest[event.broadcast] = seq
-            news.broadcasts.append((seq, event))
+            facts.broadcasts.append((seq, event))
         elif isinstance(event, ev.PolicyAdopted):
-            news.policies.append((seq, event))
-    return news
+            facts.policies.append((seq, event))
+    return facts
 
 
-def _messages(capture: Capture, news: _News, breathe: Callable[[], None]) -> Iterator[Row]:
+def _messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     for number, message in enumerate(capture.messages):
-        if not number % _BREATH:
-            breathe()
-        yield _message(message, news, capture)
+        if not number % _PAUSE_EVERY:
+            pause()
+        yield _message(message, facts, capture)
 
 
-def _message(message: Message, news: _News, capture: Capture) -> Row:
+def _message(message: Message, facts: _EventFacts, capture: Capture) -> Row:
     number = message.seq
-    accepted, failure = news.accepted.get(number), capture.failures.get(number)
-    payload, metadata = news.changed.get(number), None
+    accepted, failure = facts.accepted.get(number), capture.failures.get(number)
+    payload, metadata = facts.changed.get(number), None
     if accepted is not None and accepted.broadcast is None:
         payload, metadata = payload or accepted.payload, accepted.metadata
     details = MessageDetails(
         signal_id(message),
         payload,
         metadata,
-        broadcast_seq=news.broadcast_of.get(number),
+        broadcast_seq=facts.broadcast_of.get(number),
         ended_at=_ended_at(message),
-        offered_seq=news.offered.get(number),
-        dead_seq=news.died.get(number),
+        offered_seq=facts.offered.get(number),
+        dead_seq=facts.died.get(number),
         remembered=number not in capture.forgotten,
-        life=b"\n".join(news.lives[number]),
+        life=b"\n".join(facts.lives[number]),
     )
     return (
         *_message_values(message),
@@ -164,7 +164,7 @@ def _message(message: Message, news: _News, capture: Capture) -> Row:
 
 
 def _ended_at(message: Message) -> int | None:
-    """Return when nothing more was awaited of a message."""
+    """Return the time from which on nothing more is expected to happen to a message."""
     if message.state in (State.HELD, State.QUEUED, State.OFFERED):
         return None
     stamps = (

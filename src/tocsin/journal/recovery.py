@@ -1,6 +1,6 @@
-"""Opening a project: read the tables, apply the journal's tail.
+"""Rebuilding a project's state: read the tables, then apply the events of the journal that they do not include.
 
-The result is the state that the events add up to, bit for bit, as if every event had been replayed.
+The result is bit for bit the state that replaying every event would give.
 """
 
 import gc
@@ -14,7 +14,7 @@ from tocsin.core.messages.model import Failure, Message, State
 from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, restore
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal
-from tocsin.journal.changes import Memory, ObservedExchange
+from tocsin.journal.changes import EventNumbers, ObservedExchange
 from tocsin.journal.columns import row_reader
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import tail
@@ -54,15 +54,15 @@ _policy_document = POLICIES.values_of("document")
 
 
 def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
-    """Bring a project back to life, as of the last commit."""
+    """Return the exchange of a project, as of the last commit."""
     standing = tables.standing()
     if standing.seq > journal.last_seq():
         raise JournalDamaged(
-            f"the tables know event {standing.seq}, the journal ends with {journal.last_seq()}: commits were lost"
+            f"the tables include event {standing.seq}, the journal ends with {journal.last_seq()}: commits were lost"
         )
     with _no_collections():
-        snapshot, memory = snapshot_of(tables)
-        exchange = ObservedExchange(ids, restore(snapshot), memory, standing.at)
+        snapshot, numbers = snapshot_of(tables)
+        exchange = ObservedExchange(ids, restore(snapshot), numbers, standing.at)
         del snapshot
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
@@ -71,7 +71,7 @@ def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector away while a million objects are made that all stay."""
+    """Turn the garbage collector off while many objects are made that all stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -81,8 +81,8 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
-    """Read the state out of the tables, with the numbers that only they keep."""
+def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
+    """Read the state from the tables, with the numbers that only the tables hold."""
     standing = tables.standing()
     policy: Any = None
     for row in tables.rows(POLICIES, order="version DESC"):
@@ -105,20 +105,20 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
         threads=[_thread(row) for row in tables.rows(THREADS, order="touched_seq")],
         failures=failures,
         dead=dead,
-        settled=tables.line("settled"),
-        acknowledged=tables.line("acknowledged"),
+        settled=tables.ended_queue("settled"),
+        acknowledged=tables.ended_queue("acknowledged"),
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
         latencies=standing.latencies,
         documents=[(kind, id_, bytes(data)) for kind, id_, data in tables.rows(DOCUMENTS)],
     )
-    memory = Memory(
+    numbers = EventNumbers(
         dict(map(_agent_numbers, agents)),
         dict(map(_session_numbers, sessions)),
         standing.settled_head,
         standing.acknowledged_head,
     )
-    return snapshot, memory
+    return snapshot, numbers
 
 
 _LIVE_BROADCASTS = (

@@ -1,4 +1,4 @@
-"""What one caller may ask of the gateway at a time: bytes, requests under way, and patience."""
+"""Limits of one HTTP request: size and time of its body, and concurrent requests."""
 
 import asyncio
 from collections import Counter
@@ -13,11 +13,11 @@ __all__ = ["BodyTimeout", "RequestsUnderWay", "read_body"]
 
 
 class BodyTimeout(Exception):
-    """The body did not come in time, or its caller has gone."""
+    """The body did not arrive in time, or the caller has disconnected."""
 
 
 async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
-    """Read a body that is neither too large nor too slow; what is too large is not even read."""
+    """Read a body within its limits of size and time; a declared size above the limit is refused unread."""
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > bytes_max:
         raise _too_large(declared, bytes_max)
@@ -38,14 +38,14 @@ async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes
 def _too_large(found: str, bytes_max: int) -> Exception:
     return refusal(
         "E_VALIDATION_005",
-        f"the body has {found} bytes: at most {bytes_max} are taken",
+        f"the body has {found} bytes: at most {bytes_max} are allowed",
         found=f"{found} bytes",
         expected=f"at most {bytes_max} bytes",
     )
 
 
 class RequestsUnderWay:
-    """Counts requests, of all agents and of each."""
+    """Counts concurrent requests, in total and per agent."""
 
     def __init__(self, in_all_max: int, per_agent_max: int) -> None:
         self._in_all_max = in_all_max
@@ -54,12 +54,14 @@ class RequestsUnderWay:
 
     @contextmanager
     def one_of(self, agent: str) -> Iterator[None]:
-        """Count a request while it lasts, or refuse it."""
+        """Count a request while it runs, or refuse it."""
         if self._by_agent[agent] >= self._per_agent_max:
-            detail = f"{agent} has {self._per_agent_max} requests under way"
+            detail = f"{agent} has its limit of {self._per_agent_max} concurrent requests"
             raise refusal("E_ADMISSION_008", detail, retry_after_s=1.0)
         if self._by_agent.total() >= self._in_all_max:
-            raise refusal("E_ADMISSION_008", f"the hub has {self._in_all_max} requests under way", retry_after_s=1.0)
+            raise refusal(
+                "E_ADMISSION_008", f"the hub has its limit of {self._in_all_max} concurrent requests", retry_after_s=1.0
+            )
         self._by_agent[agent] += 1
         try:
             yield

@@ -1,7 +1,7 @@
-"""HMAC signatures on what an agent sends (APM §10.2): proof that the bytes are those that the token's holder wrote.
+"""HMAC signatures of message bodies: proof that the token's holder wrote the bytes (APM §10.2).
 
-The key follows from the hash of the token's secret, so both sides have it and neither stores anything more. The
-signature covers the bytes as they travel: there is no canonical form to disagree about.
+The key is derived from the hash of the token's secret, so both sides have it and store nothing more. The signature
+covers the bytes as they are transmitted, so no canonical form is needed.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ def check_signature(grant: Grant, body: bytes, signature: str | None, *, require
     """Refuse a wrong signature, and a missing one where it is required."""
     if signature is None:
         if required:
-            raise refusal("E_AUTH_006", "this hub takes signed messages only", expected="v1=<hex of HMAC-SHA256>")
+            raise refusal("E_AUTH_006", "this hub accepts signed messages only", expected="v1=<hex of HMAC-SHA256>")
         return
     expected = _signature(grant.digest, body)
     if not hmac.compare_digest(signature.encode(), expected.encode()):
-        raise refusal("E_AUTH_006", "the signature does not fit the body", expected="v1=<hex of HMAC-SHA256>")
+        raise refusal("E_AUTH_006", "the signature does not match the body", expected="v1=<hex of HMAC-SHA256>")
 
 
 def _signature(digest: bytes, body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The statements that read the past out of PostgreSQL, and keep its size in bounds."""
+"""SQL statements of history queries and pruning, for PostgreSQL."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ LATEST = (1 << 63) - 1
 
 
 def moment(column: str) -> str:
-    """Write a time as microseconds since the epoch."""
+    """Return the expression that reads a time as microseconds since the epoch."""
     return f"(extract(epoch FROM {column}) * 1000000)::bigint"
 
 
@@ -50,7 +50,7 @@ _CONTENT = ("payload", "metadata")
 
 
 def readable(expression: str, kind: Kind) -> str:
-    """Write the expression that reads a column of some kind as the value of a row."""
+    """Return the expression that reads a column of some kind as the value of a row."""
     if kind is Kind.TIME:
         return moment(expression)
     return f"convert_to({expression}, 'UTF8')" if kind is Kind.BODY else expression
@@ -79,7 +79,7 @@ SELECT {_SIGNAL} {_FROM} AND EXISTS (
     WHERE s.project = q.project AND s.seq = q.seq AND s.words @@ plainto_tsquery('simple', %s)
 ) AND q.seq < %s ORDER BY q.seq DESC LIMIT %s"""
 _BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
-#: The first conditions are those of an index.
+#: The first conditions match a partial index.
 EXPIRING = f"""
 SELECT {_BRIEF} FROM tocsin.signal_queue q WHERE q.project = %s
 AND q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
@@ -124,7 +124,7 @@ PRUNE_SESSIONS = f"DELETE FROM tocsin.sessions WHERE project = %s AND closed_at 
 
 
 def find(wanted: Wanted) -> tuple[str, list[Any]]:
-    """Write the statement that finds messages, and its values between the project and before, floor and limit."""
+    """Return the statement of a message search, and its values between the project and before, floor and limit."""
     conditions, values = [f"q.{name} = %s" for name in wanted.equal()], list(wanted.equal().values())
     if wanted.pathless:
         conditions.append("q.publish_path IS NULL")

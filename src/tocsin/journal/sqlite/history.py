@@ -1,4 +1,4 @@
-"""The statements that read the past out of SQLite."""
+"""SQL statements of history queries, for SQLite."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?) AND q.seq < ?
 ORDER BY q.seq DESC LIMIT ?"""
 _BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
-#: The first conditions are those of an index.
+#: The first conditions match a partial index.
 EXPIRING = f"""
 SELECT {_BRIEF} FROM signal_queue q
 WHERE q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
@@ -72,7 +72,7 @@ DELETE FROM broadcasts WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM signal_queue
 
 
 def find(wanted: Wanted, words: str) -> tuple[str, list[Any]]:
-    """Write the statement that finds messages, and its first values; before, floor and limit follow them."""
+    """Return the statement of a message search and its first values; before, floor and limit follow."""
     conditions, values = [f"q.{name} = ?" for name in wanted.equal()], list(wanted.equal().values())
     if wanted.pathless:
         conditions.append("q.publish_path IS NULL")
