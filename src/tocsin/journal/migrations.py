@@ -33,6 +33,6 @@ def pending(steps: list[Migration], version: int, what: str) -> list[Migration]:
     """Return the steps that a schema of some version still lacks; refuse one that is newer than this software."""
     if version > len(steps):
         raise JournalUnsupported(
-            f"{what} has schema version {version}; this version of Tocsin supports up to {len(steps)}: install a newer one"
+            f"{what} has schema version {version}; this version of Tocsin supports up to {len(steps)}: update Tocsin"
         )
     return steps[version:]

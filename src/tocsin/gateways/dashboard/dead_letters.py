@@ -1,7 +1,7 @@
-"""Dead letters by what killed them, over HTTP: how many of each sort, which ones, and back to the queue in bulk.
+"""HTTP operations on dead letters by cause: counting, listing, and redriving in bulk.
 
-It looks at the live state, which has every dead letter that can be redriven. A bulk redrive takes as many as one
-command may and says how many are left, so that whoever wants all of them asks again.
+They read the live state, which has every dead letter that can be redriven. A bulk redrive takes as many as one command
+may, and returns how many are left, so that the caller can repeat it.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ Words = Annotated[str, Meta(max_length=200)]
 
 
 class Sort(msgspec.Struct, frozen=True):
-    """Which dead letters: those that fit all that is said."""
+    """Filter of dead letters; all given fields must match."""
 
-    #: Why they died, such as `retries_exhausted`.
+    #: Reason, such as `retries_exhausted`.
     reason: Words | None = None
     #: Code of the last failure.
     code: Words | None = None
@@ -38,7 +38,7 @@ class Sort(msgspec.Struct, frozen=True):
 
 
 class SortPage(Sort, frozen=True):
-    """Which dead letters, and which page."""
+    """Filter of dead letters, and a page."""
 
     #: `next` of the page before.
     after: Annotated[int, Meta(ge=0, le=10**9)] = 0
@@ -57,36 +57,36 @@ class LetterView(msgspec.Struct, frozen=True):
     priority: str
     reason: str
     code: str
-    #: Failures in all, retries used, and when it died.
+    #: Number of failures, retries used, and the time at which it became a dead letter.
     failures: int
     attempts: int
     dead_at: str | None
-    #: Whether its recipient is still registered: where it is not, nothing can bring it back.
+    #: Whether it can be redriven: its recipient must still be registered.
     redrivable: bool
 
 
 class LetterPage(msgspec.Struct, frozen=True):
-    """Dead letters, oldest death first, and where to go on."""
+    """Dead letters, oldest first, and the next page."""
 
     items: list[LetterView]
     next: int | None
 
 
 class GroupView(msgspec.Struct, frozen=True):
-    """Dead letters of one sort."""
+    """Dead letters with the same reason and code."""
 
     reason: str
     code: str
     letters: int
-    #: When the oldest and the newest died.
+    #: Times at which the oldest and the newest became dead letters.
     oldest_at: str | None
     newest_at: str | None
-    #: How many there are of each message type.
+    #: Number by message type.
     message_types: dict[str, int]
 
 
 class BulkView(RedrivenView, frozen=True):
-    """What was queued again, what was not, and how many of the sort are left."""
+    """Messages that were queued again, those that were not, and the number left that match the filter."""
 
     left: int
 
@@ -103,7 +103,7 @@ def _cause(state: ProjectState, message: Message) -> tuple[str, str]:
 
 
 def _of(state: ProjectState, sort: Sort) -> Iterator[Message]:
-    """Return the dead letters of a sort, oldest death first."""
+    """Return the dead letters that match a filter, oldest first."""
     for seq in state.dead:
         message = state.messages[seq]
         reason, code = _cause(state, message)
@@ -135,7 +135,7 @@ def _group(reason: str, code: str, letters: list[Message]) -> GroupView:
 
 
 async def find_dead_letters(call: Call) -> LetterPage:
-    """List the dead letters of a sort: for directors and humans."""
+    """List dead letters that match a filter: for directors and humans."""
     state, query = _may_see_all(call), call.query
     limit = min(query.limit, call.hub.config.page_max)
     found = list(islice(_of(state, query), query.after, query.after + limit + 1))
@@ -166,7 +166,7 @@ def _view(state: ProjectState, message: Message) -> LetterView:
 
 
 async def redrive_sort(call: Call) -> BulkView:
-    """Queue the dead letters of a sort again, as many as one command may: for directors and humans."""
+    """Redrive dead letters that match a filter, as many as one command may: for directors and humans."""
     state, sort = _may_see_all(call), call.body
     most = state.policy.limits.batch_max
     names = [signal_id(message) for message in islice(_redrivable(state, sort), most)]

@@ -1,8 +1,8 @@
-"""The past as the pipeline has it, over HTTP: gold tables, advice, lab reports, and how far behind they are.
+"""HTTP operations on the pipeline's output: gold tables, advice, lab reports, and how far behind they are.
 
-It is read out of the extract that the pipeline leaves beside its tables (`tocsin.extract`), in a thread of its own, and
-needs no Spark. A warehouse may have many projects; only the hub's own is shown. What one question may read is limited,
-because a thread that reads shares the processor with the bus.
+They read the extract that the pipeline writes beside its tables (`tocsin.extract`), in a separate thread and without
+Spark. A warehouse may have many projects; only the hub's project is shown. The rows of one query are limited, because
+the thread shares the processor with the bus.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 
 class TableView(msgspec.Struct, frozen=True):
-    """A table of which there is an extract."""
+    """A table in the extract."""
 
     name: str
-    #: What it tells.
+    #: Description.
     about: str
     columns: list[Column]
     #: Rows of this project, in the table.
@@ -37,16 +37,16 @@ class TableView(msgspec.Struct, frozen=True):
     #: First and last day; null where it is not kept by day.
     first_day: str | None
     last_day: str | None
-    #: Whether rows speak of one message type each.
+    #: Whether rows have a message type.
     by_type: bool
 
 
 class HistoryView(msgspec.Struct, frozen=True):
-    """What there is, and how far behind it is."""
+    """The tables, and how far behind they are."""
 
-    #: Whether the pipeline has left anything for this project.
+    #: Whether there is an extract for this project.
     available: bool
-    #: The state of the tables, and when it was committed.
+    #: Version of the tables, and when it was written.
     version: int
     written_at: str | None
     #: The last event in the tables, and when it happened.
@@ -54,19 +54,19 @@ class HistoryView(msgspec.Struct, frozen=True):
     reached_at: str | None
     #: The last durable event of the hub.
     seq: int
-    #: Durable events that the tables do not know.
+    #: Durable events that the tables do not include.
     behind_events: int
-    #: How long ago the tables end, seconds; 0 where nothing is missing, null before there are any.
+    #: Age of the last event in the tables, seconds; 0 if no event is missing, null without tables.
     behind_s: float | None
-    #: Ranges of events that are missing below the last.
+    #: Ranges of events that are missing before the last one.
     gaps: int
-    #: Message types that the policy knows.
+    #: Message types of the policy.
     message_types: list[str]
     tables: list[TableView]
 
 
 class RowsQuery(msgspec.Struct, frozen=True):
-    """Which rows, and which figure of them over time."""
+    """Filter of rows, a page, and a figure over time."""
 
     #: First day.
     since: Day | None = None
@@ -74,13 +74,13 @@ class RowsQuery(msgspec.Struct, frozen=True):
     until: Day | None = None
     #: Only rows of this message type.
     type: Annotated[str, Meta(max_length=200)] | None = None
-    #: How many rows to pass over.
+    #: Number of rows to skip.
     after: Annotated[int, Meta(ge=0, le=10**9)] = 0
     #: At most this many.
     limit: Annotated[int, Meta(ge=1)] = 100
-    #: A numeric column to add up over time.
+    #: A numeric column to aggregate over time.
     figure: Annotated[str, Meta(max_length=100)] | None = None
-    #: How: as a sum, or the largest.
+    #: Aggregation: sum or maximum.
     fold: Literal["sum", "max"] = "sum"
 
 
@@ -91,28 +91,28 @@ class RowsView(msgspec.Struct, frozen=True):
     columns: list[Column]
     #: Values in the order of the columns.
     rows: list[list[Any]]
-    #: Rows that fit, of all pages.
+    #: Matching rows of all pages.
     total: int
-    #: `after` of the next page; null where this is the last.
+    #: `after` of the next page; null on the last page.
     next: int | None
-    #: Whether the range could be applied: rows of some tables have no day.
+    #: Whether the range was applied: rows of some tables have no date.
     dated: bool
-    #: Rows that the extract leaves out, because there were too many of one day.
+    #: Rows that the extract does not contain, because there were too many on one day.
     left_out: int
-    #: The figure, by hour where the range is short and the rows say their hour, else by day.
+    #: Step of the figure: `hour` if the range is short and rows have an hour, else `day`.
     step: str
     series: list[Bucket]
 
 
 class AdviceView(msgspec.Struct, frozen=True):
-    """What history asks of the policy."""
+    """Suggested changes of the policy."""
 
     written_at: str | None
     advice: list[Piece]
 
 
 def _may_look_back(call: Call) -> None:
-    """Refuse who may not see what is not its own."""
+    """Refuse callers who may not see everything."""
     if not may_see_everything(call.hub, call.grant):
         raise refusal("E_AUTH_003", f"{call.caller.agent} may not see all of history: a director or a human may")
 
@@ -124,7 +124,7 @@ async def _index(call: Call) -> tuple[Path, Index | None]:
     try:
         return folder, await asyncio.to_thread(read_index, folder)
     except (OSError, msgspec.DecodeError):
-        raise refusal("E_HUB_006", "the extract cannot be read: it may be of another version") from None
+        raise refusal("E_HUB_006", "the extract cannot be read: it may have been written by another version") from None
 
 
 def _own(call: Call, table: Table) -> list[Part]:
@@ -132,7 +132,7 @@ def _own(call: Call, table: Table) -> list[Part]:
 
 
 async def history(call: Call) -> HistoryView:
-    """Say which tables there are, and how far behind the pipeline is."""
+    """List the tables, and how far behind the pipeline is."""
     _, index = await _index(call)
     project, seq = call.hub.host.project, call.hub.host.committed_seq
     reach = None if index is None else index.reach.get(project)
@@ -170,7 +170,7 @@ def _table_view(name: str, table: Table, parts: list[Part]) -> TableView:
 
 
 async def history_rows(call: Call) -> RowsView:
-    """Read a table: some days of it, one message type, page by page."""
+    """Read a table, filtered by days and message type, page by page."""
     name, query = call.path["table"], call.query
     for _ in range(2):  # a part that is gone belongs to an index that has been replaced
         folder, index = await _index(call)
@@ -212,7 +212,7 @@ def _rows_view(name: str, table: Table, found: Answer, after: int) -> RowsView:
 
 
 async def history_advice(call: Call) -> AdviceView:
-    """Show what history asks of the policy, with the evidence."""
+    """Return suggested changes of the policy, with the evidence."""
     _, index = await _index(call)
     if index is None:
         return AdviceView(None, [])

@@ -1,9 +1,9 @@
-"""The lab's reports: a self-contained page and a JSON document for each, shown as they are.
+"""The lab's reports: a self-contained HTML page and a JSON document for each.
 
-A page is somebody else's HTML, so it is served where it can do nothing: without scripts, in an origin of its own, and
-without any way to reach out. A report is a folder `<id>` with `report.html` and `report.json`, as the lab keeps it, or
-a pair of `<id>.html` and `<id>.json`. The document may be missing; what it says of `title`, `kind`, `made_at`,
-`projects` and the names of its `policies` is used. A report about other projects only is nobody's business here.
+The HTML is not trusted, so it is served in a sandbox: without scripts, in an origin of its own, and without network
+access. A report is a folder `<id>` with `report.html` and `report.json`, as the lab writes it, or a pair of `<id>.html`
+and `<id>.json`. The JSON document may be missing; its `title`, `kind`, `made_at`, `projects` and the names of its
+`policies` are used. A report about other projects only is not shown.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ from tocsin.hub.service import Hub
 __all__ = ["PATH", "SANDBOX", "ReportView", "report_routes", "reports_in"]
 
 PATH = "/dashboard/reports/{report}"
-#: What a page may do: be looked at.
+#: Content security policy of a page: display only.
 SANDBOX = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 #: Text of a report's own document that is passed on.
-_WORDS_MAX = 300
+_TEXT_MAX = 300
 
 
 class ReportView(msgspec.Struct, frozen=True):
-    """A report that can be looked at."""
+    """A report."""
 
     report: str
     title: str
-    #: What sort of study it is of, as it says itself.
+    #: Kind of study, from the report's document.
     kind: str
     made_at: str
     bytes: int
-    #: Where its page is.
+    #: Path of its page.
     path: str
 
 
@@ -55,14 +55,14 @@ def reports_in(hub: Hub) -> list[ReportView]:
     newest = sorted(pages, key=lambda name: pages[name].stat().st_mtime, reverse=True)
     found: list[ReportView] = []
     for name in newest:
-        said = _said(pages[name].with_suffix(".json"))
-        if len(found) < hub.config.history.reports_max and _concerns(said, hub.host.project):
-            found.append(_view(name, pages[name], said))
+        document = _document(pages[name].with_suffix(".json"))
+        if len(found) < hub.config.history.reports_max and _concerns(document, hub.host.project):
+            found.append(_view(name, pages[name], document))
     return found
 
 
 def report_routes(hub: Hub) -> list[Route]:
-    """Return the route that shows a page."""
+    """Return the route of report pages."""
 
     async def show(request: Request) -> Response:
         try:
@@ -95,7 +95,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _page_of(folder: Path, name: str) -> Path | None:
-    """Return where a report's page is, if there is such a report."""
+    """Return the path of a report's page, if there is such a report."""
     if not _ID.fullmatch(name):
         return None
     paths = (folder / f"{name}.html", folder / name / "report.html")
@@ -104,38 +104,38 @@ def _page_of(folder: Path, name: str) -> Path | None:
 
 def _page(hub: Hub, name: str) -> bytes:
     path = _page_of(_folder(hub), name)
-    if path is None or not _concerns(_said(path.with_suffix(".json")), hub.host.project):
+    if path is None or not _concerns(_document(path.with_suffix(".json")), hub.host.project):
         raise refusal("E_STATE_004", f"there is no report {name[:64]}", found=name[:64])
     return path.read_bytes()
 
 
-def _concerns(said: dict[str, Any], project: str) -> bool:
-    projects = said.get("projects")
+def _concerns(document: dict[str, Any], project: str) -> bool:
+    projects = document.get("projects")
     return not isinstance(projects, list) or not projects or project in projects
 
 
-def _view(name: str, path: Path, said: dict[str, Any]) -> ReportView:
+def _view(name: str, path: Path, document: dict[str, Any]) -> ReportView:
     stat = path.stat()
     return ReportView(
         report=name,
-        title=_words(said.get("title")) or _titled(said) or name,
-        kind=_words(said.get("kind")),
-        made_at=_moment(said.get("made_at")) or datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
+        title=_text(document.get("title")) or _titled(document) or name,
+        kind=_text(document.get("kind")),
+        made_at=_moment(document.get("made_at")) or datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
         bytes=stat.st_size,
         path=PATH.format(report=name),
     )
 
 
-def _titled(said: dict[str, Any]) -> str:
-    """Name a report by the policies that it compares."""
-    policies = said.get("policies")
+def _titled(document: dict[str, Any]) -> str:
+    """Return a title made of the policies that a report compares."""
+    policies = document.get("policies")
     rows = policies if isinstance(policies, list) else []
     names = [str(row["name"]) for row in rows if isinstance(row, dict) and "name" in row]
-    return ", ".join(names)[:_WORDS_MAX]
+    return ", ".join(names)[:_TEXT_MAX]
 
 
-def _said(path: Path) -> dict[str, Any]:
-    """Return what a report says about itself, if it does."""
+def _document(path: Path) -> dict[str, Any]:
+    """Return a report's JSON document; empty if there is none."""
     try:
         found = msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -144,12 +144,12 @@ def _said(path: Path) -> dict[str, Any]:
 
 
 def _moment(value: Any) -> str | None:
-    """Return a time that a report says, if it is one."""
+    """Return a time of a report's document, if it is valid."""
     try:
         return datetime.fromisoformat(value).astimezone(UTC).isoformat()
     except (TypeError, ValueError):
         return None
 
 
-def _words(value: Any) -> str:
-    return value[:_WORDS_MAX] if isinstance(value, str) else ""
+def _text(value: Any) -> str:
+    return value[:_TEXT_MAX] if isinstance(value, str) else ""

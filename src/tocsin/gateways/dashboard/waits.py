@@ -1,4 +1,4 @@
-"""Who waits for whom, over HTTP: the wait-for graph with the priorities that it lends, as it is at this moment."""
+"""HTTP operation that returns the present wait-for graph with inherited priorities."""
 
 from typing import Annotated
 
@@ -16,30 +16,30 @@ __all__ = ["OPERATIONS"]
 
 
 class WaitsQuery(msgspec.Struct, frozen=True):
-    """How much to show."""
+    """Limit of the waits to return."""
 
     #: At most this many waits, the oldest.
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
 
 
 class WaitView(msgspec.Struct, frozen=True):
-    """One agent's waiting for one thing."""
+    """One wait of one agent."""
 
     waiter: str
     #: `lease`, `request`, `discussion` or `approval`.
     kind: str
-    #: What it waits for, by its id.
+    #: Id of what it waits for.
     ref: str
-    #: The same in words: resources, or what was asked.
+    #: Description of what it waits for: resources, a subject or a question.
     what: str
     since: str | None
-    #: The priority that it waits at, and lends.
+    #: The priority of the wait, which the agents in `on` inherit.
     priority: str
     #: Whether any one of `on` can end it.
     any_of: bool
-    #: Whom it waits for.
+    #: Agents that it waits for.
     on: list[str]
-    #: Who stands before it in line.
+    #: Agents before it in the queue.
     behind: list[str]
 
 
@@ -49,10 +49,10 @@ class StandingView(msgspec.Struct, frozen=True):
     agent: str
     #: Leases that it holds.
     holds: int
-    #: Waits of its own, and waits for it.
+    #: Number of its waits, and of waits for it.
     waits: int
     waited_for: int
-    #: The priority that those who wait for it lend it; null where nobody lends any.
+    #: The priority inherited from agents that wait for it; null if none.
     inherited: str | None
 
 
@@ -61,14 +61,14 @@ class WaitsView(msgspec.Struct, frozen=True):
 
     agents: list[StandingView]
     waits: list[WaitView]
-    #: How many waits there are in all.
+    #: Total number of waits.
     total: int
 
 
 async def waits(call: Call) -> WaitsView:
-    """Show who waits for whom, and what priority that lends: for directors and humans."""
+    """Return the wait-for graph with inherited priorities: for directors and humans."""
     if not call.directs:
-        raise refusal("E_AUTH_003", f"{call.caller.agent} may not see who waits for whom: a director or a human may")
+        raise refusal("E_AUTH_003", f"{call.caller.agent} may not see the wait-for graph: a director or a human may")
     state = call.hub.host.exchange.state
     known = sorted(state.waits.waits.values(), key=lambda wait: wait.seq)[: call.query.limit]
     names = dict.fromkeys(state.inherited)
@@ -112,7 +112,7 @@ def _wait(state: ProjectState, wait: Wait) -> WaitView:
 
 
 def _what(state: ProjectState, wait: Wait) -> str:
-    """Say in words what a wait is for."""
+    """Describe what a wait is for."""
     if wait.kind == "lease" and (request := state.leases.line.get(wait.ref)) is not None:
         return ", ".join(claim.resource for claim in request.claims)
     if wait.kind == "approval" and (approval := state.approvals.get(wait.ref)) is not None:

@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with limits on connections, request heads, waiting times and slow readers.
 
-A connection with unanswered requests waits for the hub. Otherwise it waits for its caller: for a head, for the rest of a
-body that is no longer read, or for the next request. Each wait for the caller has a timeout. The size of a head is
+A connection with unanswered requests waits for the hub. Otherwise it waits for its caller: for a head, for the rest of
+a body that is no longer read, or for the next request. Each wait for the caller has a timeout. The size of a head is
 limited, complete or not. The number of connections is limited: a new one above the limit replaces the one that has
 waited for its caller longest, and is refused if none waits. A connection that has become a WebSocket is not counted:
 sockets have limits of their own.
