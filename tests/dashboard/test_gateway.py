@@ -99,7 +99,7 @@ def test_an_expired_browser_session_is_refused(tmp_path: Path) -> None:
         text, browser_session = team.hub.browser_sessions.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
         while team.hub.now() < browser_session.expires_at:
             await asyncio.sleep(0.001)
-        with pytest.raises(TocsinError, match="signed in for long"):
+        with pytest.raises(TocsinError, match="browser session has expired"):
             team.hub.browser_sessions.check(text)
 
     with_dashboard(tmp_path, story, dashboard={"browser_session_s": 0.05})
