@@ -29,8 +29,8 @@ from tocsin.lab.scenario import parse_scenario
 from tocsin.lab.scenario_traces import stage
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.lab.tasks import Replaying, Result
+from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.settings import load_settings as pipeline_settings
-from tocsin.pipeline.spark import SparkOptions, spark_session
 from tocsin.policies import default_policy
 
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"

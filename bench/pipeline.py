@@ -82,20 +82,21 @@ def told(stage: str, done: int, total: int) -> None:
 
 def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
     """Take a landing zone through everything, and time the stages; then scan, fold and let DuckDB fold the same."""
-    from tocsin.pipeline.ingest import ingest, landed
-    from tocsin.pipeline.io import Warehouse
-    from tocsin.pipeline.refresh import refresh
+    from tocsin.pipeline.bronze.ingest import ingest
+    from tocsin.pipeline.bronze.landing_zone import landed_segments
+    from tocsin.pipeline.catalogue import open_warehouse
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+    from tocsin.pipeline.jobs.refresh import refresh
     from tocsin.pipeline.settings import load_settings
     from tocsin.pipeline.silver.message_life import fold
-    from tocsin.pipeline.spark import SparkOptions, spark_session
 
     settings = load_settings()
-    house = Warehouse(folder / "warehouse", settings)
+    house = open_warehouse(folder / "warehouse", settings)
     clock = time.perf_counter
     with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
         spark.range(1).collect()
         begin = clock()
-        manifest = ingest(spark, house, landing, landed(landing), told)
+        manifest = ingest(spark, house, landing, landed_segments(landing), told)
         bronze = clock()
         stages: list[tuple[str, float]] = []
 
@@ -138,10 +139,10 @@ def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
     """Make the same silver table with DuckDB, from the same bronze files."""
     import duckdb
 
-    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.catalogue import open_warehouse
     from tocsin.pipeline.settings import load_settings
 
-    house = Warehouse(folder / "warehouse", load_settings())
+    house = open_warehouse(folder / "warehouse", load_settings())
     paths = [str(house.root / file.path) for file in house.current().files("event")]
     connection = duckdb.connect()
     connection.execute(f"SET threads={cores}")

@@ -37,7 +37,7 @@ from tocsin.lab.scenario import Handling, LeaseFight, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
-from tocsin.pipeline.schemas import Column
+from tocsin.pipeline.tables.schemas import Column
 from tocsin.policies import default_policy
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,6 +1,6 @@
 """The extract: gold tables and advice as plain files, for whoever has no Spark. Its format, and how it is read.
 
-Theory of operation. The pipeline writes it beside its tables after a refresh (`tocsin.pipeline.extracting`); the hub
+Theory of operation. The pipeline writes it beside its tables after a refresh (`tocsin.pipeline.jobs.extract_writer`); the hub
 reads it. A part of a table, which is one project's day or one project, is a compressed file of JSON lines, each an
 array of values in the order of the table's columns. Its name is a digest of what it was made from, so a file never
 changes, and a part that has not changed is not written again. `index.json` names the parts and is replaced whole. A

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from tocsin.pipeline.java import find_java, launcher
+from tocsin.pipeline.engine.java import find_java, launcher
 
 __all__ = ["Cluster", "Service", "connect_server", "free_port", "tocsin_pipeline"]
 

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tocsin.pipeline.io import Warehouse
+from tocsin.pipeline.catalogue import open_warehouse
+from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings, load_settings
-from tocsin.pipeline.spark import SparkOptions, spark_session
 
 #: Spark for a handful of rows: compiling queries and optimising them anew as they run costs more than it saves.
 QUICK = {
@@ -36,7 +37,7 @@ def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def warehouse(tmp_path: Path, settings: Settings) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse", settings)
+    return open_warehouse(tmp_path / "warehouse", settings)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.pipeline.schemas import STEPS, step_of
+from tocsin.pipeline.tables.schemas import STEPS, step_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

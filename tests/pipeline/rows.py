@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, TimestampType
 
 from tocsin.core.events.base import EventBase
-from tocsin.pipeline.schemas import DOCUMENTS, EVENT, MESSAGE_LIFE, Column, columns_of, struct_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, MESSAGE_LIFE, Column, columns_of, struct_of
 
 __all__ = ["DAY", "S", "T", "day_of", "events", "frame", "life", "lives", "records", "rows"]
 

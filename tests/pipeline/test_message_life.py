@@ -13,8 +13,8 @@ from tocsin.core.events import Event
 from tocsin.core.messages.lifecycle import TRANSITIONS
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.pipeline.schemas import MESSAGE_LIFE, STEPS, struct_of
-from tocsin.pipeline.silver.message_life import WORDS, fold, merge
+from tocsin.pipeline.silver.message_life import fold, merge
+from tocsin.pipeline.tables.schemas import CODED_FIELDS, MESSAGE_LIFE, STEPS, struct_of
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 NAMES = [column.name for column in MESSAGE_LIFE]
@@ -32,7 +32,7 @@ def accepted(at: int, message_id: str, *, ack: bool = False) -> ev.MessageAccept
 def words_in(events: list[Event]) -> dict[str, list[str]]:
     return {
         f"{kind}.{field}": sorted({getattr(event, field) for event in events if type(event).__name__ == kind})
-        for kind, field in WORDS
+        for kind, field in CODED_FIELDS
     }
 
 

@@ -13,7 +13,7 @@ from tests.simulation.world import World
 from tocsin import zstd
 from tocsin.core.events import Event, decode_events
 from tocsin.journal.records import record_of
-from tocsin.pipeline.schemas import DOCUMENTS, EVENT, columns_of, struct_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, columns_of, struct_of
 
 DAY_US = 86_400_000_000
 START = 1_762_905_600_000_000

@@ -329,8 +329,8 @@ def _runner() -> Iterator["Runner"]:
     if _options.here:
         yield LocalRunner()
         return
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
     from tocsin.pipeline.settings import load_settings
-    from tocsin.pipeline.spark import SparkOptions, spark_session
 
     with spark_session(SparkOptions(_options.master, _options.remote, java=_options.java), load_settings()) as spark:
         yield SparkRunner(spark)

@@ -24,8 +24,8 @@ from tocsin.cli.remote import Exit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tocsin.pipeline.io import Warehouse
-    from tocsin.pipeline.manifest import Manifest
+    from tocsin.pipeline.lake.manifest import Manifest
+    from tocsin.pipeline.lake.warehouse import Warehouse
 
 __all__ = ["pipeline"]
 
@@ -75,8 +75,8 @@ def _common(
 def run(as_json: Json = False) -> None:
     """Take new segments through all tables, once. Doing it again changes nothing."""
     with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
-        from tocsin.pipeline.jobs import run as run_once
+        from tocsin.pipeline.jobs.extract_writer import Extractor
+        from tocsin.pipeline.jobs.run import run as run_once
 
         with _progress(quiet=as_json) as told:
             outcome = run_once(spark, warehouse, _options.landing, told)
@@ -108,9 +108,9 @@ def stream(
 ) -> None:
     """Follow the landing zone until told to stop (Ctrl-C): all tables stay up to date."""
     with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
-        from tocsin.pipeline.refresh import refresh
-        from tocsin.pipeline.stream import start_stream
+        from tocsin.pipeline.jobs.extract_writer import Extractor
+        from tocsin.pipeline.jobs.refresh import refresh
+        from tocsin.pipeline.jobs.stream import start_stream
 
         with warehouse.writing():
             refresh(spark, warehouse)
@@ -134,7 +134,7 @@ def stream(
 def extract(as_json: Json = False) -> None:
     """Write the tables and the advice as plain files for the dashboard; run and stream do it by themselves."""
     with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
+        from tocsin.pipeline.jobs.extract_writer import Extractor
 
         index = Extractor(spark, warehouse).write()
     rows = {name: sum(part.kept for part in known.parts) for name, known in index.tables.items()}
@@ -148,7 +148,7 @@ def extract(as_json: Json = False) -> None:
 def status(as_json: Json = False) -> None:
     """Show how far the tables are: lag, last batches, rows, quarantine, gaps."""
     with _troubles_told():
-        from tocsin.pipeline.status import status as status_of
+        from tocsin.pipeline.jobs.status import status as status_of
 
         answer = status_of(_warehouse(), _options.landing)
     if as_json:
@@ -174,7 +174,7 @@ def status(as_json: Json = False) -> None:
 def verify(as_json: Json = False) -> None:
     """Prove that the books balance; exit 1 and say where, when they do not."""
     with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.verify import verify as verify_all
+        from tocsin.pipeline.jobs.verify import verify as verify_all
 
         checks = verify_all(spark, warehouse, _options.landing)
     wrong = [check for check in checks if not check.balances]
@@ -196,8 +196,8 @@ def verify(as_json: Json = False) -> None:
 def compact(as_json: Json = False) -> None:
     """Join small files, drop days that are no longer kept, delete what no longer counts; also beside a stream."""
     with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.compaction import Housekeeping, retire, vacuum
-        from tocsin.pipeline.compaction import compact as compact_all
+        from tocsin.pipeline.lake.compaction import Housekeeping, retire, vacuum
+        from tocsin.pipeline.lake.compaction import compact as compact_all
 
         done = Housekeeping()
         retire(warehouse, done)
@@ -223,8 +223,8 @@ def report(
     """Write what the tables say as one HTML file, with plots and advice."""
     first, last = _day(since, "--since"), _day(until, "--until")
     with _troubles_told(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.status import status as status_of
         from tocsin.pipeline.report import make_report, write_report
-        from tocsin.pipeline.status import status as status_of
 
         projects = _chosen(project, warehouse)
         state = status_of(warehouse, _options.landing)
@@ -280,16 +280,16 @@ def _day(text: str | None, option: str) -> date | None:
 
 
 def _warehouse() -> "Warehouse":
-    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.catalogue import open_warehouse
     from tocsin.pipeline.settings import load_settings
 
-    return Warehouse(_options.warehouse, load_settings(_options.settings))
+    return open_warehouse(_options.warehouse, load_settings(_options.settings))
 
 
 @contextmanager
 def _session() -> Iterator[tuple["SparkSession", "Warehouse"]]:
     """Open Spark and the warehouse as the options say."""
-    from tocsin.pipeline.spark import SparkOptions, spark_session
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 
     pairs = [item.partition("=") for item in _options.conf]
     if wrong := [name for name, equals, _ in pairs if not equals]:

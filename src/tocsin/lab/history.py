@@ -21,9 +21,9 @@ from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.journal.base import Group, checked
 from tocsin.journal.log import events_of
-from tocsin.pipeline.landing import segment_name
-from tocsin.pipeline.manifest import DataFile, Manifests
-from tocsin.pipeline.schemas import DOCUMENTS, KINDS, columns_of
+from tocsin.pipeline.bronze.landing_zone import segment_name
+from tocsin.pipeline.lake.manifest import DataFile, Manifests
+from tocsin.pipeline.tables.schemas import DOCUMENTS, KINDS, columns_of
 
 __all__ = ["Source", "find_source", "read_events"]
 

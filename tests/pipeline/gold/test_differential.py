@@ -19,8 +19,8 @@ from tocsin.core.policy import policy_from
 from tocsin.pipeline.advice import Thresholds, advise, gather
 from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.gold.histogram import added
-from tocsin.pipeline.schemas import EVENT, MESSAGE_LIFE
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.schemas import EVENT, MESSAGE_LIFE
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 from tocsin.policies import parse_policy
 
 SCALE = 10 if os.environ.get("TOCSIN_SOAK") else 1

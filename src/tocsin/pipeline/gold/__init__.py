@@ -16,7 +16,7 @@ from tocsin.pipeline.gold.signal_state import SIGNAL_STATE
 from tocsin.pipeline.gold.teamwork import DEADLOCK, ESCALATION_OUTCOME, INVERSION, LEASE_WAIT
 from tocsin.pipeline.gold.time_to_drain import TIME_TO_DRAIN
 from tocsin.pipeline.gold.traffic import TRAFFIC
-from tocsin.pipeline.tables import Table
+from tocsin.pipeline.tables.table import Table
 
 __all__ = ["TABLES"]
 

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.protocol.priority import Priority
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
 from tocsin.pipeline.gold.signal_state import UNKNOWN_PATH
 from tocsin.pipeline.silver.policy_span import in_force
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["DELIVERY_SLA", "SLA_BREACH", "Targets"]
 

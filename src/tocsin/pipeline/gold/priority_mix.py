@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.protocol.priority import Priority
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.silver.policy_span import in_force
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["PRIORITY_MIX"]
 

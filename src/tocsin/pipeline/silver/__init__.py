@@ -5,7 +5,7 @@ from tocsin.pipeline.silver.escalation import ESCALATION
 from tocsin.pipeline.silver.lease_span import LEASE_SPAN
 from tocsin.pipeline.silver.policy_span import POLICY_SPAN
 from tocsin.pipeline.silver.thread import THREAD, THREAD_DAY
-from tocsin.pipeline.tables import Table
+from tocsin.pipeline.tables.table import Table
 
 __all__ = ["TABLES"]
 

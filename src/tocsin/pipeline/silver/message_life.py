@@ -21,19 +21,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.messages.lifecycle import TRANSITIONS
 from tocsin.core.messages.model import State
-from tocsin.pipeline.schemas import KINDS, MESSAGE_LIFE, STEPS, type_of
+from tocsin.pipeline.tables.schemas import CODED_FIELDS, KINDS, MESSAGE_LIFE, STEPS, type_of
 
-__all__ = ["FOLDED_KINDS", "WORDS", "fold", "merge"]
+__all__ = ["FOLDED_KINDS", "fold", "merge"]
 
-#: Words that are kept by number: the kind of event and its field.
-WORDS: tuple[tuple[str, str], ...] = (
-    ("MessageDelivered", "how"),
-    ("MessageAcknowledged", "status"),
-    ("MessageProcessed", "how"),
-    ("MessageExpired", "reason"),
-    ("MessageDied", "reason"),
-    ("MessageDied", "code"),
-)
 _ACCEPTED = "MessageAccepted"
 #: Kinds of events that a life is made of: the acceptance, and all that name a message by its number.
 FOLDED_KINDS: tuple[str, ...] = (
@@ -70,7 +61,7 @@ Words = Mapping[str, Sequence[str]]
 def fold(events: DataFrame, words: Words) -> DataFrame:
     """Fold events into lives, as far as they say: one row per message, whole or in part.
 
-    `words` lists, by `kind.field` of `WORDS`, the words that occur; any other comes out as `other`.
+    `words` lists, by `kind.field` of `CODED_FIELDS`, the words that occur; any other comes out as `other`.
     """
     steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), words)
     accepted = events.where(F.col("kind") == _ACCEPTED).select(
@@ -169,7 +160,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         "project", "message", "seq", "at", "step",
         *(F.col(name) for name in ("offer", "waited_us", "latency_us", "attempts", "new_level", "own_level", "boosts")),
         F.col("expires_at"),
-        *(_place(kind, field, words) for kind, field in WORDS),
+        *(_place(kind, field, words) for kind, field in CODED_FIELDS),
     )  # fmt: skip
     seq, at = F.col("seq"), F.col("at")
 
@@ -206,7 +197,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
         *(
             F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field))
-            for kind, field in WORDS
+            for kind, field in CODED_FIELDS
         ),
         F.max(seq).alias("last_seq"),
         F.max_by(at, seq).alias("last_at"),

@@ -1,0 +1,171 @@
+"""`verify`: the books balance, or it says where they do not.
+
+Every figure is taken from the data itself and held against another that was come by another way: the files against the
+manifest, bronze against the journal's numbering, lives against events, derived tables against what they were made of.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from tocsin.core.messages.model import State
+from tocsin.pipeline.bronze.landing_zone import landed_segments
+from tocsin.pipeline.catalogue import DERIVED
+from tocsin.pipeline.engine.spark import few_rows
+from tocsin.pipeline.lake.intervals import count_of, gaps_of
+from tocsin.pipeline.lake.manifest import Manifest
+from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.tables.table import Table
+
+__all__ = ["Check", "verify"]
+
+#: How many gaps are named one by one.
+_GAPS_SHOWN = 20
+#: Events that a life counts, or that happen once in it: the kind, and what lives say of it.
+_SUMS = {
+    "MessageAccepted": "accepted",
+    "MessageOffered": "offers",
+    "MessageRequeued": "requeues",
+    "MessageRejected": "rejections",
+    "DeadLetterRedriven": "redrives",
+    "MessageAcknowledged": "acked",
+    "MessageProcessed": "processed",
+    "MessageExpired": "expired",
+    "MessageRecalled": "recalled",
+    "DeadLetterPurged": "purged",
+}
+
+
+class Check(msgspec.Struct):
+    """One sum."""
+
+    name: str
+    what: str
+    expected: int
+    found: int
+
+    @property
+    def balances(self) -> bool:
+        """Tell whether it agrees."""
+        return self.expected == self.found
+
+
+def verify(
+    spark: SparkSession, warehouse: Warehouse, landing: Path | None, tables: tuple[Table, ...] = DERIVED
+) -> list[Check]:
+    """Do all sums."""
+    manifest = warehouse.current()
+    checks = [*_files(warehouse, manifest), *_segments(manifest, landing)]
+    if any(check.name == "files" and not check.balances for check in checks):
+        return checks
+    with few_rows(spark, warehouse.settings, manifest.rows("event")):
+        return checks + _sums(spark, warehouse, manifest, tables)
+
+
+def _sums(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, tables: tuple[Table, ...]) -> list[Check]:
+    """Do the sums that need the rows."""
+    folded = [file for file in manifest.files("event") if file.path not in manifest.pending]
+    events = warehouse.read(spark, "event", folded)
+    lives = warehouse.table(spark, "message_life")
+    checks = [*_bronze(warehouse.table(spark, "event"), manifest)]
+    checks += _lives(events, lives, manifest)
+    for table in tables:
+        checks += _derived(spark, warehouse, manifest, table)
+    return checks
+
+
+def _files(warehouse: Warehouse, manifest: Manifest) -> Iterator[Check]:
+    """Hold the files against the manifest."""
+    for name, files in sorted(manifest.tables.items()):
+        present = rows = 0
+        for file in files:
+            path = warehouse.root / file.path
+            if path.exists():
+                present += 1
+                rows += pq.read_metadata(path).num_rows
+        yield Check("files", f"files of {name} that are there", len(files), present)
+        yield Check("files", f"rows in the files of {name}", manifest.rows(name), rows)
+
+
+def _segments(manifest: Manifest, landing: Path | None) -> Iterator[Check]:
+    """Hold bronze against the journal's numbering."""
+    for project, mark in sorted(manifest.projects.items()):
+        end = mark.covered[-1][1] if mark.covered else 0
+        yield Check("sequence", f"events of {project} from 1 to its last", end, count_of(mark.covered))
+        for low, high in gaps_of(mark.covered)[:_GAPS_SHOWN]:
+            yield Check("gap", f"events {low} to {high} of {project}", high - low + 1, 0)
+    events = sum(mark.events for mark in manifest.segments.values())
+    yield Check(
+        "segments", "events of all segments", events, sum(count_of(m.covered) for m in manifest.projects.values())
+    )
+    if landing is not None and landing.is_dir():
+        known = sum(name in manifest.segments for name in landed_segments(landing))
+        yield Check("segments", "segments of the landing zone that are in bronze", len(landed_segments(landing)), known)
+
+
+def _bronze(events: DataFrame, manifest: Manifest) -> Iterator[Check]:
+    """Hold bronze's rows against what the manifest says of them."""
+    found = {
+        row.project: row
+        for row in events.groupBy("project")
+        .agg(F.count("*").alias("rows"), F.count_distinct("seq").alias("numbers"), F.max("seq").alias("last"))
+        .collect()
+    }
+    for project, mark in sorted(manifest.projects.items()):
+        expected = count_of(mark.covered) - mark.retired
+        row = found.get(project)
+        yield Check("bronze", f"events of {project}", expected, 0 if row is None else row.rows)
+        yield Check("bronze", f"different numbers of {project}", expected, 0 if row is None else row.numbers)
+
+
+def _lives(events: DataFrame, lives: DataFrame, manifest: Manifest) -> Iterator[Check]:
+    """Hold lives against the events that they were folded from."""
+    retired = sum(mark.retired for mark in manifest.projects.values())
+    dropped = sum(mark.retired_messages for mark in manifest.projects.values())
+    stamps = [F.col(name).isNotNull().cast("int") for name in ("delivered_at", "expired_at", "recalled_at")]
+    found = lives.agg(
+        F.count("*").alias("rows"),
+        F.count_distinct("project", "message").alias("messages"),
+        F.count("message_id").alias("accepted"),
+        F.count_if(F.col("state").isin(*[state.value for state in State])).alias("known"),
+        F.count_if(stamps[0] + stamps[1] + stamps[2] > 1).alias("clashing"),
+        F.count_if(F.col("is_open") & (stamps[1] + stamps[2] > 0)).alias("open_and_ended"),
+        F.coalesce(F.sum("offers"), F.lit(0)).alias("offers"),
+        F.coalesce(F.sum("requeues"), F.lit(0)).alias("requeues"),
+        F.coalesce(F.sum("rejections"), F.lit(0)).alias("rejections"),
+        F.coalesce(F.sum("redrives"), F.lit(0)).alias("redrives"),
+        F.count("acked_at").alias("acked"),
+        F.count("processed_at").alias("processed"),
+        F.count("expired_at").alias("expired"),
+        F.count("recalled_at").alias("recalled"),
+        F.count("purged_at").alias("purged"),
+    ).collect()[0]
+    yield Check("lives", "messages with one row each", found.rows, found.messages)
+    yield Check("lives", "messages whose acceptance is known", found.rows, found.accepted)
+    yield Check("lives", "messages in a state that there is", found.rows, found.known)
+    yield Check("lives", "messages with more than one of delivered, expired, recalled", 0, found.clashing)
+    yield Check("lives", "messages that are open and have ended", 0, found.open_and_ended)
+    if retired or dropped:
+        return
+    counts = {row.kind: row["count"] for row in events.groupBy("kind").count().collect()}
+    for kind, name in _SUMS.items():
+        yield Check("lives", f"{kind} events in lives", counts.get(kind, 0), found[name])
+
+
+def _derived(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, table: Table) -> Iterator[Check]:
+    """Do a derived table's own sums."""
+    if table.balance is None or table.name not in manifest.tables:
+        return
+    frames = [warehouse.table(spark, table.name)]
+    for item in table.inputs:
+        files = [file for file in manifest.files(item.table) if file.path not in manifest.pending]
+        frame = warehouse.read(spark, item.table, files)
+        if item.table == "message_life":
+            frame = frame.where(F.col("message_id").isNotNull())
+        frames.append(frame.where(F.col("kind").isin(*item.kinds)) if item.kinds else frame)
+    for row in table.balance(*frames).select("what", "expected", "found").collect():
+        yield Check(table.name, row.what, row.expected or 0, row.found or 0)
