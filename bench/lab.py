@@ -23,12 +23,12 @@ import msgspec
 from bench.report import rss_bytes, table
 from bench.traffic import landing_of
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.replaying import lenient, ready_trace
+from tocsin.lab.replays.replay import prepared_trace, without_schemas
 from tocsin.lab.runners import LocalRunner, SparkRunner, timed
 from tocsin.lab.scenario import parse_scenario
-from tocsin.lab.scenario_traces import stage
+from tocsin.lab.scenario_traces import build_traces
 from tocsin.lab.settings import Settings, load_settings
-from tocsin.lab.tasks import Replaying, Result
+from tocsin.lab.tasks import ReplayResult, ReplayTask
 from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.settings import load_settings as pipeline_settings
 from tocsin.policies import default_policy
@@ -53,10 +53,10 @@ class Timing(msgspec.Struct):
     events: int
 
 
-Replays = Callable[[Sequence[Replaying]], tuple[float, list[float]]]
+Replays = Callable[[Sequence[ReplayTask]], tuple[float, list[float]]]
 
 
-def bare(tasks: Sequence[Replaying]) -> tuple[float, list[float]]:
+def bare(tasks: Sequence[ReplayTask]) -> tuple[float, list[float]]:
     """Do replays one after another in a process of their own, as fresh as a worker of Spark's."""
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         return fresh.submit(timed, LocalRunner(), tasks).result()
@@ -68,9 +68,9 @@ def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
             tasks = tasks_of(experiment, Path(folder))
-            ready_trace.cache_clear()
+            prepared_trace.cache_clear()
             wall, cpu = run(tasks)
-            done = [msgspec.json.decode(Path(task.out).read_bytes(), type=Result) for task in tasks]
+            done = [msgspec.json.decode(Path(task.out).read_bytes(), type=ReplayResult) for task in tasks]
             found = Timing(wall, sum(cpu), sum(result.events for result in done))
         best = found if best is None or found.wall_s < best.wall_s else best
     if best is None:
@@ -78,13 +78,13 @@ def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
     return best
 
 
-def tasks_of(experiment: Experiment, folder: Path) -> list[Replaying]:
+def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
     """Return one task for each window, the largest first."""
     settings = experiment.settings
     windows = sorted(experiment.windows, key=lambda window: -window.events)
     starved_us = round(settings.starved_after_s * 1_000_000)
     return [
-        Replaying(
+        ReplayTask(
             window.path, "", "closed", settings.seed, settings.clock_us, starved_us, str(folder / f"{number}.json")
         )
         for number, window in enumerate(windows)
@@ -100,20 +100,20 @@ def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
         runner = SparkRunner(spark)
         small = msgspec.structs.replace(experiment.settings, seed=0)
         warm = Experiment(Path(folder), runner, small)
-        for trace in stage(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
+        for trace in build_traces(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
             warm.add(trace)
-        warm.replays([Candidate("warm", lenient(default_policy()))])
+        warm.replays([Candidate("warm", without_schemas(default_policy()))])
         return replays(experiment, lambda tasks: timed(runner, tasks), rounds)
 
 
 def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
     """Play a minute of so many agents; return the processor time, the events, and the memory in MiB."""
-    (trace,) = stage(parse_scenario(_CROWD.format(agents=agents, rate=max(1.0, agents / 100))), settings)
+    (trace,) = build_traces(parse_scenario(_CROWD.format(agents=agents, rate=max(1.0, agents / 100))), settings)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         experiment = Experiment(Path(folder), LocalRunner(), settings)
         experiment.add(trace)
         begin = time.process_time()
-        ((result,),) = experiment.replays([Candidate("defaults", lenient(default_policy()))])
+        ((result,),) = experiment.replays([Candidate("defaults", without_schemas(default_policy()))])
         return time.process_time() - begin, result.events, rss_bytes() >> 20
 
 

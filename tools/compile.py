@@ -36,7 +36,7 @@ CARRYING = [
     "tocsin/client/calls.py",
     "tocsin/client/inbox.py",
     "tocsin/gateways/websocket/fair_queue.py",
-    "tocsin/lab/closed_loop.py",
+    "tocsin/lab/replays/closed_loop.py",
 ]
 
 #: What mypyc says of a generator that it evaluates at once, to its end.

@@ -32,8 +32,8 @@ from tocsin.hub.config import (
     SocketConfig,
     load_config,
 )
-from tocsin.lab.measures import METRICS
-from tocsin.lab.scenario import Handling, LeaseFight, Load, Scenario, Team
+from tocsin.lab.figures.measures import METRICS
+from tocsin.lab.scenario import Handling, LeaseContention, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
@@ -314,7 +314,7 @@ _SCENARIO: tuple[tuple[str, type], ...] = (
     ("A team", Team),
     ("How it handles a type", Handling),
     ("A load", Load),
-    ("A fight over leases", LeaseFight),
+    ("A fight over leases", LeaseContention),
 )
 
 GENERATED: dict[str, Callable[[], str]] = {

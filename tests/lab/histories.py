@@ -15,9 +15,9 @@ from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
-from tocsin.lab.recording import record
 from tocsin.lab.settings import Settings, load_settings
-from tocsin.lab.trace import Trace, decoded, encoded
+from tocsin.lab.traces.recorder import record
+from tocsin.lab.traces.trace import Trace, decoded, encoded
 
 SECOND = 1_000_000
 START = 1_762_905_600 * SECOND

@@ -8,14 +8,14 @@ import pytest
 
 from tests.lab.histories import SETTINGS, busy, settings, traces_of
 from tocsin.core.errors import TocsinError
-from tocsin.lab.closed_loop import closed_loop
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.fidelity import Fidelity, distance, fidelity_of, judged, must_be_faithful
-from tocsin.lab.open_loop import open_loop
-from tocsin.lab.replaying import ready
-from tocsin.lab.reporting import compare
+from tocsin.lab.figures.fidelity import Fidelity, distance, fidelity_of, require_fidelity, summarised
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.open_loop import open_loop
+from tocsin.lab.replays.replay import PreparedTrace
+from tocsin.lab.report.document import compare
 from tocsin.lab.runners import LocalRunner
-from tocsin.lab.trace import Trace
+from tocsin.lab.traces.trace import Trace
 from tocsin.policies import default_policy, parse_policy
 
 
@@ -26,10 +26,10 @@ def trace() -> Trace:
 
 
 def verdict(trace: Trace) -> list[str]:
-    made = ready(trace)
+    made = PreparedTrace(trace)
     opened = fidelity_of(trace, open_loop(made), stamps=True)
     closed = fidelity_of(trace, closed_loop(made, None, 1, SETTINGS.clock_us), stamps=False)
-    return judged([trace.window], [opened], [closed], SETTINGS).unfaithful
+    return summarised([trace.window], [opened], [closed], SETTINGS).unfaithful
 
 
 def test_the_right_model_is_faithful(trace: Trace) -> None:
@@ -74,7 +74,7 @@ def test_an_unfaithful_replay_compares_nothing(tmp_path: Path, trace: Trace) -> 
     assert not report.fidelity.faithful
     assert [policy.name for policy in report.policies] == ["in force"]
     with pytest.raises(TocsinError) as refused:
-        must_be_faithful(report.fidelity)
+        require_fidelity(report.fidelity)
     assert refused.value.code == "E_LAB_001"
 
 
@@ -86,9 +86,9 @@ def test_each_bound_counts_by_itself() -> None:
         (right, msgspec.structs.replace(right, same=949), "consumers that react"),
         (right, msgspec.structs.replace(right, distance=0.051), "waiting times are 0.051 apart"),
     ):
-        judgement = judged(["p today"], [opened], [closed], SETTINGS)
-        assert judgement.faithful == (said is None)
-        assert said is None or said in judgement.unfaithful[0]
+        fidelity = summarised(["p today"], [opened], [closed], SETTINGS)
+        assert fidelity.faithful == (said is None)
+        assert said is None or said in fidelity.unfaithful[0]
 
 
 def test_the_distance_of_distributions() -> None:

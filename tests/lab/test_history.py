@@ -11,8 +11,8 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.events import Event
 from tocsin.journal.log import EventLog
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.lab.history import find_source, read_events
-from tocsin.lab.trace import fingerprint
+from tocsin.lab.traces.event_sources import find_source, read_events
+from tocsin.lab.traces.trace import fingerprint
 from tocsin.pipeline.bronze.ingest import ingest
 from tocsin.pipeline.bronze.landing_zone import landed_segments
 from tocsin.pipeline.catalogue import open_warehouse

@@ -7,7 +7,7 @@ from tests.lab.histories import settings
 from tocsin import Tocsin
 from tocsin.client import Agent
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.reporting import Report, compare
+from tocsin.lab.report.document import Report, compare
 from tocsin.lab.runners import LocalRunner
 from tocsin.policies import parse_policy
 

@@ -20,7 +20,7 @@ from tocsin.cli.remote import Exit
 
 if TYPE_CHECKING:
     from tocsin.lab.experiment import Candidate, Experiment
-    from tocsin.lab.reporting import Report
+    from tocsin.lab.report.document import Report
     from tocsin.lab.runners import Runner
 
 __all__ = ["lab"]
@@ -88,17 +88,17 @@ def replay(
     """Replay recorded days under other policies and compare; without a policy, only say how faithful that would be."""
     _day(since, "--since")
     _day(until, "--until")
-    with _troubles_told(as_json), _experiment() as experiment:
-        from tocsin.lab.fidelity import must_be_faithful
-        from tocsin.lab.reporting import compare
+    with _errors_reported(as_json), _experiment() as experiment:
+        from tocsin.lab.figures.fidelity import require_fidelity
+        from tocsin.lab.report.document import compare
 
-        with _progress("replaying", quiet=as_json) as told:
-            experiment.record(events or _options.data, project, told)
+        with _progress("replaying", quiet=as_json) as progress:
+            experiment.record(events or _options.data, project, progress)
             experiment.between(since, until)
-            report = compare(experiment, _candidates(policy), told)
-        _tell(report, html, as_json)
+            report = compare(experiment, _candidates(policy), progress)
+        _output_report(report, html, as_json)
         if report.fidelity is not None:
-            must_be_faithful(report.fidelity)
+            require_fidelity(report.fidelity)
 
 
 @lab.command()
@@ -115,16 +115,16 @@ def scenario(
             raise fail("name a scenario, or see one: tocsin lab scenario --example", Exit.USAGE)
         sys.stdout.write(_example())
         return
-    with _troubles_told(as_json), _experiment() as experiment:
-        from tocsin.lab.reporting import report_of
+    with _errors_reported(as_json), _experiment() as experiment:
+        from tocsin.lab.report.document import report_of
 
-        _stage(experiment, file)
+        _add_scenario(experiment, file)
         candidates = _candidates(policy)
         if len(candidates) < 2:
             candidates.insert(0, _default())
-        with _progress("playing", quiet=as_json) as told:
-            results = experiment.replays(candidates, told=told)
-        _tell(report_of(experiment, candidates, results, None, "scenario"), html, as_json)
+        with _progress("playing", quiet=as_json) as progress:
+            results = experiment.replays(candidates, progress=progress)
+        _output_report(report_of(experiment, candidates, results, None, "scenario"), html, as_json)
 
 
 @lab.command()
@@ -144,37 +144,37 @@ def search(
     """Search for better policies; what a stopped search has done is not done again."""
     _day(since, "--since")
     _day(until, "--until")
-    with _troubles_told(as_json), _experiment(evaluations) as experiment:
+    with _errors_reported(as_json), _experiment(evaluations) as experiment:
         from tocsin.core.policy import document_of
         from tocsin.lab.experiment import Candidate
-        from tocsin.lab.fidelity import must_be_faithful
+        from tocsin.lab.figures.fidelity import require_fidelity
         from tocsin.lab.parameters import parse_dimension
-        from tocsin.lab.reporting import judge, report_of
+        from tocsin.lab.report.document import check_fidelity, report_of
         from tocsin.lab.search import parse_objective
         from tocsin.lab.search import search as search_for
         from tocsin.policies import default_policy, load_policy
 
-        judgement = None
-        with _progress("searching", quiet=as_json) as told:
+        fidelity = None
+        with _progress("searching", quiet=as_json) as progress:
             if described is not None:
-                _stage(experiment, described)
+                _add_scenario(experiment, described)
                 base = default_policy() if policy is None else load_policy(policy)
             else:
-                experiment.record(events or _options.data, project, told)
+                experiment.record(events or _options.data, project, progress)
                 experiment.between(since, until)
                 base = experiment.policy_in_force() if policy is None else load_policy(policy)
             document = document_of(base)
             dimensions = [parse_dimension(text, document) for text in vary]
             objectives = [parse_objective(text) for text in objective]
             if described is None:
-                judgement, _ = judge(experiment, told)
-                must_be_faithful(judgement)
-            found, policies = search_for(experiment, base, document, dimensions, objectives, told)
+                fidelity, _ = check_fidelity(experiment, progress)
+                require_fidelity(fidelity)
+            found, policies = search_for(experiment, base, document, dimensions, objectives, progress)
         front = [Candidate.of(f"point-{number}", one) for number, one in policies.items() if number]
         candidates = [Candidate.of("base", base), *front]
-        report = report_of(experiment, candidates, experiment.replays(candidates), judgement, "search")
+        report = report_of(experiment, candidates, experiment.replays(candidates), fidelity, "search")
         report.search = found
-        _tell(report, html, as_json)
+        _output_report(report, html, as_json)
 
 
 @lab.command()
@@ -186,8 +186,8 @@ def apply(
     as_json: Json = False,
 ) -> None:
     """Adopt a policy of a report at the hub, with the report's id as the reason."""
-    with _troubles_told(as_json):
-        from tocsin.lab.report_store import load_report
+    with _errors_reported(as_json):
+        from tocsin.lab.report.store import load_report
 
         found = load_report(_options.folder, report)
         changes = found.changes.get(name)
@@ -232,11 +232,11 @@ def _default() -> "Candidate":
     return Candidate.of("defaults", default_policy())
 
 
-def _stage(experiment: "Experiment", file: Path) -> None:
+def _add_scenario(experiment: "Experiment", file: Path) -> None:
     from tocsin.lab.scenario import load_scenario
-    from tocsin.lab.scenario_traces import stage
+    from tocsin.lab.scenario_traces import build_traces
 
-    for trace in stage(load_scenario(file), experiment.settings):
+    for trace in build_traces(load_scenario(file), experiment.settings):
         experiment.add(trace)
 
 
@@ -246,11 +246,11 @@ def _example() -> str:
     return resources.files("tocsin.lab").joinpath("example.yaml").read_text(encoding="utf-8")
 
 
-def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
+def _output_report(report: "Report", html: Path | None, as_json: bool) -> None:
     """Keep a report, and show it."""
-    from tocsin.lab.report_store import keep_report
+    from tocsin.lab.report.store import save_report
 
-    path = keep_report(_options.folder, report)
+    path = save_report(_options.folder, report)
     if html is not None:
         html.write_text((path.parent / "report.html").read_text(encoding="utf-8"), encoding="utf-8")
     if as_json:
@@ -261,15 +261,15 @@ def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
 
 
 def _show(report: "Report") -> None:
-    from tocsin.lab.page import shown
+    from tocsin.lab.report.page import shown
 
-    judgement = report.fidelity
-    if judgement is not None:
+    fidelity = report.fidelity
+    if fidelity is not None:
         console.print(
-            f"{judgement.messages:,} messages in {judgement.windows} windows; replayed under the policies in force:\n"
-            f"  {judgement.open_outcomes:.3%} end the same when asked the same ({judgement.open_steps:.3%} of the"
-            f" decisions bit for bit)\n  {judgement.closed_outcomes:.3%} end the same with consumers that react;"
-            f" waiting times are at most {judgement.latency_distance:.4f} apart"
+            f"{fidelity.messages:,} messages in {fidelity.windows} windows; replayed under the policies in force:\n"
+            f"  {fidelity.open_outcomes:.3%} end the same when asked the same ({fidelity.open_steps:.3%} of the"
+            f" decisions bit for bit)\n  {fidelity.closed_outcomes:.3%} end the same with consumers that react;"
+            f" waiting times are at most {fidelity.latency_distance:.4f} apart"
         )
     for policy in report.policies:
         console.print(f"\n[bold]{escape(policy.name)}[/bold]")
@@ -300,7 +300,7 @@ _COLUMNS = ("priority", "sent", "p50_s", "p99_s", "longest_s", "starved", "expir
 
 
 def _figures_row(figures: Any) -> dict[str, str]:
-    from tocsin.lab.page import shown
+    from tocsin.lab.report.page import shown
 
     values = {name: shown(name, figures.values.get(name)) for name in _COLUMNS[2:]}
     return {"priority": figures.priority, "sent": f"{figures.sent:,}"} | values
@@ -337,7 +337,7 @@ def _runner() -> Iterator["Runner"]:
 
 
 @contextmanager
-def _troubles_told(as_json: bool) -> Iterator[None]:
+def _errors_reported(as_json: bool) -> Iterator[None]:
     """Turn what keeps the lab from working into a message and an exit code."""
     try:
         from tocsin.core.errors import TocsinError

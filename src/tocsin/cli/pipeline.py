@@ -74,12 +74,12 @@ def _common(
 @pipeline.command()
 def run(as_json: Json = False) -> None:
     """Take new segments through all tables, once. Doing it again changes nothing."""
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.jobs.extract_writer import Extractor
         from tocsin.pipeline.jobs.run import run as run_once
 
-        with _progress(quiet=as_json) as told:
-            outcome = run_once(spark, warehouse, _options.landing, told)
+        with _progress(quiet=as_json) as report_progress:
+            outcome = run_once(spark, warehouse, _options.landing, report_progress)
         Extractor(spark, warehouse).write()
         rate = round(outcome.events / outcome.seconds) if outcome.seconds else 0
         answer = {
@@ -107,7 +107,7 @@ def stream(
     as_json: Json = False,
 ) -> None:
     """Follow the landing zone until told to stop (Ctrl-C): all tables stay up to date."""
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.jobs.extract_writer import Extractor
         from tocsin.pipeline.jobs.refresh import refresh
         from tocsin.pipeline.jobs.stream import start_stream
@@ -115,8 +115,8 @@ def stream(
         with warehouse.writing():
             refresh(spark, warehouse)
         stopping = _until_signal()
-        told = None if _options.remote else _batch_told(as_json)
-        query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, told=told)
+        on_commit = None if _options.remote else _report_batch(as_json)
+        query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, on_commit=on_commit)
         if not as_json:
             console.print(f"following {_options.landing}", soft_wrap=True, markup=False)
         extractor = Extractor(spark, warehouse)
@@ -133,7 +133,7 @@ def stream(
 @pipeline.command()
 def extract(as_json: Json = False) -> None:
     """Write the tables and the advice as plain files for the dashboard; run and stream do it by themselves."""
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.jobs.extract_writer import Extractor
 
         index = Extractor(spark, warehouse).write()
@@ -147,7 +147,7 @@ def extract(as_json: Json = False) -> None:
 @pipeline.command()
 def status(as_json: Json = False) -> None:
     """Show how far the tables are: lag, last batches, rows, quarantine, gaps."""
-    with _troubles_told():
+    with _errors_reported():
         from tocsin.pipeline.jobs.status import status as status_of
 
         answer = status_of(_warehouse(), _options.landing)
@@ -173,7 +173,7 @@ def status(as_json: Json = False) -> None:
 @pipeline.command()
 def verify(as_json: Json = False) -> None:
     """Prove that the books balance; exit 1 and say where, when they do not."""
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.jobs.verify import verify as verify_all
 
         checks = verify_all(spark, warehouse, _options.landing)
@@ -195,7 +195,7 @@ def verify(as_json: Json = False) -> None:
 @pipeline.command()
 def compact(as_json: Json = False) -> None:
     """Join small files, drop days that are no longer kept, delete what no longer counts; also beside a stream."""
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.lake.compaction import Housekeeping, retire, vacuum
         from tocsin.pipeline.lake.compaction import compact as compact_all
 
@@ -222,7 +222,7 @@ def report(
 ) -> None:
     """Write what the tables say as one HTML file, with plots and advice."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         from tocsin.pipeline.jobs.status import status as status_of
         from tocsin.pipeline.report import make_report, write_report
 
@@ -245,7 +245,7 @@ def advise(
 ) -> None:
     """Say what history asks of the policy: each piece with its evidence and the change to tocsin.yaml."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         import msgspec
 
         from tocsin.pipeline.advice import advise_on
@@ -302,7 +302,7 @@ def _session() -> Iterator[tuple["SparkSession", "Warehouse"]]:
 
 
 @contextmanager
-def _troubles_told() -> Iterator[None]:
+def _errors_reported() -> Iterator[None]:
     """Turn what keeps the pipeline from working into a message and an exit code."""
     try:
         from tocsin.core.errors import TocsinError
@@ -341,7 +341,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
         bar: dict[str, TaskID] = {}
         begin = time.monotonic()
 
-        def told(stage: str, done: int, total: int) -> None:
+        def report_progress(stage: str, done: int, total: int) -> None:
             group = "bronze" if stage == "bronze" else "tables"
             if group not in bar:
                 bar[group] = bars.add_task(group, total=total, rate="")
@@ -350,13 +350,13 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
             shown = stage if group == "bronze" else f"tables: {stage}"
             bars.update(bar[group], completed=done, total=total, rate=rate, description=shown)
 
-        yield told
+        yield report_progress
 
 
-def _batch_told(as_json: bool) -> Callable[[int, "Manifest"], None]:
+def _report_batch(as_json: bool) -> Callable[[int, "Manifest"], None]:
     """Say what each micro-batch did."""
 
-    def told(batch_id: int, manifest: "Manifest") -> None:
+    def on_commit(batch_id: int, manifest: "Manifest") -> None:
         batch = manifest.batches[-1] if manifest.batches else None
         if batch is None:
             return
@@ -369,7 +369,7 @@ def _batch_told(as_json: bool) -> Callable[[int, "Manifest"], None]:
                 f" in {batch.seconds:.1f} s ({rate:,} per second)"
             )
 
-    return told
+    return on_commit
 
 
 def _until_signal() -> threading.Event:

@@ -13,20 +13,20 @@ import msgspec
 
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, policy_from
-from tocsin.lab.history import find_source
 from tocsin.lab.parameters import changes_of
-from tocsin.lab.replaying import lenient
-from tocsin.lab.runners import Runner, Told
+from tocsin.lab.replays.replay import without_schemas
+from tocsin.lab.runners import Progress, Runner
 from tocsin.lab.settings import Settings
-from tocsin.lab.tasks import Recorded, Recording, Replaying, Result, Window, policy_hash, write_whole
-from tocsin.lab.trace import Trace, load_trace, save_trace
+from tocsin.lab.tasks import RecordedTraces, RecordTask, ReplayResult, ReplayTask, Window, policy_hash, write_whole
+from tocsin.lab.traces.event_sources import find_source
+from tocsin.lab.traces.trace import Trace, load_trace, save_trace
 
 __all__ = ["IN_FORCE", "Candidate", "Experiment"]
 
 #: The name of the policies that were in force.
 IN_FORCE = "in force"
-_RECORDED = msgspec.json.Decoder(Recorded)
-_RESULT = msgspec.json.Decoder(Result)
+_RECORDED = msgspec.json.Decoder(RecordedTraces)
+_RESULT = msgspec.json.Decoder(ReplayResult)
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Candidate(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, name: str, policy: Policy) -> "Candidate":
         """Make a candidate out of a policy."""
-        return cls(name, lenient(policy), changes_of(policy))
+        return cls(name, without_schemas(policy), changes_of(policy))
 
     @property
     def hash(self) -> str:
@@ -58,7 +58,7 @@ class Experiment:
         self.settings = settings
         self.windows: list[Window] = []
 
-    def record(self, events: Path, projects: list[str] | None = None, told: Told | None = None) -> None:
+    def record(self, events: Path, projects: list[str] | None = None, progress: Progress | None = None) -> None:
         """Make traces out of history; those of a history that has not changed are used again."""
         tasks = []
         for source in find_source(events, projects):
@@ -66,14 +66,14 @@ class Experiment:
             said = msgspec.json.encode((source, *ways), order="sorted")
             name = hashlib.blake2b(said, digest_size=8).hexdigest()
             out = self._folder / "traces" / f"{name}.json"
-            tasks.append(Recording(source, str(self._folder / "traces"), self.settings, str(out)))
-        self._runner.run(tasks, told)
+            tasks.append(RecordTask(source, str(self._folder / "traces"), self.settings, str(out)))
+        self._runner.run(tasks, progress)
         self.windows = [window for task in tasks for window in _RECORDED.decode(Path(task.out).read_bytes()).windows]
 
     def add(self, trace: Trace) -> None:
         """Take a trace that was made otherwise."""
         path = save_trace(self._folder / "traces", trace)
-        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.lives)))
+        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
 
     def between(self, since: str | None, until: str | None) -> None:
         """Keep the windows of some days only."""
@@ -86,15 +86,15 @@ class Experiment:
             raise refusal("E_LAB_002", f"nothing was recorded from {since or 'ever'} until {until or 'now'}")
 
     def replays(
-        self, candidates: Sequence[Candidate], loop: str = "closed", told: Told | None = None
-    ) -> list[list[Result]]:
+        self, candidates: Sequence[Candidate], loop: str = "closed", progress: Progress | None = None
+    ) -> list[list[ReplayResult]]:
         """Replay all windows under each candidate; return the results by candidate and window."""
         tasks = [self._task(window, candidate, loop) for candidate in candidates for window in self.windows]
-        self._runner.run(tasks, told)
+        self._runner.run(tasks, progress)
         found = iter([_RESULT.decode(Path(task.out).read_bytes()) for task in tasks])
         return [[next(found) for _ in self.windows] for _ in candidates]
 
-    def _task(self, window: Window, candidate: Candidate, loop: str) -> Replaying:
+    def _task(self, window: Window, candidate: Candidate, loop: str) -> ReplayTask:
         settings = self.settings
         policy = ""
         if candidate.document is not None:
@@ -107,7 +107,7 @@ class Experiment:
         name = f"{Path(window.path).stem}.{candidate.hash}.{way}.json"
         starved_us = round(settings.starved_after_s * 1_000_000)
         out = self._folder / "results" / name
-        return Replaying(window.path, policy, loop, settings.seed, settings.clock_us, starved_us, str(out))
+        return ReplayTask(window.path, policy, loop, settings.seed, settings.clock_us, starved_us, str(out))
 
     def policy_in_force(self) -> Policy:
         """Return the policy that was in force at the end of the last window."""

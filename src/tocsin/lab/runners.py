@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["LocalRunner", "Runner", "SparkRunner", "Told"]
+__all__ = ["LocalRunner", "Progress", "Runner", "SparkRunner"]
 
 #: Told how many tasks are done, of how many.
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 _LOOK_S = 0.5
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -30,20 +30,20 @@ _ENCODER = msgspec.msgpack.Encoder()
 class Runner(Protocol):
     """Does tasks."""
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
         """Do all tasks; return the processor time of each, in their order."""
 
 
 class LocalRunner:
     """Does one task after the other, here."""
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
         """Do all tasks; return the processor time of each, in their order."""
         seconds = []
         for number, task in enumerate(tasks, 1):
             seconds.append(perform(task))
-            if told is not None:
-                told(number, len(tasks))
+            if progress is not None:
+                progress(number, len(tasks))
         return seconds
 
 
@@ -53,14 +53,14 @@ class SparkRunner:
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
         """Do all tasks; return the processor time of each, in their order."""
         if not tasks:
             return []
         encoded = [_ENCODER.encode(task) for task in tasks]
         numbers = self._spark.range(0, len(tasks), 1, len(tasks))
         frame = numbers.mapInArrow(_worker(encoded), "task bigint, seconds double, problem binary")
-        with _Watch(tasks, told):
+        with _ProgressWatcher(tasks, progress):
             rows = frame.collect()
         for row in rows:
             if row["problem"]:
@@ -93,31 +93,31 @@ def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterato
     return work
 
 
-class _Watch:
+class _ProgressWatcher:
     """Looks how many tasks have left their file, while somebody else does them."""
 
-    def __init__(self, tasks: Sequence[Task], told: Told | None) -> None:
+    def __init__(self, tasks: Sequence[Task], progress: Progress | None) -> None:
         self._outs = [Path(task.out) for task in tasks]
-        self._told = told
+        self._progress = progress
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="lab progress", daemon=True)
 
     def __enter__(self) -> None:
-        if self._told is not None:
+        if self._progress is not None:
             self._thread.start()
 
     def _look(self) -> None:
         left = self._outs
         while not self._over.wait(_LOOK_S):
             left = [path for path in left if not path.exists()]
-            if self._told is not None:
-                self._told(len(self._outs) - len(left), len(self._outs))
+            if self._progress is not None:
+                self._progress(len(self._outs) - len(left), len(self._outs))
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._told is not None:
+        if self._progress is not None:
             self._thread.join()
-            self._told(len(self._outs), len(self._outs))
+            self._progress(len(self._outs), len(self._outs))
 
 
 def timed(runner: Runner, tasks: Sequence[Task]) -> tuple[float, list[float]]:

@@ -17,7 +17,16 @@ from tocsin.core.errors import refusal
 from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.core.protocol.validation import explain
 
-__all__ = ["Handling", "LeaseFight", "Load", "Scenario", "Spread", "Team", "load_scenario", "parse_scenario"]
+__all__ = [
+    "Handling",
+    "LeaseContention",
+    "Load",
+    "RandomDuration",
+    "Scenario",
+    "Team",
+    "load_scenario",
+    "parse_scenario",
+]
 
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(ge=0, le=3.2e9)]
@@ -25,7 +34,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,40}\Z")]
 
 
-class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RandomDuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A duration that varies: around a mean (exponentially), or evenly between two ends."""
 
     mean: Seconds | None = None
@@ -38,7 +47,7 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("say mean, or low and high")
 
 
-Duration = Seconds | Spread
+Duration = Seconds | RandomDuration
 
 
 class Handling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +119,7 @@ class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sen
     importance: Annotated[int, Meta(ge=1, le=10)] | None = None
 
 
-class LeaseFight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LeaseContention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two agents that take the same two leases in opposite order, again and again: prone to deadlock."""
 
     #: Both.
@@ -135,7 +144,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: What they send.
     loads: list[Load] = []
     #: What they fight over.
-    leases: list[LeaseFight] = []
+    leases: list[LeaseContention] = []
     #: How long it lasts, seconds.
     duration_s: Annotated[float, Meta(gt=0, le=3.2e7)] = 3600.0
     #: Runs with seeds of their own.
@@ -164,8 +173,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise refusal("E_LAB_003", f"{load.sender} cannot send to itself alone")
             if load.priority is not None and load.priority not in VOCABULARY:
                 raise refusal("E_LAB_003", f"{load.priority!r} is no priority", expected=", ".join(VOCABULARY))
-        for fight in self.leases:
-            for agent in fight.agents:
+        for contention in self.leases:
+            for agent in contention.agents:
                 if self.members(agent) != [agent]:
                     raise refusal("E_LAB_003", f"{agent} is a team: a lease is one agent's")
 

@@ -9,12 +9,12 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.lab.scenario import Duration, Handling, LeaseFight, Load, Scenario, Spread, Team
+from tocsin.lab.scenario import Duration, Handling, LeaseContention, Load, RandomDuration, Scenario, Team
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import Habit, Letter, Move, Poller, Step, Trace
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, EnvelopeDraft, Poller, Step, Trace
 from tocsin.policies import default_policy
 
-__all__ = ["stage"]
+__all__ = ["build_traces"]
 
 _SECOND = 1_000_000
 #: When every scenario begins: a Wednesday, so that dates in reports look like dates.
@@ -23,7 +23,7 @@ _BEGIN = 1_762_905_600 * _SECOND
 _JOINING_US = 1 * _SECOND
 
 
-def stage(scenario: Scenario, settings: Settings) -> list[Trace]:
+def build_traces(scenario: Scenario, settings: Settings) -> list[Trace]:
     """Return the traces of a scenario, one for each run."""
     if scenario.agents > settings.agents_max:
         raise refusal("E_LAB_003", f"{scenario.agents} agents: a scenario has at most {settings.agents_max}")
@@ -45,16 +45,16 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
     document = document_of(default_policy())
     steps = [Step(_BEGIN, SYSTEM.agent, SYSTEM.role, "AdoptPolicy", {"policy": document, "reason": "scenario"})]
     pollers: list[Poller] = []
-    habits: list[Habit] = []
+    consumers: list[ConsumerModel] = []
     for name, team in scenario.teams.items():
         _join(scenario, name, team, steps, pollers, begin, random)
-        habits += _habits(name, team, settings, random)
+        consumers += _consumer_models(name, team, settings, random)
     arrivals: list[Step] = []
     serial = count(1)
     for load in scenario.loads:
         arrivals += _arrivals(scenario, load, begin, serial, random)
-    for fight in scenario.leases:
-        arrivals += _fight(scenario, fight, begin, serial)
+    for contention in scenario.leases:
+        arrivals += _lease_steps(scenario, contention, begin, serial)
     arrivals.sort(key=lambda step: step.at)
     return Trace(
         project=scenario.name,
@@ -64,10 +64,10 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
         snapshot=b"",
         policy=None,
         steps=steps + arrivals,
-        lives=[],
+        histories=[],
         refused=[],
         events=0,
-        habits=habits,
+        consumers=consumers,
         pollers=pollers,
         recorded=False,
     )
@@ -99,40 +99,40 @@ def _join(
         pollers.append(Poller(agent, team.role, session, limit, first, max(1, every_us)))
 
 
-def _habits(name: str, team: Team, settings: Settings, random: np.random.Generator) -> list[Habit]:
+def _consumer_models(name: str, team: Team, settings: Settings, random: np.random.Generator) -> list[ConsumerModel]:
     handles = team.handles or {"*": Handling()}
     if "*" not in handles:
         handles = handles | {"*": Handling()}
     found = []
     for message_type, handling in handles.items():
         examples = _examples(handling, settings.examples_max, random)
-        found.append(Habit(f"{name}-*", message_type, examples))
+        found.append(ConsumerModel(f"{name}-*", message_type, examples))
     return found
 
 
-def _examples(handling: Handling, number: int, random: np.random.Generator) -> list[tuple[Move, ...]]:
+def _examples(handling: Handling, number: int, random: np.random.Generator) -> list[tuple[ConsumerAction, ...]]:
     receipts = _draws(handling.receipt_s, number, random)
     works = _draws(handling.work_s, number, random)
     thinks = _draws(handling.think_s, number, random)
     answered = random.permutation(np.arange(number) < round(handling.answers * number))
     examples = []
     for place in range(number):
-        moves: list[Move] = []
+        actions: list[ConsumerAction] = []
         if handling.receipt_s is not None:
-            moves.append(Move("Confirm", {}, receipts[place]))
+            actions.append(ConsumerAction("Confirm", {}, receipts[place]))
         if handling.work_s is not None and handling.ack == "reject":
-            moves.append(Move("Reject", {"reason": "scenario"}, works[place], serial=True))
+            actions.append(ConsumerAction("Reject", {"reason": "scenario"}, works[place], serial=True))
         elif handling.work_s is not None and handling.ack != "none":
-            moves.append(Move("Acknowledge", {"status": handling.ack}, works[place], serial=True))
+            actions.append(ConsumerAction("Acknowledge", {"status": handling.ack}, works[place], serial=True))
         if answered[place]:
-            moves.append(Move("Send", {}, thinks[place], message_type=handling.answer_type))
-        examples.append(tuple(moves))
+            actions.append(ConsumerAction("Send", {}, thinks[place], message_type=handling.answer_type))
+        examples.append(tuple(actions))
     return examples
 
 
 def _draws(duration: Duration | None, number: int, random: np.random.Generator) -> list[int]:
     """Draw durations that cover their spread evenly, in random order, microseconds."""
-    if not isinstance(duration, Spread):
+    if not isinstance(duration, RandomDuration):
         return [round((duration or 0.0) * _SECOND)] * number
     places = (np.arange(number) + 0.5) / number
     if duration.mean is not None:
@@ -161,7 +161,7 @@ def _arrivals(
         if receiver == name:
             receiver = recipients[(recipient + 1) % len(recipients)]
         at = begin + round(seconds * _SECOND)
-        letter = Letter(
+        envelope = EnvelopeDraft(
             f"msg_{next(serial):09d}_0",
             receiver,
             "*",
@@ -173,7 +173,7 @@ def _arrivals(
             importance=load.importance,
             metadata=metadata,
         )
-        steps.append(Step(at, name, role, "Send", {}, letter))
+        steps.append(Step(at, name, role, "Send", {}, envelope))
     return steps
 
 
@@ -191,13 +191,13 @@ def _times(load: Load, stop_s: float, random: np.random.Generator) -> "np.ndarra
     return load.start_s + np.sort(random.random(random.poisson(span * load.per_s))) * span
 
 
-def _fight(scenario: Scenario, fight: LeaseFight, begin: int, serial: "count[int]") -> list[Step]:
+def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, serial: "count[int]") -> list[Step]:
     """Let each of two agents take its first lease, then want the other's."""
     steps: list[Step] = []
-    gap_us, hold_us = round(fight.gap_s * _SECOND), round(fight.hold_s * _SECOND)
-    for start in np.arange(0.0, scenario.duration_s, fight.every_s).tolist():
+    gap_us, hold_us = round(contention.gap_s * _SECOND), round(contention.hold_s * _SECOND)
+    for start in np.arange(0.0, scenario.duration_s, contention.every_s).tolist():
         at = begin + round(start * _SECOND)
-        for agent, order in zip(fight.agents, (fight.resources, fight.resources[::-1]), strict=True):
+        for agent, order in zip(contention.agents, (contention.resources, contention.resources[::-1]), strict=True):
             role = scenario.teams[agent.rpartition("-")[0]].role
             number = next(serial)
             first, second = f"lse_{number}_1", f"lse_{number}_2"

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import VOCABULARY
-from tocsin.lab.comparison import Figures, figures_of
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.measures import ALL, METRICS
+from tocsin.lab.figures.comparison import Figures, figures_of
+from tocsin.lab.figures.measures import ALL, METRICS
 from tocsin.lab.parameters import Dimension, policy_at
-from tocsin.lab.runners import Told
+from tocsin.lab.runners import Progress
 
 __all__ = ["Evaluation", "Objective", "Search", "front_of", "hypercube", "parse_objective", "search"]
 
@@ -107,14 +107,14 @@ def search(
     document: Any,
     dimensions: Sequence[Dimension],
     objectives: Sequence[Objective],
-    told: Told | None = None,
+    progress: Progress | None = None,
     found: Callable[[Search], None] | None = None,
 ) -> tuple[Search, dict[int, Policy]]:
     """Search from a base policy; return what was tried, and the policies of the front by their numbers."""
-    return _Searching(experiment, base, document, dimensions, objectives, told, found).run()
+    return _SearchRun(experiment, base, document, dimensions, objectives, progress, found).run()
 
 
-class _Searching:
+class _SearchRun:
     """One search under way."""
 
     def __init__(
@@ -124,7 +124,7 @@ class _Searching:
         document: Any,
         dimensions: Sequence[Dimension],
         objectives: Sequence[Objective],
-        told: Told | None,
+        progress: Progress | None,
         found: Callable[[Search], None] | None,
     ) -> None:
         self._experiment = experiment
@@ -132,7 +132,7 @@ class _Searching:
         self._document = document
         self._dimensions = dimensions
         self._objectives = objectives
-        self._told, self._found = told, found
+        self._progress, self._found = progress, found
         self._random = np.random.default_rng(self._settings.seed)
         self._policies: list[Policy] = [base]
         self._places: list[_FloatArray] = [np.full(len(dimensions), 0.5)]
@@ -219,8 +219,8 @@ class _Searching:
         front = set(front_of([self._scores(one.number) for one in self._search.evaluations]))
         for one in self._search.evaluations:
             one.on_front = one.number in front
-        if self._told is not None:
-            self._told(len(self._search.evaluations), self._settings.evaluations)
+        if self._progress is not None:
+            self._progress(len(self._search.evaluations), self._settings.evaluations)
         if self._found is not None:
             self._found(self._search)
 

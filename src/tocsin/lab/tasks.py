@@ -14,20 +14,30 @@ from typing import Any
 
 import msgspec
 
-from tocsin.lab.closed_loop import closed_loop
-from tocsin.lab.fidelity import Fidelity, fidelity_of
-from tocsin.lab.history import Source, read_events
-from tocsin.lab.measures import Row, measured
-from tocsin.lab.open_loop import open_loop
-from tocsin.lab.recording import record
-from tocsin.lab.replaying import ready_trace
+from tocsin.lab.figures.fidelity import Fidelity, fidelity_of
+from tocsin.lab.figures.measures import Row, measured
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.open_loop import open_loop
+from tocsin.lab.replays.replay import prepared_trace
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import save_trace
+from tocsin.lab.traces.event_sources import Source, read_events
+from tocsin.lab.traces.recorder import record
+from tocsin.lab.traces.trace import save_trace
 
-__all__ = ["Recorded", "Recording", "Replaying", "Result", "Task", "Window", "perform", "policy_hash", "write_whole"]
+__all__ = [
+    "RecordTask",
+    "RecordedTraces",
+    "ReplayResult",
+    "ReplayTask",
+    "Task",
+    "Window",
+    "perform",
+    "policy_hash",
+    "write_whole",
+]
 
 
-class Recording(msgspec.Struct, frozen=True, tag="record"):
+class RecordTask(msgspec.Struct, frozen=True, tag="record"):
     """Turn one project's events into traces."""
 
     source: Source
@@ -37,7 +47,7 @@ class Recording(msgspec.Struct, frozen=True, tag="record"):
     out: str
 
 
-class Replaying(msgspec.Struct, frozen=True, tag="replay"):
+class ReplayTask(msgspec.Struct, frozen=True, tag="replay"):
     """Replay one window."""
 
     trace: str
@@ -51,7 +61,7 @@ class Replaying(msgspec.Struct, frozen=True, tag="replay"):
     out: str
 
 
-Task = Recording | Replaying
+Task = RecordTask | ReplayTask
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -64,13 +74,13 @@ class Window(msgspec.Struct, frozen=True):
     messages: int
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordedTraces(msgspec.Struct, frozen=True):
     """All traces of one project."""
 
     windows: list[Window]
 
 
-class Result(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """What one replay came to; the same for the same trace, policy and seed."""
 
     rows: list[Row]
@@ -89,7 +99,7 @@ def perform(task: Task) -> float:
     enabled = gc.isenabled()
     gc.disable()
     try:
-        done: Any = _record(task) if isinstance(task, Recording) else _replay(task)
+        done: Any = _record(task) if isinstance(task, RecordTask) else _replay(task)
     finally:
         if enabled:
             gc.enable()
@@ -97,24 +107,24 @@ def perform(task: Task) -> float:
     return time.process_time() - begin
 
 
-def _record(task: Recording) -> Recorded:
+def _record(task: RecordTask) -> RecordedTraces:
     windows = []
     for trace in record(task.source.project, read_events(task.source), task.settings, task.settings.window_us):
         path = save_trace(Path(task.folder), trace)
-        windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.lives)))
+        windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
         gc.collect()
-    return Recorded(windows)
+    return RecordedTraces(windows)
 
 
-def _replay(task: Replaying) -> Result:
-    ready = ready_trace(Path(task.trace))
+def _replay(task: ReplayTask) -> ReplayResult:
+    prepared = prepared_trace(Path(task.trace))
     policy = msgspec.json.decode(Path(task.policy).read_bytes()) if task.policy else None
     stamps = task.loop == "open"
-    replay = open_loop(ready, policy) if stamps else closed_loop(ready, policy, task.seed, task.clock_us)
-    beside = policy is None and ready.trace.recorded
-    fidelity = fidelity_of(ready.trace, replay, stamps=stamps) if beside else None
-    rows = measured(replay, ready.trace.ends_at, task.starved_us)
-    return Result(rows, fidelity, replay.events, replay.decisions, replay.missed)
+    replay = open_loop(prepared, policy) if stamps else closed_loop(prepared, policy, task.seed, task.clock_us)
+    beside = policy is None and prepared.trace.recorded
+    fidelity = fidelity_of(prepared.trace, replay, stamps=stamps) if beside else None
+    rows = measured(replay, prepared.trace.ends_at, task.starved_us)
+    return ReplayResult(rows, fidelity, replay.events, replay.decisions, replay.missed)
 
 
 def policy_hash(document: Any) -> str:

@@ -11,7 +11,7 @@ from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import S, T
 from tocsin.pipeline.advice import Advice, Evidence
 from tocsin.pipeline.report import write_report
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.page import render
 from tocsin.pipeline.report.style import STYLE
 

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.policy import Policy
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds
-from tocsin.pipeline.advice.confirming import ack_timeout_short, decay_swings, decay_too_fast
 from tocsin.pipeline.advice.figures import Figures, gather
-from tocsin.pipeline.advice.sending import gaming_rule, level_not_urgent, level_of_type, quota_too_tight
+from tocsin.pipeline.advice.queues import aging_threshold, bottleneck
+from tocsin.pipeline.advice.recipients import ack_timeout_short, decay_swings, decay_too_fast
+from tocsin.pipeline.advice.senders import gaming_rule, level_not_urgent, level_of_type, quota_too_tight
 from tocsin.pipeline.advice.ttl import ttl_never_bites, ttl_too_short
-from tocsin.pipeline.advice.waiting import aging_threshold, bottleneck
 from tocsin.policies import parse_policy
 
 __all__ = ["RULES", "Advice", "Evidence", "Figures", "Thresholds", "advise", "advise_on", "gather"]

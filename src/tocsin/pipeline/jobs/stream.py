@@ -1,8 +1,8 @@
-"""`stream`: the same as `run`, over and over, driven by Structured Streaming over the landing zone.
+"""The `stream` job: what `run` does, for each micro-batch of new segments, driven by Structured Streaming.
 
-The stream's source says which segments are new, and its checkpoint remembers them; whether a segment is in bronze, the
-manifest alone decides. A micro-batch that is replayed after a kill finds its segments in the manifest, or does them
-again from nothing: either way each counts once. Late segments come whenever they come.
+The stream's source finds new segments and records them in its checkpoint; only the manifest decides whether a segment
+is in bronze. A micro-batch that is replayed after a kill finds its segments in the manifest, or ingests them from the
+beginning: in both cases each counts once. Segments may arrive in any order and at any time.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,17 @@ from tocsin.pipeline.settings import Settings
 
 __all__ = ["CHECKPOINT", "advance", "start_stream"]
 
-#: Where the stream remembers how far it is, below the warehouse.
+#: Folder of the stream's checkpoint, below the warehouse.
 CHECKPOINT = "_checkpoint"
 _SOURCE = "path string, modificationTime timestamp, length bigint, content binary"
-#: Segments may come as late as they like.
+#: Longest age of a segment that the source still reports; practically unlimited.
 _AGE_MAX = "36500d"
 
 
 def advance(
     spark: SparkSession, root: Path, settings: Settings, landing: Path, paths: list[str], *, wait_s: float | None = None
 ) -> Manifest:
-    """Take some segments through all tables."""
+    """Ingest some segments and refresh all tables."""
     warehouse = open_warehouse(root, settings)
     names = sorted(_relative(path, landing) for path in paths)
     with warehouse.writing(wait_s=wait_s):
@@ -45,16 +45,16 @@ def start_stream(
     landing: Path,
     *,
     every_s: float | None,
-    told: Callable[[int, Manifest], None] | None = None,
+    on_commit: Callable[[int, Manifest], None] | None = None,
 ) -> StreamingQuery:
-    """Start following the landing zone: every so many seconds, or only what is there now and then stop."""
+    """Start a stream over the landing zone: every `every_s` seconds, or without it only the segments there now."""
     root, settings, landing = warehouse.root, warehouse.settings, landing.absolute()
 
     def on_batch(frame: DataFrame, batch_id: int) -> None:
         paths = [row.path for row in frame.select("path").collect()]
         after = advance(frame.sparkSession, root, settings, landing, paths)
-        if told is not None:
-            told(batch_id, after)
+        if on_commit is not None:
+            on_commit(batch_id, after)
 
     segments = (
         spark.readStream.format("binaryFile")
@@ -74,5 +74,5 @@ def start_stream(
 
 
 def _relative(path: str, landing: Path) -> str:
-    """Return a segment's name below the landing zone, out of what Spark calls it."""
+    """Return a segment's path below the landing zone from Spark's URL."""
     return Path(unquote(urlsplit(path).path)).relative_to(landing).as_posix()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.pipeline.advice import Thresholds
-from tocsin.pipeline.report.gathering import Reader, read_contents
+from tocsin.pipeline.report.contents import Reader, read_contents
 from tocsin.pipeline.report.page import render
 
 __all__ = ["Reader", "make_report", "write_report"]

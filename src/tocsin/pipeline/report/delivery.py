@@ -1,14 +1,14 @@
 """The cards on messages: what became of them, how long it took, what went wrong."""
 
 from tocsin.core.protocol.priority import liminal_name
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.svg import Series, legend, over_time, ranges
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["delivery_cards"]
 
-_STATE_WORDS = {
+_STATE_LABELS = {
     "available_now": "delivered by push",
     "drained": "picked up",
     "waiting": "waiting",
@@ -60,7 +60,7 @@ def _states_line(contents: Contents) -> str:
 
 def _states(contents: Contents) -> str:
     series = [
-        Series(_STATE_WORDS[state], state, contents.states[state]) for state in STATES if any(contents.states[state])
+        Series(_STATE_LABELS[state], state, contents.states[state]) for state in STATES if any(contents.states[state])
     ]
     plot = over_time(
         contents.bars, contents.width_s, series, stacked=True, title="Messages by state", width=1140, height=220
@@ -90,8 +90,8 @@ def _latency(contents: Contents) -> str:
 
 def _depth_line(contents: Contents) -> str:
     peaks = {level: max(values, default=0) for level, values in contents.depth.items()}
-    words = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
-    return "Most at once: " + ", ".join(words) + "." if words else "Nothing waited."
+    texts = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
+    return "Most at once: " + ", ".join(texts) + "." if texts else "Nothing waited."
 
 
 def _depth(contents: Contents) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from tocsin.pipeline.report.gathering import Row
+from tocsin.pipeline.report.contents import Row
 from tocsin.pipeline.report.svg import Range
 
 __all__ = ["PALETTE", "card", "details", "quantiles", "table"]

@@ -5,11 +5,11 @@ from html import escape
 from typing import Any
 
 from tocsin.pipeline.advice import Evidence
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.delivery import delivery_cards
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.style import STYLE
 from tocsin.pipeline.report.team import team_cards
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["render"]
 

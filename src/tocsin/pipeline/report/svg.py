@@ -9,7 +9,7 @@ from html import escape
 
 import msgspec
 
-from tocsin.pipeline.report.words import clock, duration, ladder, moment, number
+from tocsin.pipeline.report.formatting import clock, duration, ladder, moment, number
 
 __all__ = ["Range", "Series", "legend", "matrix", "over_time", "ranges"]
 
@@ -75,10 +75,10 @@ def over_time(
     for index, bar in enumerate(bars):
         values = [f"{s.label}: {shown(s.values[index])}" for s in series if s.values[index]]
         if values:
-            told = escape("\n".join([moment(bar), *values]))
+            tooltip = escape("\n".join([moment(bar), *values]))
             parts.append(
                 f'<rect class="hit" x="{_LEFT + index * slot:.1f}" y="{_TOP}" width="{slot:.1f}" '
-                f'height="{inner_h}"><title>{told}</title></rect>'
+                f'height="{inner_h}"><title>{tooltip}</title></rect>'
             )
     return "".join([*parts, "</svg>"])
 
@@ -216,7 +216,7 @@ def ranges(rows: Sequence[Range], *, title: str, width: int = 560) -> str:
         parts.append(f'<text class="tick" x="{at:.1f}" y="{height - 6}" text-anchor="middle">{duration(mark)}</text>')
     for index, row in enumerate(rows):
         y = _TOP + row_h * index + row_h / 2
-        told = (
+        tooltip = (
             f"{row.label}\n50 %: {duration(row.p50)}\n95 %: {duration(row.p95)}\n99 %: {duration(row.p99)}\n"
             f"of {number(row.samples)}"
         )
@@ -232,7 +232,7 @@ def ranges(rows: Sequence[Range], *, title: str, width: int = 560) -> str:
         parts.append(f'<text class="tick" x="{width - 62}" y="{y + 4:.1f}">{duration(row.p95)}</text>')
         parts.append(
             f'<rect class="hit" x="0" y="{y - row_h / 2:.1f}" width="{width}" height="{row_h}">'
-            f"<title>{escape(told)}</title></rect>"
+            f"<title>{escape(tooltip)}</title></rect>"
         )
     return "".join([*parts, "</svg>"])
 
@@ -263,10 +263,10 @@ def matrix(cells: dict[tuple[str, str], int], *, title: str, width: int = 560) -
             count = cells.get((sender, recipient), 0)
             strength = 0.08 + 0.92 * math.sqrt(count / most) if count else 0.0
             colour = f'style="fill:var(--waiting);opacity:{strength:.2f}"' if count else 'class="empty"'
-            told = f"<title>{escape(f'{sender} to {recipient}: {number(count)}')}</title>" if count else ""
+            tooltip = f"<title>{escape(f'{sender} to {recipient}: {number(count)}')}</title>" if count else ""
             parts.append(
                 f'<rect {colour} x="{label_w + size * column:.1f}" y="{head_h + size * row:.1f}" '
-                f'width="{size - 1.5:.1f}" height="{size - 1.5:.1f}" rx="2">{told}</rect>'
+                f'width="{size - 1.5:.1f}" height="{size - 1.5:.1f}" rx="2">{tooltip}</rect>'
             )
     return "".join([*parts, "</svg>"])
 

@@ -1,10 +1,10 @@
 """The cards on the team: who is there, who talks to whom, how work and coordination go."""
 
 from tocsin.core.protocol.priority import liminal_name
+from tocsin.pipeline.report.contents import Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
-from tocsin.pipeline.report.gathering import Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.svg import Series, legend, matrix, over_time, ranges
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["team_cards"]
 
@@ -29,9 +29,9 @@ def team_cards(contents: Contents) -> list[str]:
 
 
 def _sessions_line(contents: Contents) -> str:
-    words = {"attached": "with a live daemon", "daemonless": "without", "absent": "gone"}
+    texts = {"attached": "with a live daemon", "daemonless": "without", "absent": "gone"}
     parts = [
-        f"{number(contents.attachments[name])} {text}" for name, text in words.items() if name in contents.attachments
+        f"{number(contents.attachments[name])} {text}" for name, text in texts.items() if name in contents.attachments
     ]
     return "Agents at the end: " + ", ".join(parts) + "." if parts else "Nobody was attached."
 
@@ -46,11 +46,11 @@ def _sessions(contents: Contents) -> str:
 
 
 def _threads_line(contents: Contents) -> str:
-    words = [
+    texts = [
         f"{number(row['completed'])} of {number(row['threads'])} {row['thread_kind']}s completed"
         for row in contents.outcomes
     ]
-    return "; ".join(words) + "." if words else "No threads."
+    return "; ".join(texts) + "." if texts else "No threads."
 
 
 def _threads(contents: Contents) -> str:

@@ -55,15 +55,15 @@ _PACK = 1 << 16
 #: Where a life has ended, as far as its contract goes; `delivered` too, where no ACK is awaited.
 _ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
-Words = Mapping[str, Sequence[str]]
+CodedValues = Mapping[str, Sequence[str]]
 
 
-def fold(events: DataFrame, words: Words) -> DataFrame:
+def fold(events: DataFrame, coded_values: CodedValues) -> DataFrame:
     """Fold events into lives, as far as they say: one row per message, whole or in part.
 
     `words` lists, by `kind.field` of `CODED_FIELDS`, the words that occur; any other comes out as `other`.
     """
-    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), words)
+    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), coded_values)
     accepted = events.where(F.col("kind") == _ACCEPTED).select(
         "project",
         F.col("seq").alias("message"),
@@ -88,7 +88,7 @@ def fold(events: DataFrame, words: Words) -> DataFrame:
         _stamp("died_at").alias("dead_at"),
         _stamp("redriven_at"),
         _stamp("purged_at"),
-        *_words(words),
+        *_decoded_columns(coded_values),
         F.coalesce("offers", F.lit(0)).alias("offers"),
         (F.col("attempts_pack") % _PACK).alias("attempts"),
         F.nullif(F.col("level_pack") % _PACK - 1, F.lit(-1)).alias("level"),
@@ -153,14 +153,14 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
     return _settled(joined.select(*(chosen.get(name, either(name)).alias(name) for name in names)))
 
 
-def _steps(events: DataFrame, words: Words) -> DataFrame:
+def _steps(events: DataFrame, coded_values: CodedValues) -> DataFrame:
     """Aggregate what happened after the acceptance: numbers only."""
     number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
     narrow = events.withColumn("step", number).select(
         "project", "message", "seq", "at", "step",
         *(F.col(name) for name in ("offer", "waited_us", "latency_us", "attempts", "new_level", "own_level", "boosts")),
         F.col("expires_at"),
-        *(_place(kind, field, words) for kind, field in CODED_FIELDS),
+        *(_code(kind, field, coded_values) for kind, field in CODED_FIELDS),
     )  # fmt: skip
     seq, at = F.col("seq"), F.col("at")
 
@@ -196,7 +196,7 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         F.max_by("expires_at", among("redriven", "released")).alias("renewed_expires_at"),
         *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
         *(
-            F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field))
+            F.max(seq * _PACK + F.col(_code_column(kind, field))).alias(_code_column(kind, field))
             for kind, field in CODED_FIELDS
         ),
         F.max(seq).alias("last_seq"),
@@ -207,35 +207,35 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
 _COUNTS = {"requeued": "requeues", "rejected": "rejections", "redriven": "redrives"}
 
 
-def _place_name(kind: str, field: str) -> str:
+def _code_column(kind: str, field: str) -> str:
     return f"{kind}_{field}"
 
 
-def _place(kind: str, field: str, words: Words) -> Column:
+def _code(kind: str, field: str, coded_values: CodedValues) -> Column:
     """Return a word's place in its list, counted from 1; 0 where it is not in it, null where there is none."""
     found = F.lit(0)
-    for place, word in enumerate(words.get(f"{kind}.{field}", ()), 1):
-        found = F.when(F.col(field) == word, place).otherwise(found)
-    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_place_name(kind, field))
+    for place, value in enumerate(coded_values.get(f"{kind}.{field}", ()), 1):
+        found = F.when(F.col(field) == value, place).otherwise(found)
+    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_code_column(kind, field))
 
 
-def _words(words: Words) -> list[Column]:
+def _decoded_columns(coded_values: CodedValues) -> list[Column]:
     """Return the words that places stand for."""
 
-    def word(kind: str, field: str) -> Column:
-        known = ["other", *words.get(f"{kind}.{field}", ())]
-        place = (F.col(_place_name(kind, field)) % _PACK).cast("int")
+    def value(kind: str, field: str) -> Column:
+        known = ["other", *coded_values.get(f"{kind}.{field}", ())]
+        place = (F.col(_code_column(kind, field)) % _PACK).cast("int")
         return F.when(place.isNotNull(), F.element_at(F.array(*map(F.lit, known)), place + 1))
 
     died, expired = F.coalesce("died_seq", F.lit(0)), F.coalesce("expired_seq", F.lit(0))
     return [
-        word("MessageDelivered", "how").alias("delivered_how"),
-        word("MessageAcknowledged", "status").alias("ack_status"),
-        word("MessageProcessed", "how").alias("processed_how"),
-        F.when(died > expired, word("MessageDied", "reason"))
-        .otherwise(word("MessageExpired", "reason"))
+        value("MessageDelivered", "how").alias("delivered_how"),
+        value("MessageAcknowledged", "status").alias("ack_status"),
+        value("MessageProcessed", "how").alias("processed_how"),
+        F.when(died > expired, value("MessageDied", "reason"))
+        .otherwise(value("MessageExpired", "reason"))
         .alias("reason"),
-        word("MessageDied", "code").alias("code"),
+        value("MessageDied", "code").alias("code"),
     ]
 
 

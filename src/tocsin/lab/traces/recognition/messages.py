@@ -7,63 +7,63 @@ from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
 from tocsin.core.messages.model import Message, signal_id
-from tocsin.lab.envelopes import DECIDED_ANEW, accepted_letter, refused_letter, subject_of
-from tocsin.lab.recognition.agents import closing, drain, drain_under_way, retiring
-from tocsin.lab.recognition.base import AHEAD, FOLLOWS, TICKS, Opener, Opening, Reading, always
+from tocsin.lab.traces.envelopes import DECIDED_ANEW, accepted_envelope, refused_envelope, subject_of
+from tocsin.lab.traces.recognition.agents import closing, drain, drain_under_way, retiring
+from tocsin.lab.traces.recognition.base import AHEAD, FOLLOWS, TICKS, EventReader, Opener, Opening, always
 
 __all__ = ["MESSAGES"]
 
 
-def _requeued(reading: Reading, event: ev.MessageRequeued, index: int) -> Opening:
+def _requeued(reader: EventReader, event: ev.MessageRequeued, index: int) -> Opening:
     if event.cause == "nack":
         return FOLLOWS
     if event.cause != "session_ended":
         return TICKS
-    session = reading.message(event.message).session
-    for later_index, later in enumerate(reading.ahead(index), index + 1):
+    session = reader.message(event.message).session
+    for later_index, later in enumerate(reader.ahead(index), index + 1):
         if isinstance(later, ev.SessionClosed) and later.session == session:
-            return closing(reading, later, later_index)
+            return closing(reader, later, later_index)
     return FOLLOWS
 
 
-def _refused(reading: Reading, event: ev.SendRefused, index: int) -> Opening:
-    letter = refused_letter(reading.state, event) if event.code in DECIDED_ANEW else None
-    if letter is None or event.recipient == "*":
-        return reading.apply(event)
-    step = reading.by(event.at, event.sender, "Send")
-    step.letter = letter
+def _refused(reader: EventReader, event: ev.SendRefused, index: int) -> Opening:
+    envelope = refused_envelope(reader.state, event) if event.code in DECIDED_ANEW else None
+    if envelope is None or event.recipient == "*":
+        return reader.apply(event)
+    step = reader.by(event.at, event.sender, "Send")
+    step.envelope = envelope
     return step
 
 
-def _gaming(reading: Reading, event: ev.GamingDetected | ev.GamingCleared, index: int) -> Opening:
+def _gaming(reader: EventReader, event: ev.GamingDetected | ev.GamingCleared, index: int) -> Opening:
     """Open the send that an agent was judged in: it is said next."""
-    rest = reading.ahead(index)
+    rest = reader.ahead(index)
     if not rest:
         return FOLLOWS
-    return reading.reopen(index + 1)
+    return reader.reopen(index + 1)
 
 
-def _accepted(reading: Reading, event: ev.MessageAccepted, index: int) -> Opening:
+def _accepted(reader: EventReader, event: ev.MessageAccepted, index: int) -> Opening:
     if event.sender == SYSTEM.agent or event.broadcast is not None:
         return FOLLOWS
-    rest = list(takewhile(_not_sent, reading.ahead(index)))
-    letter = accepted_letter(reading.state, event, rest)
-    if letter is None:
-        return reading.apply(event)
+    rest = list(takewhile(_not_sent, reader.ahead(index)))
+    envelope = accepted_envelope(reader.state, event, rest)
+    if envelope is None:
+        return reader.apply(event)
     if event.rule == "confirmation":
-        subject = subject_of(reading.state, event, rest)
+        subject = subject_of(reader.state, event, rest)
         if subject is not None:
             kinds = (ev.MessageDelivered, ev.MessageAcknowledged, ev.MessageProcessed, ev.MessageRejected)
-            reading.expect(*((kind, subject.seq) for kind in kinds))
+            reader.expect(*((kind, subject.seq) for kind in kinds))
     request = next((e for e in rest if isinstance(e, ev.RequestOpened) and e.request == event.message_id), None)
     if request is None:
-        step = reading.by(event.at, event.sender, "Send")
+        step = reader.by(event.at, event.sender, "Send")
     else:
-        usual = reading.state.policy.requests.timeout_s
+        usual = reader.state.policy.requests.timeout_s
         timeout_s = None if request.timeout_s == usual else request.timeout_s
         how = {"timeout_s": timeout_s, "boost_on_timeout": request.boost, "escalate": request.escalate}
-        step = reading.by(event.at, event.sender, "SendRequest", **how)
-    step.letter = letter
+        step = reader.by(event.at, event.sender, "SendRequest", **how)
+    step.envelope = envelope
     return step
 
 
@@ -74,67 +74,67 @@ def _not_sent(event: Event) -> bool:
     return not isinstance(event, ev.BroadcastAccepted | ev.SendRefused)
 
 
-def _broadcast(reading: Reading, event: ev.BroadcastAccepted, index: int) -> Opening:
-    rest = reading.ahead(index)
+def _broadcast(reader: EventReader, event: ev.BroadcastAccepted, index: int) -> Opening:
+    rest = reader.ahead(index)
     copy = rest[0] if rest else None
     if not isinstance(copy, ev.MessageAccepted):
-        return reading.apply(event)
-    letter = accepted_letter(reading.state, copy, rest, event)
-    if letter is None:
-        return reading.apply(event)
+        return reader.apply(event)
+    envelope = accepted_envelope(reader.state, copy, rest, event)
+    if envelope is None:
+        return reader.apply(event)
     topic = next(
         (
             later
-            for later in reading.events[index + 1 : index + 2 + 4 * max(event.accepted, AHEAD)]
+            for later in reader.events[index + 1 : index + 2 + 4 * max(event.accepted, AHEAD)]
             if isinstance(later, ev.TopicPublished) and later.message_id == event.broadcast
         ),
         None,
     )
     if topic is None:
-        step = reading.by(event.at, event.sender, "Send")
+        step = reader.by(event.at, event.sender, "Send")
     else:
-        step = reading.by(event.at, event.sender, "Publish", topic=topic.topic, guarantee=topic.guarantee)
-    step.letter = letter
+        step = reader.by(event.at, event.sender, "Publish", topic=topic.topic, guarantee=topic.guarantee)
+    step.envelope = envelope
     return step
 
 
-def _published(reading: Reading, event: ev.TopicPublished, index: int) -> Opening:
-    step = reading.under_way("Publish", event.at)
-    if step is not None and step.letter is not None and step.letter.message_id == event.message_id:
+def _published(reader: EventReader, event: ev.TopicPublished, index: int) -> Opening:
+    step = reader.under_way("Publish", event.at)
+    if step is not None and step.envelope is not None and step.envelope.message_id == event.message_id:
         return FOLLOWS
-    return reading.apply(event)
+    return reader.apply(event)
 
 
-def _offered(reading: Reading, event: ev.MessageOffered, index: int) -> Opening:
+def _offered(reader: EventReader, event: ev.MessageOffered, index: int) -> Opening:
     if event.pushed:
         return FOLLOWS
-    step = reading.step
-    if step is not None and drain_under_way(reading, event.at, event.session):
+    step = reader.step
+    if step is not None and drain_under_way(reader, event.at, event.session):
         step.body["limit"] = step.body["limit"] + 1 if "at_least" not in step.body else 1
         step.body.pop("at_least", None)
         return FOLLOWS
-    session = reading.state.session(event.session)
+    session = reader.state.session(event.session)
     same = step is not None and step.at == event.at
-    if session.pushes and (same or reading.tick_is_due(event.at)):
+    if session.pushes and (same or reader.tick_is_due(event.at)):
         return FOLLOWS
-    opened = drain(reading, event.at, event.session)
+    opened = drain(reader, event.at, event.session)
     opened.body.pop("at_least", None)
     return opened
 
 
-def _delivered(reading: Reading, event: ev.MessageDelivered, index: int) -> Opening:
-    message = reading.message(event.message)
-    step = reading.step
+def _delivered(reader: EventReader, event: ev.MessageDelivered, index: int) -> Opening:
+    message = reader.message(event.message)
+    step = reader.step
     if event.how == "receipt":
-        batch = reading.under_way("Confirm", event.at)
-        if batch is not None and batch.agent == message.recipient and _only_receipts(reading, index):
+        batch = reader.under_way("Confirm", event.at)
+        if batch is not None and batch.agent == message.recipient and _only_receipts(reader, index):
             batch.body["message_ids"].append(signal_id(message))
             return FOLLOWS
-        return reading.by(event.at, message.recipient, "Confirm", message_ids=[signal_id(message)])
+        return reader.by(event.at, message.recipient, "Confirm", message_ids=[signal_id(message)])
     if event.how == "next_call":
         session = message.session or ""
-        if not drain_under_way(reading, event.at, session):
-            opened = drain(reading, event.at, session)
+        if not drain_under_way(reader, event.at, session):
+            opened = drain(reader, event.at, session)
             opened.body["confirms"] = True
             return opened
         if step is not None:
@@ -142,16 +142,16 @@ def _delivered(reading: Reading, event: ev.MessageDelivered, index: int) -> Open
         return FOLLOWS
     if event.how == "response":
         return FOLLOWS
-    return _settling(reading, event.at, message, reading.ahead(index))
+    return _settling(reader, event.at, message, reader.ahead(index))
 
 
-def _only_receipts(reading: Reading, index: int) -> bool:
+def _only_receipts(reader: EventReader, index: int) -> bool:
     """Tell whether the event before is of the same batch of receipts: nothing was offered in between."""
-    before = reading.events[index - 1]
+    before = reader.events[index - 1]
     return isinstance(before, ev.MessageDelivered | ev.DecayRateChanged)
 
 
-def _settling(reading: Reading, at: int, message: Message, rest: Sequence[Event]) -> Opening:
+def _settling(reader: EventReader, at: int, message: Message, rest: Sequence[Event]) -> Opening:
     """Tell by what comes with it how a message was settled: ACK, NACK, processed, or work begun on it."""
     seq = message.seq
     kinds = (ev.MessageAcknowledged, ev.MessageProcessed, ev.MessageRejected, ev.WorkBegun)
@@ -161,12 +161,12 @@ def _settling(reading: Reading, at: int, message: Message, rest: Sequence[Event]
     acked = next((later for later in mine if isinstance(later, ev.MessageAcknowledged)), None)
     processed = next((later for later in mine if isinstance(later, ev.MessageProcessed)), None)
     name = signal_id(message)
-    reading.expect(*((kind, seq) for kind in kinds))
+    reader.expect(*((kind, seq) for kind in kinds))
     if begun is not None:
-        reading.expected.add((ev.WorkBegun, 0))
-        return reading.by(at, message.recipient, "BeginWork", message_id=name, interruptible=begun.interruptible)
+        reader.expected.add((ev.WorkBegun, 0))
+        return reader.by(at, message.recipient, "BeginWork", message_id=name, interruptible=begun.interruptible)
     if rejected is not None:
-        return reading.by(
+        return reader.by(
             at,
             message.recipient,
             "Reject",
@@ -177,70 +177,70 @@ def _settling(reading: Reading, at: int, message: Message, rest: Sequence[Event]
             suggested_fix=rejected.suggested_fix,
         )
     if acked is None and processed is not None and processed.how == "processed":
-        return reading.by(at, message.recipient, "MarkProcessed", message_id=name)
+        return reader.by(at, message.recipient, "MarkProcessed", message_id=name)
     status, notes = ("received", "") if acked is None else (acked.status, acked.notes)
     if processed is not None and processed.how == "ack":
         status = "processed"
-    return reading.by(at, message.recipient, "Acknowledge", message_id=name, status=status, notes=notes)
+    return reader.by(at, message.recipient, "Acknowledge", message_id=name, status=status, notes=notes)
 
 
 def _settled(
-    reading: Reading, event: ev.MessageAcknowledged | ev.MessageRejected | ev.MessageProcessed, index: int
+    reader: EventReader, event: ev.MessageAcknowledged | ev.MessageRejected | ev.MessageProcessed, index: int
 ) -> Opening:
     if getattr(event, "status", "") == "response" or getattr(event, "how", "") == "response":
         return FOLLOWS
-    return _settling(reading, event.at, reading.message(event.message), (event, *reading.ahead(index)))
+    return _settling(reader, event.at, reader.message(event.message), (event, *reader.ahead(index)))
 
 
-def _expired(reading: Reading, event: ev.MessageExpired, index: int) -> Opening:
+def _expired(reader: EventReader, event: ev.MessageExpired, index: int) -> Opening:
     """Tell a sweep from a drain or a recall that came upon it."""
-    step = reading.step
+    step = reader.step
     if step is not None and step.at == event.at:
         return FOLLOWS
-    message = reading.message(event.message)
-    for later in reading.ahead(index):
+    message = reader.message(event.message)
+    for later in reader.ahead(index):
         if isinstance(later, ev.RecallRefused) and later.message_id == signal_id(message):
-            return reading.by(event.at, later.by, "Recall", message_id=later.message_id)
-        if isinstance(later, ev.MessageOffered) and reading.message(later.message).recipient == message.recipient:
-            session = reading.state.session(later.session)
-            return FOLLOWS if session.pushes else drain(reading, event.at, later.session)
+            return reader.by(event.at, later.by, "Recall", message_id=later.message_id)
+        if isinstance(later, ev.MessageOffered) and reader.message(later.message).recipient == message.recipient:
+            session = reader.state.session(later.session)
+            return FOLLOWS if session.pushes else drain(reader, event.at, later.session)
         if not isinstance(later, ev.MessageExpired):
             break
     return TICKS
 
 
-def _recalled(reading: Reading, event: ev.MessageRecalled, index: int) -> Opening:
-    message = reading.message(event.message)
-    step = reading.under_way("Recall", event.at)
+def _recalled(reader: EventReader, event: ev.MessageRecalled, index: int) -> Opening:
+    message = reader.message(event.message)
+    step = reader.under_way("Recall", event.at)
     if step is not None and step.body["message_id"] == message.message_id:
         return FOLLOWS
-    return reading.by(event.at, event.by, "Recall", message_id=message.message_id)
+    return reader.by(event.at, event.by, "Recall", message_id=message.message_id)
 
 
-def _recall_refused(reading: Reading, event: ev.RecallRefused, index: int) -> Opening:
-    step = reading.under_way("Recall", event.at)
+def _recall_refused(reader: EventReader, event: ev.RecallRefused, index: int) -> Opening:
+    step = reader.under_way("Recall", event.at)
     if step is not None and step.body["message_id"] == event.message_id and step.agent == event.by:
         return FOLLOWS
-    return reading.by(event.at, event.by, "Recall", message_id=event.message_id)
+    return reader.by(event.at, event.by, "Recall", message_id=event.message_id)
 
 
-def _died(reading: Reading, event: ev.MessageDied, index: int) -> Opening:
+def _died(reader: EventReader, event: ev.MessageDied, index: int) -> Opening:
     if event.reason == "recipient_gone":
-        return retiring(reading, index)
+        return retiring(reader, index)
     return TICKS if event.reason in ("ack_timeout", "receipt_timeout") else FOLLOWS
 
 
-def _redriven(reading: Reading, event: ev.DeadLetterRedriven, index: int) -> Opening:
-    return reading.by(event.at, event.by, "Redrive", signal_ids=[signal_id(reading.message(event.message))])
+def _redriven(reader: EventReader, event: ev.DeadLetterRedriven, index: int) -> Opening:
+    return reader.by(event.at, event.by, "Redrive", signal_ids=[signal_id(reader.message(event.message))])
 
 
-def _purged(reading: Reading, event: ev.DeadLetterPurged, index: int) -> Opening:
+def _purged(reader: EventReader, event: ev.DeadLetterPurged, index: int) -> Opening:
     return TICKS if event.reason == "age" else FOLLOWS
 
 
-def _forgotten(reading: Reading, event: ev.MessagesForgotten, index: int) -> Opening:
+def _forgotten(reader: EventReader, event: ev.MessagesForgotten, index: int) -> Opening:
     """Tell the sweeper from a decision that found too much to remember."""
-    state, retention = reading.state, reading.state.policy.retention
+    state, retention = reader.state, reader.state.policy.retention
     batch = retention.batch
     trims = (
         (event.settled, len(state.settled) >= retention.settled_max + batch),
@@ -252,11 +252,11 @@ def _forgotten(reading: Reading, event: ev.MessagesForgotten, index: int) -> Ope
     return TICKS
 
 
-def _rate(reading: Reading, event: ev.DecayRateChanged, index: int) -> Opening:
+def _rate(reader: EventReader, event: ev.DecayRateChanged, index: int) -> Opening:
     return TICKS if event.rule == "idle" else FOLLOWS
 
 
-def _boosted(reading: Reading, event: ev.MessageBoosted, index: int) -> Opening:
+def _boosted(reader: EventReader, event: ev.MessageBoosted, index: int) -> Opening:
     return TICKS if event.rule == "aging" else FOLLOWS
 
 

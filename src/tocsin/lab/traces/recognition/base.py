@@ -9,15 +9,15 @@ from tocsin.core.events import Event, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message
 from tocsin.core.state import ProjectState
-from tocsin.lab.trace import APPLY, TICK, Step
+from tocsin.lab.traces.trace import APPLY, TICK, Step
 
-__all__ = ["AHEAD", "FOLLOWS", "TICKS", "Opener", "Opening", "Reading", "always"]
+__all__ = ["AHEAD", "FOLLOWS", "TICKS", "EventReader", "Opener", "Opening", "always"]
 
 FOLLOWS: Final = "follows"
 TICKS: Final = "ticks"
 #: The step that an event opens, or what else it is.
 Opening = Step | str
-Opener = Callable[["Reading", Any, int], Opening]
+Opener = Callable[["EventReader", Any, int], Opening]
 
 #: Kinds that no command and no timer begins with: one that stands alone has a cause that events do not tell.
 _NEVER_FIRST = frozenset(
@@ -31,7 +31,7 @@ _NEVER_FIRST = frozenset(
 AHEAD = 64
 
 
-class Reading:
+class EventReader:
     """Reads the events of one window."""
 
     def __init__(self, shadow: Exchange, events: Sequence[Event], openers: Mapping[type, Opener]) -> None:
@@ -119,4 +119,4 @@ class Reading:
 
 def always(answer: str) -> Opener:
     """Return an opener that needs no look."""
-    return lambda reading, event, index: answer
+    return lambda reader, event, index: answer

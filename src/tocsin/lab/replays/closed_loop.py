@@ -22,9 +22,9 @@ from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.lab.message_tracking import Life
-from tocsin.lab.replaying import Ids, Ready, Replay, begin
-from tocsin.lab.trace import TICK, Letter, Move, Poller, Step, command_of, offer_anchor
+from tocsin.lab.replays.replay import Ids, PreparedTrace, Replay, begin
+from tocsin.lab.traces.message_tracker import MessageHistory
+from tocsin.lab.traces.trace import TICK, ConsumerAction, EnvelopeDraft, Poller, Step, command_of, offer_anchor
 
 __all__ = ["closed_loop"]
 
@@ -37,24 +37,24 @@ _SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
 _Due = tuple[int, int, Command, Caller, int]
 
 
-def closed_loop(ready: Ready, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
+def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
     """Let history happen again under a policy; without one, under those that were in force."""
-    return _Loop(ready, policy, seed, clock_us).run()
+    return _Loop(prepared, policy, seed, clock_us).run()
 
 
 class _Loop:
     """One replay under way."""
 
-    def __init__(self, ready: Ready, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
-        trace = ready.trace
-        self._ready, self._trace = ready, trace
+    def __init__(self, prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
+        trace = prepared.trace
+        self._prepared, self._trace = prepared, trace
         self._policy = policy
         self._seed = seed
         self._clock_us = clock_us
         self._ids = Ids()
-        self._exchange, self._tally = begin(trace, policy, self._ids)
-        self._known = {life.signal: (life.recipient, life.offers) for life in trace.lives}
-        self._habits = {(habit.recipient, habit.message_type): habit.examples for habit in trace.habits}
+        self._exchange, self._tracker = begin(trace, policy, self._ids)
+        self._known = {history.signal: (history.recipient, history.offers) for history in trace.histories}
+        self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
         #: When each agent is free.
         self._free: dict[str, int] = {}
         self._heap: list[_Due] = []
@@ -99,11 +99,11 @@ class _Loop:
             else:
                 break
         return Replay(
-            lives=list(self._tally.lives.values()),
-            refused=self._tally.refused,
-            escalations=self._tally.escalations,
-            deadlocks=self._tally.deadlocks,
-            events=self._tally.events,
+            histories=list(self._tracker.histories.values()),
+            refused=self._tracker.refused,
+            escalations=self._tracker.escalations,
+            deadlocks=self._tracker.deadlocks,
+            events=self._tracker.events,
             decisions=self._decisions,
             missed=self._missed,
             roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
@@ -161,15 +161,15 @@ class _Loop:
 
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Do what was recorded, now."""
-        step, caller = self._trace.steps[index], self._ready.callers[index]
-        command = command or self._ready.commands[index]
+        step, caller = self._trace.steps[index], self._prepared.callers[index]
+        command = command or self._prepared.commands[index]
         if command is None:
-            events = self._ready.applied[index]
+            events = self._prepared.applied[index]
             if isinstance(events[0], _HARMLESS):
                 self._now = max(self._now, at)
                 first = self._exchange.state.seq + 1
                 self._exchange.replay(events)
-                self._tally.follow(first, events)
+                self._tracker.follow(first, events)
             return
         if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
             if self._exchange.state.has_policy:
@@ -203,7 +203,7 @@ class _Loop:
     def _follow(self, first: int, events: list[Event]) -> None:
         if not events:
             return
-        self._tally.follow(first, events)
+        self._tracker.follow(first, events)
         for event in events:
             kind = type(event)
             if kind is ev.MessageOffered:
@@ -216,14 +216,14 @@ class _Loop:
                 self._happened(f"x {event.lease}", event.at)  # type: ignore[union-attr]
 
     def _offered(self, event: ev.MessageOffered) -> None:
-        life = self._tally.lives.get(event.message)
-        if life is None:
+        history = self._tracker.histories.get(event.message)
+        if history is None:
             return
-        recipient, offers = self._known.get(life.signal, ("", 0))
-        if recipient == life.recipient and event.offer <= offers:
-            self._happened(offer_anchor(event.offer, life.signal), event.at)
+        recipient, offers = self._known.get(history.signal, ("", 0))
+        if recipient == history.recipient and event.offer <= offers:
+            self._happened(offer_anchor(event.offer, history.signal), event.at)
         else:
-            self._improvise(life, event)
+            self._react_by_example(history, event)
 
     def _happened(self, anchor: str, at: int) -> None:
         """Let what was a reaction to this follow."""
@@ -233,12 +233,12 @@ class _Loop:
             if step.serial:
                 begin = max(at, self._free.get(step.agent, 0))
                 self._free[step.agent] = begin + step.delay_us[part]
-            command = self._ready.commands[index]
+            command = self._prepared.commands[index]
             if isinstance(command, cmd.Confirm) and len(command.message_ids) > 1:
                 command = cmd.Confirm((command.message_ids[part],))
             if command is not None:
                 due = (begin + step.delay_us[part], index << _PART_BITS | part)
-                heapq.heappush(self._heap, (*due, command, self._ready.callers[index], index))
+                heapq.heappush(self._heap, (*due, command, self._prepared.callers[index], index))
 
     def _next_drain(self, step: Step, at: int) -> None:
         """Let the next drain of a session follow the one just done, or the work that it brought."""
@@ -248,9 +248,9 @@ class _Loop:
         index, _ = waiting.popleft()
         after = self._trace.steps[index]
         begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
-        command = self._ready.commands[index]
+        command = self._prepared.commands[index]
         if command is not None:
-            caller = self._ready.callers[index]
+            caller = self._prepared.callers[index]
             heapq.heappush(self._heap, (begin + after.delay_us[0], index << _PART_BITS, command, caller, index))
 
     def _poll(self, poller: Poller, at: int) -> None:
@@ -273,43 +273,51 @@ class _Loop:
         self._drawn += 1
         heapq.heappush(self._heap, (at, self._drawn << _PART_BITS, command, caller, -1))
 
-    def _improvise(self, life: Life, event: ev.MessageOffered) -> None:
+    def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
         """Treat an offer that history does not know as its consumer treated another of the kind."""
-        recipients = (life.recipient, f"{life.recipient.rpartition('-')[0]}-*", "*")
-        kinds = [(recipient, kind) for kind in (life.message_type, "*") for recipient in recipients]
-        examples = next((self._habits[kind] for kind in kinds if kind in self._habits), None)
+        recipients = (history.recipient, f"{history.recipient.rpartition('-')[0]}-*", "*")
+        kinds = [(recipient, kind) for kind in (history.message_type, "*") for recipient in recipients]
+        examples = next((self._consumer_models[kind] for kind in kinds if kind in self._consumer_models), None)
         if not examples:
             return
-        chosen = examples[crc32(f"{self._seed} {life.signal} {event.offer}".encode()) % len(examples)]
+        chosen = examples[crc32(f"{self._seed} {history.signal} {event.offer}".encode()) % len(examples)]
         worked = event.at
-        for number, move in enumerate(chosen):
-            at = worked if move.ask == "Send" else event.at
-            if move.serial:
-                at = max(at, self._free.get(life.recipient, 0))
-                self._free[life.recipient] = at + move.delay_us
-            at += move.delay_us
-            if move.ask != "Confirm":
+        for number, action in enumerate(chosen):
+            at = worked if action.ask == "Send" else event.at
+            if action.serial:
+                at = max(at, self._free.get(history.recipient, 0))
+                self._free[history.recipient] = at + action.delay_us
+            at += action.delay_us
+            if action.ask != "Confirm":
                 worked = max(worked, at)
-            self._draw(at, _move_of(move, life, at, number), life.recipient)
+            self._draw(at, _command_of_action(action, history, at, number), history.recipient)
 
 
-def _move_of(move: Move, life: Life, at: int, number: int) -> Command:
+def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int, number: int) -> Command:
     """Return the command of one move about a message."""
-    match move.ask:
+    match action.ask:
         case "Confirm":
-            return cmd.Confirm((life.signal,))
+            return cmd.Confirm((history.signal,))
         case "Acknowledge":
-            return cmd.Acknowledge(life.signal, **move.body)
+            return cmd.Acknowledge(history.signal, **action.body)
         case "Reject":
-            return cmd.Reject(life.signal, **move.body)
+            return cmd.Reject(history.signal, **action.body)
         case "MarkProcessed":
-            return cmd.MarkProcessed(life.signal)
-    message_id = f"{life.signal.replace(':', '_')}_{number}"
-    thread = life.signal.partition(":")[0]
-    letter = Letter(
-        message_id, life.sender, "*", "AdHoc", move.message_type, VERSIONS[-1], at, correlation_id=thread, **move.body
+            return cmd.MarkProcessed(history.signal)
+    message_id = f"{history.signal.replace(':', '_')}_{number}"
+    thread = history.signal.partition(":")[0]
+    envelope = EnvelopeDraft(
+        message_id,
+        history.sender,
+        "*",
+        "AdHoc",
+        action.message_type,
+        VERSIONS[-1],
+        at,
+        correlation_id=thread,
+        **action.body,
     )
-    return command_of(Step(at, life.recipient, "", "Send", {}, letter))
+    return command_of(Step(at, history.recipient, "", "Send", {}, envelope))
 
 
 _TICK = cmd.Tick()

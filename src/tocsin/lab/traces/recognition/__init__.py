@@ -5,12 +5,12 @@ it. `Reading.open` looks at one event, with the state as it was before it, and r
 where it belongs to the decision under way; `TICKS` where only a timer can have caused it. Nothing here moves the state.
 """
 
-from tocsin.lab.recognition.agents import AGENTS
-from tocsin.lab.recognition.base import FOLLOWS, TICKS, Opener, Reading
-from tocsin.lab.recognition.messages import MESSAGES
-from tocsin.lab.recognition.teamwork import COORDINATION
+from tocsin.lab.traces.recognition.agents import AGENTS
+from tocsin.lab.traces.recognition.base import FOLLOWS, TICKS, EventReader, Opener
+from tocsin.lab.traces.recognition.messages import MESSAGES
+from tocsin.lab.traces.recognition.teamwork import COORDINATION
 
-__all__ = ["FOLLOWS", "OPENERS", "TICKS", "Reading"]
+__all__ = ["FOLLOWS", "OPENERS", "TICKS", "EventReader"]
 
 #: What each kind of event says about the command that it began.
 OPENERS: dict[type, Opener] = {**AGENTS, **MESSAGES, **COORDINATION}

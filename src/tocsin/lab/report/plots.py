@@ -6,7 +6,7 @@ from html import escape
 
 import msgspec
 
-from tocsin.pipeline.report.words import number
+from tocsin.pipeline.report.formatting import number
 
 __all__ = ["Mark", "Point", "front", "intervals"]
 
@@ -106,10 +106,10 @@ def front(points: Sequence[Point], *, x_label: str, y_label: str, title: str) ->
     parts.append(f'<path class="line" style="stroke:var(--s0)" d="{path}"/>')
     for point in points:
         fill = "s1" if point.base else "s0" if point.on_front else "s6"
-        told = f"{point.label}\n{x_label}: {number(_round(point.x))}\n{y_label}: {number(_round(point.y))}"
+        tooltip = f"{point.label}\n{x_label}: {number(_round(point.x))}\n{y_label}: {number(_round(point.y))}"
         parts.append(
             f'<circle cx="{x(point.x):.1f}" cy="{y(point.y):.1f}" r="{5 if point.on_front or point.base else 3}" '
-            f'style="fill:var(--{fill})"><title>{escape(told)}</title></circle>'
+            f'style="fill:var(--{fill})"><title>{escape(tooltip)}</title></circle>'
         )
     middle, across = left + inner_w / 2, escape(x_label)
     parts.append(f'<text class="name" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{across}</text>')

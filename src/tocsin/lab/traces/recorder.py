@@ -19,13 +19,13 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import document_of
 from tocsin.core.state import ProjectState
-from tocsin.lab.causes import CauseFinder
-from tocsin.lab.message_tracking import Life, Tally
-from tocsin.lab.recognition import OPENERS, TICKS, Reading
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import TICK, Step, Trace, fingerprint
+from tocsin.lab.traces.causes import CauseFinder
+from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker
+from tocsin.lab.traces.recognition import OPENERS, TICKS, EventReader
+from tocsin.lab.traces.trace import TICK, Step, Trace, fingerprint
 
-__all__ = ["carried", "record", "windows_of"]
+__all__ = ["record", "track_open_messages", "windows_of"]
 
 DAY_US = 86_400_000_000
 _ENCODER = msgspec.msgpack.Encoder()
@@ -63,38 +63,38 @@ def _window(
     begun = state.has_policy
     kept = _ENCODER.encode(snapshot.take(state)) if begun else b""
     policy = document_of(state.policy) if begun else None
-    tally = Tally()
-    carried(tally, state)
-    anchoring = CauseFinder(settings.think_max_us, settings.examples_max)
-    reading = Reading(shadow, events, OPENERS)
+    tracker = MessageTracker()
+    track_open_messages(tracker, state)
+    causes = CauseFinder(settings.think_max_us, settings.examples_max)
+    reader = EventReader(shadow, events, OPENERS)
     steps: list[Step] = []
     run: list[Event] = []
     ids: list[str] = []
     lags: list[int] = []
     for index, event in enumerate(events):
-        opening = reading.open(event, index)
+        opening = reader.open(event, index)
         if opening == TICKS:
             due = shadow.next_due()
             if due is not None and due <= event.at:
                 lags.append(event.at - due)
             opening = Step(event.at, SYSTEM.agent, SYSTEM.role, TICK, {})
         if isinstance(opening, Step):
-            _close(reading.step, run, ids, state)
-            if reading.step is not None and reading.step.ask == "Confirm":
-                anchoring.step(len(steps) - 1, reading.step, state)  # only now are all its receipts known
+            _close(reader.step, run, ids, state)
+            if reader.step is not None and reader.step.ask == "Confirm":
+                causes.step(len(steps) - 1, reader.step, state)  # only now are all its receipts known
             run, ids = [], []
-            reading.step = opening
+            reader.step = opening
             if opening.ask != "Confirm":
-                anchoring.step(len(steps), opening, state)
+                causes.step(len(steps), opening, state)
             steps.append(opening)
         shadow.apply(event)
-        tally.follow(state.seq, [event])
-        anchoring.event(state, event)
+        tracker.follow(state.seq, [event])
+        causes.event(state, event)
         run.append(event)
         ids += _given(event)
-    _close(reading.step, run, ids, state)
-    if reading.step is not None and reading.step.ask == "Confirm":
-        anchoring.step(len(steps) - 1, reading.step, state)
+    _close(reader.step, run, ids, state)
+    if reader.step is not None and reader.step.ask == "Confirm":
+        causes.step(len(steps) - 1, reader.step, state)
     return Trace(
         project=project,
         window=_name(begins_at, ends_at),
@@ -103,11 +103,11 @@ def _window(
         snapshot=kept,
         policy=policy,
         steps=steps,
-        lives=list(tally.lives.values()),
-        refused=tally.refused,
+        histories=list(tracker.histories.values()),
+        refused=tracker.refused,
         events=len(events),
-        habits=anchoring.finish(),
-        escalations=tally.escalations,
+        consumers=causes.finish(),
+        escalations=tracker.escalations,
         lag_us=sorted(lags)[len(lags) // 2] if lags else 0,
         lag_max_us=max(lags, default=0),
     )
@@ -144,15 +144,15 @@ def _name(begins_at: int, ends_at: int) -> str:
     return f"{begin:%Y-%m-%d}" if ends_at - begins_at == DAY_US else f"{begin:%Y-%m-%dT%H%M%S}"
 
 
-def carried(tally: Tally, state: ProjectState) -> None:
+def track_open_messages(tracker: MessageTracker, state: ProjectState) -> None:
     """Enter what was open before the window."""
     for message in state.messages.values():
         if message.state in _OPEN or (message.state is State.DELIVERED and message.ack_required):
-            tally.carry(message.seq, _life(message))
+            tracker.carry(message.seq, _history_of(message))
 
 
-def _life(message: Message) -> Life:
-    return Life(
+def _history_of(message: Message) -> MessageHistory:
+    return MessageHistory(
         signal_id(message),
         message.sender,
         message.recipient,

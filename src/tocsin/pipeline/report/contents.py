@@ -101,10 +101,10 @@ def read_contents(
     thresholds: Thresholds | None = None,
 ) -> Contents:
     """Add up a project's tables, of the days from `since` to `until`."""
-    return _Gathering(read, project, since, until).contents(thresholds)
+    return _ContentsReader(read, project, since, until).contents(thresholds)
 
 
-class _Gathering:
+class _ContentsReader:
     """One project's tables over one time."""
 
     def __init__(self, read: Reader, project: str, since: date | None, until: date | None) -> None:

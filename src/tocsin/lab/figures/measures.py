@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.protocol.priority import Priority, liminal_name
-from tocsin.lab.message_tracking import Life
-from tocsin.lab.replaying import Replay
+from tocsin.lab.replays.replay import Replay
+from tocsin.lab.traces.message_tracker import MessageHistory
 
 __all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]
 
@@ -94,16 +94,16 @@ def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
     rows = {level: Row(level) for level in (ALL, *range(len(Priority)))}
     waits: dict[int, list[int]] = {level: [] for level in rows}
     whole = rows[ALL]
-    for life in replay.lives:
-        if replay.roles.get(life.recipient) in ("director", "human"):
+    for history in replay.histories:
+        if replay.roles.get(history.recipient) in ("director", "human"):
             whole.director_load += 1
-        if life.sender == SYSTEM.agent:
+        if history.sender == SYSTEM.agent:
             continue
-        until = life.first_offered_at or life.ended_at or ends_at
-        wait = max(0, until - life.accepted_at)
-        for level in (life.requested, ALL):
-            _count(rows[level], life, wait, starved_us)
-            if life.first_offered_at:
+        until = history.first_offered_at or history.ended_at or ends_at
+        wait = max(0, until - history.accepted_at)
+        for level in (history.requested, ALL):
+            _count(rows[level], history, wait, starved_us)
+            if history.first_offered_at:
                 waits[level].append(wait)
     for refusal in replay.refused:
         for level in (refusal.requested, ALL):
@@ -118,18 +118,18 @@ def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
     return list(rows.values())
 
 
-def _count(row: Row, life: Life, wait: int, starved_us: int) -> None:
+def _count(row: Row, history: MessageHistory, wait: int, starved_us: int) -> None:
     row.sent += 1
     row.accepted += 1
-    row.offered += bool(life.first_offered_at)
-    row.delivered += bool(life.delivered_at)
+    row.offered += bool(history.first_offered_at)
+    row.delivered += bool(history.delivered_at)
     row.longest_us = max(row.longest_us, wait)
     row.starved += wait > starved_us
-    row.expired += life.state == "expired" and life.reason == "ttl" and not life.offers
-    row.stale += life.state == "expired" and life.reason == "stale"
-    row.dead += life.state == "dead"
-    row.recalled += life.state == "recalled"
-    row.boosts += life.boosts
+    row.expired += history.state == "expired" and history.reason == "ttl" and not history.offers
+    row.stale += history.state == "expired" and history.reason == "stale"
+    row.dead += history.state == "dead"
+    row.recalled += history.state == "recalled"
+    row.boosts += history.boosts
 
 
 def _histogram(waits: list[int]) -> list[int]:
@@ -140,9 +140,11 @@ def _histogram(waits: list[int]) -> list[int]:
     return counts
 
 
-def waits_of(lives: Sequence[Life]) -> npt.NDArray[np.int64]:
+def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
     """Return how long messages waited for their first offer, in order."""
-    found = [max(0, life.first_offered_at - life.accepted_at) for life in lives if life.first_offered_at]
+    found = [
+        max(0, history.first_offered_at - history.accepted_at) for history in histories if history.first_offered_at
+    ]
     return np.sort(np.asarray(found, dtype=np.int64))
 
 

@@ -17,7 +17,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.state import ProjectState
-from tocsin.lab.trace import Habit, Move, Step, offer_anchor
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step, offer_anchor
 
 __all__ = ["CauseFinder"]
 
@@ -28,7 +28,7 @@ _SENDS = frozenset({"Send", "SendRequest"})
 class _Offer:
     """The last offer of a message in this window, and what was done about it."""
 
-    __slots__ = ("at", "done_step", "message_type", "moves", "number", "order", "recipient", "signal")
+    __slots__ = ("actions", "at", "done_step", "message_type", "number", "order", "recipient", "signal")
 
     def __init__(self, message: Message, number: int, at: int, order: int) -> None:
         self.signal = signal_id(message)
@@ -37,7 +37,7 @@ class _Offer:
         self.order = order
         self.recipient = message.recipient
         self.message_type = message.type
-        self.moves: list[Move] = []
+        self.actions: list[ConsumerAction] = []
         #: The last step that worked on it, and when; -1 for none.
         self.done_step: tuple[int, int] = (-1, 0)
 
@@ -100,8 +100,8 @@ class CauseFinder:
             attention = state.attention.get(step.agent)
             work = None if attention is None else attention.work
             self._work(index, step, None if work is None else state.messages.get(work.message))
-        elif ask in _SENDS and step.letter is not None and step.letter.correlation_id is not None:
-            self._answer(step, self._threads.get((step.agent, step.letter.correlation_id)))
+        elif ask in _SENDS and step.envelope is not None and step.envelope.correlation_id is not None:
+            self._answer(step, self._threads.get((step.agent, step.envelope.correlation_id)))
         elif ask in ("Recall", "CancelRequest"):
             name = str(step.body.get("message_id") or step.body.get("request")).partition(":")[0]
             self._since(step, f"a {name}", self._accepted.get(name))
@@ -124,7 +124,7 @@ class CauseFinder:
                 return
             after.append(offer_anchor(offer.number, name))
             delays.append(step.at - offer.at)
-            offer.moves.append(Move("Confirm", {}, step.at - offer.at))
+            offer.actions.append(ConsumerAction("Confirm", {}, step.at - offer.at))
         step.after, step.delay_us = tuple(after), tuple(delays)
 
     def _work(self, index: int, step: Step, message: Message | None) -> None:
@@ -145,7 +145,7 @@ class CauseFinder:
             worker.times.append(step.at)
         body = {name: value for name, value in step.body.items() if name != "message_id"}
         if step.ask in ("Acknowledge", "Reject", "MarkProcessed"):
-            offer.moves.append(Move(step.ask, body, step.at - begin, step.serial))
+            offer.actions.append(ConsumerAction(step.ask, body, step.at - begin, step.serial))
         offer.done_step = (index, step.at)
 
     def _answer(self, step: Step, seq: int | None) -> None:
@@ -156,12 +156,12 @@ class CauseFinder:
         anchor = f"s {worked}" if worked >= 0 else offer_anchor(offer.number, offer.signal)
         step.after, step.delay_us = (anchor,), (step.at - (at if worked >= 0 else offer.at),)
 
-    def finish(self) -> list[Habit]:
+    def finish(self) -> list[ConsumerModel]:
         """Give drains their anchors, and return how consumers usually act."""
         for session, drains in self._drains.items():
             for (before, order), (step, _) in pairwise(drains):
                 self._after_drain(session, before, order, step)
-        return self._habits()
+        return self._consumer_models()
 
     def _after_drain(self, session: str, before: Step, order: int, step: Step) -> None:
         """Count a drain from the work that the one before brought, where that was all done; else from the other."""
@@ -172,8 +172,8 @@ class CauseFinder:
         if worker is not None and last >= 0 and before.at < worker.times[last] <= step.at:
             step.serial, step.delay_us = True, (step.at - worker.times[last],)
 
-    def _habits(self) -> list[Habit]:
-        pools: dict[tuple[str, str], list[tuple[Move, ...]]] = {}
+    def _consumer_models(self) -> list[ConsumerModel]:
+        pools: dict[tuple[str, str], list[tuple[ConsumerAction, ...]]] = {}
         for offer in (*self._closed, *self._offers.values()):
             for key in (
                 (offer.recipient, offer.message_type),
@@ -183,5 +183,5 @@ class CauseFinder:
             ):
                 pool = pools.setdefault(key, [])
                 if len(pool) < self._examples_max:
-                    pool.append(tuple(offer.moves))
-        return [Habit(recipient, kind, examples) for (recipient, kind), examples in sorted(pools.items())]
+                    pool.append(tuple(offer.actions))
+        return [ConsumerModel(recipient, kind, examples) for (recipient, kind), examples in sorted(pools.items())]

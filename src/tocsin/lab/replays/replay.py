@@ -18,17 +18,17 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.snapshot import Snapshot, restore
 from tocsin.core.state import ProjectState
-from tocsin.lab.message_tracking import Life, Refused, Tally
-from tocsin.lab.recording import carried
-from tocsin.lab.trace import APPLY, TICK, Trace, command_of, load_trace
+from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker, RefusedSend
+from tocsin.lab.traces.recorder import track_open_messages
+from tocsin.lab.traces.trace import APPLY, TICK, Trace, command_of, load_trace
 
-__all__ = ["Ids", "Ready", "Replay", "begin", "lenient", "ready", "ready_trace"]
+__all__ = ["Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
 
 _SNAPSHOT = msgspec.msgpack.Decoder(Snapshot)
 _TICK = cmd.Tick()
 
 
-class Ready:
+class PreparedTrace:
     """A trace with its commands made."""
 
     def __init__(self, trace: Trace) -> None:
@@ -44,7 +44,7 @@ class Ready:
                 self.commands.append(None)
                 self.applied[index] = decode_events(step.body["event"])
             elif step.ask == "AdoptPolicy":
-                self.commands.append(cmd.AdoptPolicy(_lenient(step.body["policy"]), step.body["reason"]))
+                self.commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
             else:
                 self.commands.append(_TICK if step.ask == TICK else command_of(step))
 
@@ -52,8 +52,8 @@ class Ready:
 class Replay(msgspec.Struct):
     """What a replay came to."""
 
-    lives: list[Life]
-    refused: list[Refused]
+    histories: list[MessageHistory]
+    refused: list[RefusedSend]
     escalations: int
     #: Deadlocks that were broken.
     deadlocks: int
@@ -92,40 +92,35 @@ class Ids:
         return f"{prefix}_lab_{self._count:08d}"
 
 
-def ready(trace: Trace) -> Ready:
-    """Make a trace ready."""
-    return Ready(trace)
-
-
 @lru_cache(maxsize=2)
-def ready_trace(path: Path) -> Ready:
+def prepared_trace(path: Path) -> PreparedTrace:
     """Read a trace and make it ready; the last ones stay at hand, for the next policy."""
-    return Ready(load_trace(path))
+    return PreparedTrace(load_trace(path))
 
 
-def lenient(policy: Policy) -> dict[str, Any]:
+def without_schemas(policy: Policy) -> dict[str, Any]:
     """Return a policy's document without payload schemas: history has passed them, and stand-ins need not."""
     document: dict[str, Any] = document_of(policy)
-    return _lenient(document)
+    return _without_schemas(document)
 
 
-def _lenient(document: dict[str, Any]) -> dict[str, Any]:
+def _without_schemas(document: dict[str, Any]) -> dict[str, Any]:
     contracts = {name: row | {"payload": None} for name, row in document["contracts"].items()}
     custom = document["custom_contract"] | {"payload": None}
     return document | {"contracts": contracts, "custom_contract": custom}
 
 
-def begin(trace: Trace, policy: dict[str, Any] | None, ids: Ids) -> tuple[Exchange, Tally]:
+def begin(trace: Trace, policy: dict[str, Any] | None, ids: Ids) -> tuple[Exchange, MessageTracker]:
     """Return an exchange as the window finds it, under another policy where one is given."""
     state = ProjectState()
     if trace.snapshot:
         kept = _SNAPSHOT.decode(trace.snapshot)
-        state = restore(msgspec.structs.replace(kept, policy=_lenient(kept.policy)))
+        state = restore(msgspec.structs.replace(kept, policy=_without_schemas(kept.policy)))
     exchange = Exchange(ids, state)
-    tally = Tally()
-    carried(tally, state)
+    tracker = MessageTracker()
+    track_open_messages(tracker, state)
     if policy is not None and state.has_policy:
         outcome = exchange.handle(cmd.AdoptPolicy(policy, "lab"), SYSTEM, trace.begins_at)
         if isinstance(outcome.reply, Problem):
             raise AssertionError(outcome.reply.detail)
-    return exchange, tally
+    return exchange, tracker

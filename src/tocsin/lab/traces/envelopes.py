@@ -18,9 +18,9 @@ from tocsin.core.protocol.contracts import Contract, CorrelationRule, DeliveryCl
 from tocsin.core.protocol.envelope import ANYONE, VERSIONS
 from tocsin.core.protocol.priority import apm_name, liminal_name
 from tocsin.core.state import ProjectState
-from tocsin.lab.trace import Letter
+from tocsin.lab.traces.trace import EnvelopeDraft
 
-__all__ = ["DECIDED_ANEW", "accepted_letter", "refused_letter", "subject_of"]
+__all__ = ["DECIDED_ANEW", "accepted_envelope", "refused_envelope", "subject_of"]
 
 #: Refusals that depend on the policy or on the moment. Others (a wrong type, an unknown thread) stay what they were.
 DECIDED_ANEW = frozenset(
@@ -31,12 +31,12 @@ _ANY_TYPE = "AdHoc"
 _MOMENT = "1970-01-01T00:00:00Z"
 
 
-def accepted_letter(
+def accepted_envelope(
     state: ProjectState,
     event: ev.MessageAccepted,
     rest: Sequence[Event],
     broadcast: ev.BroadcastAccepted | None = None,
-) -> Letter | None:
+) -> EnvelopeDraft | None:
     """Return what was sent, as far as its acceptance tells; nothing for a confirmation of one knows not what."""
     policy = state.policy
     contract = policy.contract_of(event.message_type) or policy.custom_contract
@@ -53,7 +53,7 @@ def accepted_letter(
         metadata = msgspec.json.encode({"ttl": ttl_us / 1_000_000})
     usual = state.latency.rate if contract.adaptive_decay else 0.0
     sender = state.agents.get(event.sender)
-    return Letter(
+    return EnvelopeDraft(
         message_id=event.message_id,
         receiver=event.recipient if broadcast is None else ANYONE,
         receiver_type=ANYONE if broadcast is None else broadcast.receiver_type,
@@ -83,7 +83,7 @@ def _name(priority: int, version: str) -> str:
     return apm_name(priority) if version == VERSIONS[0] else liminal_name(priority)
 
 
-def refused_letter(state: ProjectState, event: ev.SendRefused) -> Letter | None:
+def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraft | None:
     """Return what was refused, as far as the refusal tells; nothing where its thread cannot be known."""
     policy: Policy = state.policy
     contract = policy.contract_of(event.message_type)
@@ -95,7 +95,7 @@ def refused_letter(state: ProjectState, event: ev.SendRefused) -> Letter | None:
     sender = state.agents.get(event.sender)
     implied = event.requested == contract.default_priority
     sync = event.code == "E_ADMISSION_006" and contract.delivery_class is not DeliveryClass.SYNC
-    return Letter(
+    return EnvelopeDraft(
         message_id=event.message_id,
         receiver=event.recipient,
         receiver_type=ANYONE,

@@ -27,14 +27,14 @@ from tocsin.core.commands import Command
 from tocsin.core.events import EVENT_TYPES, Event, encode_events
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import AgentRef, Envelope, Qos
-from tocsin.lab.message_tracking import Life, Refused
+from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
 
 __all__ = [
     "APPLY",
     "TICK",
-    "Habit",
-    "Letter",
-    "Move",
+    "ConsumerAction",
+    "ConsumerModel",
+    "EnvelopeDraft",
     "Poller",
     "Step",
     "Trace",
@@ -61,7 +61,7 @@ _BLANK: dict[type, tuple[str, ...]] = {
 }
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An envelope as far as events tell it; what is not said is the policy's to fill in."""
 
     message_id: str
@@ -92,7 +92,7 @@ class Step(msgspec.Struct, array_like=True, gc=False):
     #: Its fields, by name, the envelope aside.
     body: dict[str, Any]
     #: Its envelope, where it has one.
-    letter: Letter | None = None
+    envelope: EnvelopeDraft | None = None
     #: Ids that the bus gave away in it, in order.
     ids: tuple[str, ...] = ()
     #: Events that it led to.
@@ -109,7 +109,7 @@ class Step(msgspec.Struct, array_like=True, gc=False):
     polls: bool = False
 
 
-class Move(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ConsumerAction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One thing that a consumer does with a message: a receipt, an ACK, a NACK, or an answer."""
 
     #: `Confirm`, `Acknowledge`, `Reject`, `MarkProcessed`, or `Send` for an answer.
@@ -122,14 +122,14 @@ class Move(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message_type: str = ""
 
 
-class Habit(msgspec.Struct, frozen=True, array_like=True):
+class ConsumerModel(msgspec.Struct, frozen=True, array_like=True):
     """How a kind of consumer treats a kind of message: examples, each a list of moves."""
 
     #: Recipient, `team-*` for all of a scenario's team, or `*`.
     recipient: str
     #: Message type, or `*`.
     message_type: str
-    examples: list[tuple[Move, ...]]
+    examples: list[tuple[ConsumerAction, ...]]
 
 
 class Poller(msgspec.Struct, frozen=True, array_like=True):
@@ -159,11 +159,11 @@ class Trace(msgspec.Struct, array_like=True):
     policy: Any
     steps: list[Step]
     #: What became of the messages, as recorded at the window's end.
-    lives: list[Life]
-    refused: list[Refused]
+    histories: list[MessageHistory]
+    refused: list[RefusedSend]
     #: Events recorded.
     events: int
-    habits: list[Habit] = []
+    consumers: list[ConsumerModel] = []
     pollers: list[Poller] = []
     #: Escalations that were opened, as recorded.
     escalations: int = 0
@@ -195,22 +195,22 @@ def offer_anchor(offer: int, signal: str) -> str:
     return f"o {offer} {signal}"
 
 
-def envelope_of(letter: Letter, sender: str) -> Envelope:
+def envelope_of(envelope: EnvelopeDraft, sender: str) -> Envelope:
     """Return the envelope that a letter stands for."""
     qos = None
-    extra = {} if letter.metadata == _NOTHING else {"metadata": msgspec.Raw(letter.metadata)}
-    if letter.delivery_class is not None or letter.importance is not None or letter.decay_rate is not None:
-        qos = Qos(letter.delivery_class, letter.importance, letter.decay_rate)
+    extra = {} if envelope.metadata == _NOTHING else {"metadata": msgspec.Raw(envelope.metadata)}
+    if envelope.delivery_class is not None or envelope.importance is not None or envelope.decay_rate is not None:
+        qos = Qos(envelope.delivery_class, envelope.importance, envelope.decay_rate)
     return Envelope(
-        version=letter.version,
-        message_id=letter.message_id,
-        timestamp=_EPOCH + timedelta(microseconds=letter.sent_at),
-        sender=AgentRef(sender, letter.sender_type),
-        receiver=AgentRef(letter.receiver, letter.receiver_type),
-        message_type=letter.message_type,
-        payload=msgspec.Raw(letter.payload),
-        priority=letter.priority,
-        correlation_id=letter.correlation_id,
+        version=envelope.version,
+        message_id=envelope.message_id,
+        timestamp=_EPOCH + timedelta(microseconds=envelope.sent_at),
+        sender=AgentRef(sender, envelope.sender_type),
+        receiver=AgentRef(envelope.receiver, envelope.receiver_type),
+        message_type=envelope.message_type,
+        payload=msgspec.Raw(envelope.payload),
+        priority=envelope.priority,
+        correlation_id=envelope.correlation_id,
         qos=qos,
         **extra,
     )
@@ -219,10 +219,10 @@ def envelope_of(letter: Letter, sender: str) -> Envelope:
 def command_of(step: Step) -> Command:
     """Return the command that a step stands for."""
     kind = _COMMANDS[step.ask]
-    if step.letter is None:
+    if step.envelope is None:
         command: Command = msgspec.convert(step.body, kind, builtin_types=(bytes,))
         return command
-    sent: Command = kind(envelope=envelope_of(step.letter, step.agent), **step.body)
+    sent: Command = kind(envelope=envelope_of(step.envelope, step.agent), **step.body)
     return sent
 
 

@@ -7,16 +7,16 @@ import msgspec
 import yaml
 
 from tocsin.core.errors import refusal
-from tocsin.lab.page import render
-from tocsin.lab.reporting import Report
+from tocsin.lab.report.document import Report
+from tocsin.lab.report.page import render
 from tocsin.lab.tasks import write_whole
 
-__all__ = ["keep_report", "load_report"]
+__all__ = ["load_report", "save_report"]
 
 _ID = re.compile(r"lab-[0-9a-f]{12}")
 
 
-def keep_report(folder: Path, report: Report) -> Path:
+def save_report(folder: Path, report: Report) -> Path:
     """Write a report down, and return where its JSON is."""
     path = folder / "reports" / report.id / "report.json"
     for name, changes in report.changes.items():

@@ -4,14 +4,14 @@ from html import escape
 
 import yaml
 
-from tocsin.lab.comparison import Difference, Figures
-from tocsin.lab.measures import ALL, METRICS
-from tocsin.lab.plots import Mark, Point, front, intervals
-from tocsin.lab.reporting import PolicyReport, Report
+from tocsin.lab.figures.comparison import Difference, Figures
+from tocsin.lab.figures.measures import ALL, METRICS
+from tocsin.lab.report.document import PolicyReport, Report
+from tocsin.lab.report.plots import Mark, Point, front, intervals
 from tocsin.pipeline.report.elements import card, details, table
+from tocsin.pipeline.report.formatting import NOTHING, duration, number
 from tocsin.pipeline.report.style import STYLE
 from tocsin.pipeline.report.svg import Range, ranges
-from tocsin.pipeline.report.words import NOTHING, duration, number
 
 __all__ = ["render", "shown"]
 
@@ -42,8 +42,8 @@ def _facts(report: Report) -> str:
         ("seed", str(report.seed), ""),
     ]
     if report.fidelity is not None:
-        told = "like history" if report.fidelity.faithful else "not like history: nothing is compared"
-        items.append(("the replay is", told, "" if report.fidelity.faithful else "bad"))
+        verdict = "like history" if report.fidelity.faithful else "not like history: nothing is compared"
+        items.append(("the replay is", verdict, "" if report.fidelity.faithful else "bad"))
     cells = "".join(
         f'<div class="{tone}"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text, tone in items
     )
@@ -51,19 +51,19 @@ def _facts(report: Report) -> str:
 
 
 def _fidelity(report: Report) -> str:
-    judgement = report.fidelity
-    if judgement is None:
+    fidelity = report.fidelity
+    if fidelity is None:
         return ""
     rows = [
-        ("messages", number(judgement.messages)),
-        ("decisions that came out bit for bit", f"{judgement.open_steps:.3%}"),
-        ("same outcome and stamps, every command at its recorded moment", f"{judgement.open_outcomes:.3%}"),
-        ("same outcome, consumers that react", f"{judgement.closed_outcomes:.3%}"),
-        ("largest distance of the distributions of waiting times", f"{judgement.latency_distance:.4f}"),
+        ("messages", number(fidelity.messages)),
+        ("decisions that came out bit for bit", f"{fidelity.open_steps:.3%}"),
+        ("same outcome and stamps, every command at its recorded moment", f"{fidelity.open_outcomes:.3%}"),
+        ("same outcome, consumers that react", f"{fidelity.closed_outcomes:.3%}"),
+        ("largest distance of the distributions of waiting times", f"{fidelity.latency_distance:.4f}"),
     ]
     content = table(["", ""], rows)
-    if judgement.unfaithful:
-        items = "".join(f"<li>{escape(text)}</li>" for text in judgement.unfaithful)
+    if fidelity.unfaithful:
+        items = "".join(f"<li>{escape(text)}</li>" for text in fidelity.unfaithful)
         content += f"<ul>{items}</ul>"
     return card("Fidelity", "History replayed under the policies that were in force.", content)
 

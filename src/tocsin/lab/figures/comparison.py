@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.lab.measures import ALL, METRICS, Row, dense, level_name, levels, quantile
+from tocsin.lab.figures.measures import ALL, METRICS, Row, dense, level_name, levels, quantile
 from tocsin.lab.settings import Settings
 
 __all__ = ["Difference", "Figures", "compared", "figures_of"]

@@ -9,51 +9,51 @@ from typing import Any
 from tocsin.core.commands import AdoptPolicy
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event
-from tocsin.lab.replaying import Ids, Ready, Replay, begin
-from tocsin.lab.trace import TICK, fingerprint
+from tocsin.lab.replays.replay import Ids, PreparedTrace, Replay, begin
+from tocsin.lab.traces.trace import TICK, fingerprint
 
 __all__ = ["open_loop"]
 
 _SENDS = frozenset({"Send", "SendRequest", "Publish"})
 
 
-def open_loop(ready: Ready, policy: dict[str, Any] | None = None) -> Replay:
+def open_loop(prepared: PreparedTrace, policy: dict[str, Any] | None = None) -> Replay:
     """Ask everything again when it was asked; under another policy no reaction moves with what it reacts to."""
-    trace, ids = ready.trace, Ids()
-    exchange, tally = begin(trace, policy, ids)
+    trace, ids = prepared.trace, Ids()
+    exchange, tracker = begin(trace, policy, ids)
     exact = decisions = missed = 0
     differs = ""
     for index, step in enumerate(trace.steps):
-        command = ready.commands[index]
+        command = prepared.commands[index]
         first = exchange.state.seq + 1
         events: list[Event] = []
         if command is None:
-            events = ready.applied[index]
+            events = prepared.applied[index]
             exchange.replay(events)
         elif step.ask == "AdoptPolicy" and policy is not None:
             if not exchange.state.has_policy:
-                events = exchange.handle(AdoptPolicy(policy, "lab"), ready.callers[index], step.at).events
+                events = exchange.handle(AdoptPolicy(policy, "lab"), prepared.callers[index], step.at).events
         else:
             ids.load(step.ids)
             while True:
-                outcome = exchange.handle(command, ready.callers[index], step.at)
+                outcome = exchange.handle(command, prepared.callers[index], step.at)
                 events += outcome.events
                 decisions += 1
                 # One moment of the clock may take several ticks: each does a bounded number of things.
                 if step.ask != TICK or len(events) >= step.events or not outcome.events:
                     break
             missed += step.ask not in _SENDS and isinstance(outcome.reply, Problem)
-        tally.follow(first, events)
+        tracker.follow(first, events)
         if fingerprint(events) == step.digest:
             exact += 1
         elif not differs:
             differs = f"step {index}, {step.ask} of {step.agent}: {len(events)} events, {step.events} recorded"
     return Replay(
-        lives=list(tally.lives.values()),
-        refused=tally.refused,
-        escalations=tally.escalations,
-        deadlocks=tally.deadlocks,
-        events=tally.events,
+        histories=list(tracker.histories.values()),
+        refused=tracker.refused,
+        escalations=tracker.escalations,
+        deadlocks=tracker.deadlocks,
+        events=tracker.events,
         decisions=decisions,
         missed=missed,
         exact=exact,

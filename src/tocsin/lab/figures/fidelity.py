@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.core.errors import refusal
-from tocsin.lab.measures import waits_of
-from tocsin.lab.message_tracking import Life
-from tocsin.lab.replaying import Replay
+from tocsin.lab.figures.measures import waits_of
+from tocsin.lab.replays.replay import Replay
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import Trace
+from tocsin.lab.traces.message_tracker import MessageHistory
+from tocsin.lab.traces.trace import Trace
 
-__all__ = ["Fidelity", "Judgement", "fidelity_of", "judged", "must_be_faithful"]
+__all__ = ["Fidelity", "FidelitySummary", "fidelity_of", "require_fidelity", "summarised"]
 
 
 class Fidelity(msgspec.Struct, array_like=True):
@@ -37,7 +37,7 @@ class Fidelity(msgspec.Struct, array_like=True):
     differs: str = ""
 
 
-class Judgement(msgspec.Struct):
+class FidelitySummary(msgspec.Struct):
     """Fidelity over all windows, against the bounds."""
 
     open_outcomes: float
@@ -54,8 +54,8 @@ class Judgement(msgspec.Struct):
 
 def fidelity_of(trace: Trace, replay: Replay, *, stamps: bool) -> Fidelity:
     """Hold a replay against its recording."""
-    recorded = {life.signal: life for life in trace.lives}
-    replayed = {life.signal: life for life in replay.lives}
+    recorded = {history.signal: history for history in trace.histories}
+    replayed = {history.signal: history for history in replay.histories}
     names = recorded.keys() | replayed.keys()
     same = sum(_same(recorded[name], replayed[name], stamps=stamps) for name in recorded.keys() & replayed.keys())
     return Fidelity(
@@ -63,12 +63,12 @@ def fidelity_of(trace: Trace, replay: Replay, *, stamps: bool) -> Fidelity:
         same=same,
         steps=len(trace.steps) if stamps else 0,
         exact=replay.exact,
-        distance=distance(waits_of(trace.lives), waits_of(replay.lives)),
+        distance=distance(waits_of(trace.histories), waits_of(replay.histories)),
         differs=replay.differs,
     )
 
 
-def _same(recorded: Life, replayed: Life, *, stamps: bool) -> bool:
+def _same(recorded: MessageHistory, replayed: MessageHistory, *, stamps: bool) -> bool:
     return recorded == replayed if stamps else recorded.outcome == replayed.outcome
 
 
@@ -82,9 +82,9 @@ def distance(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> float
     return float(np.abs(below_left - below_right).max())
 
 
-def judged(
+def summarised(
     windows: Sequence[str], opens: Iterable[Fidelity], closeds: Iterable[Fidelity], settings: Settings
-) -> Judgement:
+) -> FidelitySummary:
     """Judge all windows; each must be faithful by itself."""
     open_rows, closed_rows = list(opens), list(closeds)
     unfaithful: list[str] = []
@@ -103,7 +103,7 @@ def judged(
             unfaithful.append(
                 f"{name}: waiting times are {other.distance:.3f} apart, at most {settings.latency_distance_max:g}"
             )
-    return Judgement(
+    return FidelitySummary(
         open_outcomes=_share(sum(row.same for row in open_rows), sum(row.messages for row in open_rows)),
         open_steps=_share(sum(row.exact for row in open_rows), sum(row.steps for row in open_rows)),
         closed_outcomes=_share(sum(row.same for row in closed_rows), sum(row.messages for row in closed_rows)),
@@ -119,11 +119,11 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def must_be_faithful(judgement: Judgement) -> None:
+def require_fidelity(fidelity: FidelitySummary) -> None:
     """Refuse to compare policies by a model that does not reproduce history."""
-    if not judgement.faithful:
+    if not fidelity.faithful:
         raise refusal(
             "E_LAB_001",
-            f"the replay is not like history in {len(judgement.unfaithful)} points: {judgement.unfaithful[0]}",
-            facts={"unfaithful": judgement.unfaithful},
+            f"the replay is not like history in {len(fidelity.unfaithful)} points: {fidelity.unfaithful[0]}",
+            facts={"unfaithful": fidelity.unfaithful},
         )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.pipeline.report.words import clock, duration, ladder, moment, number, share
+from tocsin.pipeline.report.formatting import clock, duration, ladder, moment, number, share
 
 MIDNIGHT = 1_772_409_600_000_000
 

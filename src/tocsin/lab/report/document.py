@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from tocsin.lab.comparison import Difference, Figures, compared, figures_of
 from tocsin.lab.experiment import IN_FORCE, Candidate, Experiment
-from tocsin.lab.fidelity import Judgement, judged
-from tocsin.lab.runners import Told
+from tocsin.lab.figures.comparison import Difference, Figures, compared, figures_of
+from tocsin.lab.figures.fidelity import FidelitySummary, summarised
+from tocsin.lab.runners import Progress
 from tocsin.lab.search import Search
-from tocsin.lab.tasks import Result
+from tocsin.lab.tasks import ReplayResult
 
-__all__ = ["PolicyReport", "Report", "compare", "judge"]
+__all__ = ["PolicyReport", "Report", "check_fidelity", "compare"]
 
 
 class PolicyReport(msgspec.Struct):
@@ -37,7 +37,7 @@ class Report(msgspec.Struct):
     projects: list[str]
     windows: list[str]
     #: Null for a scenario: there is no history to be faithful to.
-    fidelity: Judgement | None
+    fidelity: FidelitySummary | None
     policies: list[PolicyReport]
     confidence: float
     seed: int
@@ -47,36 +47,38 @@ class Report(msgspec.Struct):
     changes: dict[str, Any] = {}
 
 
-def judge(experiment: Experiment, told: Told | None = None) -> tuple[Judgement, list[Result]]:
+def check_fidelity(
+    experiment: Experiment, progress: Progress | None = None
+) -> tuple[FidelitySummary, list[ReplayResult]]:
     """Replay history under its own policies, both ways; return how near that comes, and the baseline."""
     baseline = Candidate(IN_FORCE)
-    (opens,) = experiment.replays([baseline], "open", told)
-    (closeds,) = experiment.replays([baseline], "closed", told)
+    (opens,) = experiment.replays([baseline], "open", progress)
+    (closeds,) = experiment.replays([baseline], "closed", progress)
     names = [f"{window.project} {window.window}" for window in experiment.windows]
-    judgement = judged(
+    fidelity = summarised(
         names,
         (found.fidelity for found in opens if found.fidelity is not None),
         (found.fidelity for found in closeds if found.fidelity is not None),
         experiment.settings,
     )
-    return judgement, closeds
+    return fidelity, closeds
 
 
-def compare(experiment: Experiment, candidates: Sequence[Candidate], told: Told | None = None) -> Report:
+def compare(experiment: Experiment, candidates: Sequence[Candidate], progress: Progress | None = None) -> Report:
     """Compare policies on history; where the replay is not like it, the report says so and compares nothing."""
-    judgement, baseline = judge(experiment, told)
-    if not judgement.faithful:
-        return report_of(experiment, [Candidate(IN_FORCE)], [baseline], judgement, "replay")
-    results = experiment.replays(candidates, "closed", told)
+    fidelity, baseline = check_fidelity(experiment, progress)
+    if not fidelity.faithful:
+        return report_of(experiment, [Candidate(IN_FORCE)], [baseline], fidelity, "replay")
+    results = experiment.replays(candidates, "closed", progress)
     everything = [Candidate(IN_FORCE), *candidates]
-    return report_of(experiment, everything, [baseline, *results], judgement, "replay")
+    return report_of(experiment, everything, [baseline, *results], fidelity, "replay")
 
 
 def report_of(
     experiment: Experiment,
     candidates: Sequence[Candidate],
-    results: Sequence[Sequence[Result]],
-    judgement: Judgement | None,
+    results: Sequence[Sequence[ReplayResult]],
+    fidelity: FidelitySummary | None,
     kind: str,
 ) -> Report:
     """Put a report together; the first candidate is what the others are held against."""
@@ -99,7 +101,7 @@ def report_of(
         kind=kind,
         projects=sorted({window.project for window in experiment.windows}),
         windows=sorted({window.window for window in experiment.windows}),
-        fidelity=judgement,
+        fidelity=fidelity,
         policies=policies,
         confidence=experiment.settings.confidence,
         seed=experiment.settings.seed,
