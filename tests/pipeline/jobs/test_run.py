@@ -168,10 +168,10 @@ def test_books_that_were_cooked(spark: SparkSession, warehouse: Warehouse, landi
         shutil.copy(warehouse.root / file.path, warehouse.root / path)
         return msgspec.structs.replace(file, path=path)
 
-    assert {check.name for check in with_tables(event=bronze[1:])} >= {"bronze", "lives"}
+    assert {check.name for check in with_tables(event=bronze[1:])} >= {"bronze", "message_life"}
     assert {check.name for check in with_tables(event=[*bronze, twice(bronze[0])])} >= {"bronze"}
-    assert {check.name for check in with_tables(message_life=life[1:])} >= {"lives"}
-    assert {check.name for check in with_tables(message_life=[*life, twice(life[0])])} >= {"lives"}
+    assert {check.name for check in with_tables(message_life=life[1:])} >= {"message_life"}
+    assert {check.name for check in with_tables(message_life=[*life, twice(life[0])])} >= {"message_life"}
     cooked = with_tables(TRAFFIC, traffic=good.files("traffic")[1:])
     assert {check.name for check in cooked} == {"traffic"}
     assert with_tables(*DERIVED) == []

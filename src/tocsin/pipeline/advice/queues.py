@@ -1,4 +1,4 @@
-"""Aging that blurs priorities or comes too late, and recipients that everybody waits for."""
+"""Advice on waiting: aging that is too early or too late, and recipients that are bottlenecks."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ __all__ = ["aging_threshold", "bottleneck"]
 
 
 def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Lengthen a threshold that raises too many messages; else shorten one that leaves too many beyond the bound."""
+    """Lengthen an aging threshold that boosts too many messages, or shorten one that leaves too many over the bound."""
     aging = policy.aging
     rows = [row for row in figures.waits if row["priority"] < Priority.CRITICAL and row["messages"] >= by.messages_min]
     if not aging.enabled or not rows:
@@ -27,8 +27,8 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
                 rule="aging_threshold",
                 subject=name,
                 text=(
-                    f"Waiting raised {raised['boosted']} of {raised['messages']} {name} messages, so levels say "
-                    f"little. 95 % are offered within {threshold_s:g} s: raise them only after that, not after "
+                    f"Aging boosted {raised['boosted']} of {raised['messages']} {name} messages, so priorities mean "
+                    f"little. 95 % are offered within {threshold_s:g} s: boost after that instead of after "
                     f"{aging.threshold_s:g} s."
                 ),
                 evidence=(
@@ -47,8 +47,8 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
             subject=name,
             text=(
                 f"{late['over_bound_available']} of {late['messages']} {name} messages to available recipients waited "
-                f"longer than the bound of {seconds(late['bound_us']):g} s. Half the threshold halves the bound: "
-                f"{threshold_s:g} s instead of {aging.threshold_s:g} s."
+                f"longer than the bound of {seconds(late['bound_us']):g} s. Half the aging threshold halves the bound: "
+                f"set it to {threshold_s:g} s instead of {aging.threshold_s:g} s."
             ),
             evidence=(
                 Evidence("aging_wait", f"over_bound_available where priority = {late['priority']}",
@@ -60,7 +60,7 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
 
 
 def bottleneck(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Widen the window where most of the waiting is for one recipient that listens."""
+    """Widen the delivery window if most of the waiting is for one connected recipient."""
     total_us = sum(row["sum_us"] or 0 for row in figures.loads)
     if len(figures.loads) < 2 or not total_us:
         return
@@ -77,9 +77,9 @@ def bottleneck(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Adv
         rule="bottleneck",
         subject=name,
         text=(
-            f"{share:.0%} of all waiting for agents that listen is for {name}: {worst['held_back']} of "
-            f"{worst['messages']} messages found its window full. Let a session take {window} offers at a time instead "
-            f"of {policy.delivery.window_default}, or give {name} less to do."
+            f"{share:.0%} of all waiting time for connected agents is for {name}: {worst['held_back']} of "
+            f"{worst['messages']} messages found its window full. Set the window to {window} offers instead of "
+            f"{policy.delivery.window_default}, or give {name} less work."
         ),
         evidence=(
             Evidence("recipient_load", f"sum_us where recipient = {name}", worst["sum_us"], worst["samples"]),

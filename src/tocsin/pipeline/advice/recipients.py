@@ -1,4 +1,4 @@
-"""What recipients meet: ACK timeouts that make needless retries, and decay that is too fast or swings."""
+"""Advice on recipients: ACK timeouts that cause needless retries, and decay that is too fast or oscillates."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ __all__ = ["ack_timeout_short", "decay_swings", "decay_too_fast"]
 
 
 def ack_timeout_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Wait longer for ACKs that come, only late."""
+    """Lengthen an ACK timeout if most retried messages are acknowledged later."""
     latencies = {row["message_type"]: row for row in figures.processing}
     for row in figures.retries:
         kind = row["message_type"]
@@ -30,9 +30,9 @@ def ack_timeout_short(figures: Figures, policy: Policy, by: Thresholds) -> Itera
             rule="ack_timeout_short",
             subject=kind,
             text=(
-                f"{row['requeued']} of {row['messages']} {kind} were sent again and only {row['dead']} died: the "
-                f"ACKs come, 95 % within {seconds(latency['p95_us']):g} s, the timeout is {contract.timeout_s:g} s. "
-                f"Wait {timeout_s:g} s."
+                f"{row['requeued']} of {row['messages']} {kind} messages were retried and only {row['dead']} became "
+                f"dead letters: 95 % of the ACKs come within {seconds(latency['p95_us']):g} s, and the timeout is "
+                f"{contract.timeout_s:g} s. Set it to {timeout_s:g} s."
             ),
             evidence=(
                 Evidence("retry", f"requeued where message_type = {kind}", row["requeued"], row["messages"]),
@@ -44,7 +44,7 @@ def ack_timeout_short(figures: Figures, policy: Policy, by: Thresholds) -> Itera
 
 
 def decay_too_fast(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Lower the highest decay rate where messages went stale though recipients were quick."""
+    """Lower the maximum decay rate if messages went stale although recipients were fast."""
     manager = policy.queue_manager
     decaying = sum(row["decaying"] for row in figures.processing)
     stale = sum(row["stale"] for row in figures.processing)
@@ -63,9 +63,9 @@ def decay_too_fast(figures: Figures, policy: Policy, by: Thresholds) -> Iterator
         rule="decay_too_fast",
         subject="queue_manager",
         text=(
-            f"{stale} of {decaying} decaying messages went stale, while recipients took {seconds(average_us):g} s on "
-            f"average, under the {manager.latency_high_s:g} s that count as slow. Let the rate rise to {rate_max:g} at "
-            f"most instead of {manager.rate_max:g}; it went up to {rates['highest']:g}."
+            f"{stale} of {decaying} decaying messages went stale, although recipients took {seconds(average_us):g} s "
+            f"on average, less than the {manager.latency_high_s:g} s that count as slow. The decay rate went up to "
+            f"{rates['highest']:g}. Limit it to {rate_max:g} instead of {manager.rate_max:g}."
         ),
         evidence=(
             Evidence("processing_latency", "stale", stale, decaying),
@@ -76,7 +76,7 @@ def decay_too_fast(figures: Figures, policy: Policy, by: Thresholds) -> Iterator
 
 
 def decay_swings(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Let the queue manager wait longer between changes that undo each other."""
+    """Lengthen the time between changes of the decay rate if they reverse each other."""
     rates = figures.rates[0] if figures.rates else None
     if rates is None or rates["changes"] < 2 or not rates["span_us"]:
         return
@@ -89,11 +89,11 @@ def decay_swings(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[A
         subject="queue_manager",
         text=(
             f"The decay rate changed {per_h:.0f} times an hour, and {rates['reversals']} of {rates['changes']} changes "
-            f"undid the one before. Leave {cooldown_s:g} s between changes instead of "
+            f"reversed the previous one. Allow a change every {cooldown_s:g} s instead of every "
             f"{policy.queue_manager.cooldown_s:g} s."
         ),
         evidence=(
-            Evidence("decay_rate", "changes that undo the one before", rates["reversals"], rates["changes"]),
+            Evidence("decay_rate", "changes that reverse the previous one", rates["reversals"], rates["changes"]),
             Evidence("decay_rate", "changes per hour", per_h, rates["changes"]),
         ),
         patch=patch(queue_manager={"cooldown_s": cooldown_s}),

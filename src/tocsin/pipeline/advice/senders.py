@@ -1,4 +1,4 @@
-"""What senders meet: quotas that are too tight, a gaming rule that is too strict, types sent at the wrong level."""
+"""Advice on senders: quotas that are too tight, gaming detection that is too strict, wrong default priorities."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["gaming_rule", "level_not_urgent", "level_of_type", "quota_too_tight"
 
 
 def quota_too_tight(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Let a bucket or quota fill faster that refuses many senders' messages."""
+    """Raise the refill rate of a token bucket or quota that refuses messages of several senders."""
     quotas = {
         "E_ADMISSION_001": ("bucket", sum(figures.accepted.values()), policy.bucket.refill_per_s),
         "E_ADMISSION_002": ("critical", figures.accepted.get("critical", 0), policy.quotas.critical.refill_per_s),
@@ -33,8 +33,8 @@ def quota_too_tight(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
             rule="quota_too_tight",
             subject=name,
             text=(
-                f"{row['refusals']} of {asked} messages of {row['senders']} senders met an empty {name} quota. To let "
-                f"them all go it would have to fill {faster:g} times a second instead of {refill_per_s:g}."
+                f"{row['refusals']} of {asked} messages of {row['senders']} senders were refused by the {name} quota. "
+                f"To accept them all it needs {faster:g} tokens per second instead of {refill_per_s:g}."
             ),
             evidence=(
                 Evidence("refusal", f"refusals where code = {row['code']}", row["refusals"], row["senders"]),
@@ -45,13 +45,13 @@ def quota_too_tight(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
 
 
 def _two_digits(value: float) -> float:
-    """Round up to two digits that count."""
+    """Round up to two significant digits."""
     step: float = 10.0 ** (math.floor(math.log10(value)) - 1)
     return round(math.ceil(value / step - 1e-9) * step, 9)
 
 
 def gaming_rule(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Allow a larger share of high priorities where it is how most agents work."""
+    """Allow a larger share of high priorities if most agents exceed the limit."""
     found = [row for row in figures.mixes if row["over"]]
     agents = len(figures.mixes)
     if agents < by.gaming_agents_min or len(found) < by.gaming_agents_share * agents:
@@ -65,8 +65,8 @@ def gaming_rule(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Ad
         rule="gaming_rule",
         subject="gaming",
         text=(
-            f"{len(found)} of {agents} agents were over the share of high priorities that counts as gaming, so it "
-            f"tells nobody apart. Half of them ask for {usual:.0%} or more: allow {ratio:g} instead of "
+            f"{len(found)} of {agents} agents were over the share of high priorities that counts as gaming, so it does "
+            f"not single out anyone. Half of them have a share of {usual:.0%} or more: allow {ratio:g} instead of "
             f"{policy.gaming.high_priority_ratio:g}."
         ),
         evidence=(
@@ -78,7 +78,7 @@ def gaming_rule(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Ad
 
 
 def level_of_type(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Make the level that a type is really sent at its default."""
+    """Set the default priority of a type to the one that most of its messages are sent at."""
     for kind, rows in _by_type(figures).items():
         contract = policy.contract_of(kind)
         total = sum(row["messages"] for row in rows)
@@ -94,7 +94,7 @@ def level_of_type(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
             rule="level_of_type",
             subject=kind,
             text=(
-                f"{usual['messages']} of {total} {kind} were sent as {liminal_name(level)}; its default is "
+                f"{usual['messages']} of {total} {kind} messages were sent as {liminal_name(level)}; the default is "
                 f"{liminal_name(contract.default_priority)}. Make {liminal_name(level)} the default."
             ),
             evidence=(
@@ -106,7 +106,7 @@ def level_of_type(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
 
 
 def level_not_urgent(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Lower the default of a type of Blocking or above that nobody hurries for."""
+    """Lower the default priority of a type of Blocking or above that recipients react to slowly."""
     for kind, rows in _by_type(figures).items():
         contract = policy.contract_of(kind)
         if contract is None or contract.default_priority < Priority.BLOCKING:
@@ -120,8 +120,9 @@ def level_not_urgent(figures: Figures, policy: Policy, by: Thresholds) -> Iterat
             rule="level_not_urgent",
             subject=kind,
             text=(
-                f"Half of {row['samples']} {kind} were acknowledged or answered {seconds(row['p50_us']):g} s or more "
-                f"after delivery: nobody treats them as {liminal_name(level)}. {lower} would keep that for what is."
+                f"Half of {row['samples']} {kind} messages were acknowledged or answered {seconds(row['p50_us']):g} s "
+                f"or more after delivery: recipients do not treat them as {liminal_name(level)}. Make {lower} the "
+                f"default."
             ),
             evidence=(
                 Evidence("level_use", f"p50_us where message_type = {kind} and requested = {int(level)}",

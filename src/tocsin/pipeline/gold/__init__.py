@@ -1,4 +1,4 @@
-"""Gold: the tables that people look at."""
+"""Gold layer: the tables for the dashboard, the report and the advice."""
 
 from tocsin.pipeline.gold.aging import AGING_WAIT, BOOST
 from tocsin.pipeline.gold.delivery import DELIVERY_SLA, SLA_BREACH
@@ -20,7 +20,7 @@ from tocsin.pipeline.tables.table import Table
 
 __all__ = ["TABLES"]
 
-#: In the order in which they are made.
+#: All gold tables; each comes after its inputs.
 TABLES: tuple[Table, ...] = (
     SIGNAL_STATE,
     TIME_TO_DRAIN,

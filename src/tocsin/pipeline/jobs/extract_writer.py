@@ -1,8 +1,8 @@
-"""Write the extract: gold tables and advice as plain files beside the tables, for readers without Spark.
+"""Writer of the extract: gold tables and advice as plain files beside the tables, for readers without Spark.
 
-What it consists of, and how it is read, is `tocsin.extract`. Tables are read by Arrow, file by file as the manifest
-names them, so nothing of it needs a Spark job; only advice does. Writers take turns by the lock of the extract alone: a
-run or a stream goes on meanwhile, and an index that is older than the one that is there is not put in its place.
+Its format and reader are in `tocsin.extract`. Tables are read with Arrow, file by file as the manifest names them; only
+advice needs a Spark job. The extract has a lock of its own, so that a run or a stream can go on meanwhile, and an index
+is never replaced by an older one.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ _GOLD = tuple(table for table in DERIVED if table.layer == "gold")
 
 
 def write_extract(warehouse: Warehouse, adviser: Adviser) -> Index:
-    """Bring the extract up to the newest state of the tables; `adviser` gives a project's advice."""
+    """Update the extract to the newest state of the tables; `adviser` returns a project's advice."""
     folder = warehouse.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
@@ -62,7 +62,7 @@ def write_extract(warehouse: Warehouse, adviser: Adviser) -> Index:
 
 
 class Extractor:
-    """Keeps the extract of a warehouse up to date while a stream goes on, at most every so often."""
+    """Updates the extract of a warehouse while a stream runs, at most every `extract_every_s` seconds."""
 
     def __init__(self, spark: SparkSession, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -70,26 +70,26 @@ class Extractor:
         self._due = 0.0
 
     def write(self) -> Index:
-        """Write it now."""
+        """Update the extract now."""
         index = write_extract(self._warehouse, self._advice)
         self._due = time.monotonic() + self._warehouse.settings.extract_every_s
         return index
 
     def _advice(self, project: str) -> Sequence[Advice]:
-        """Return a project's advice; none where its policy cannot be read, which `tocsin pipeline advise` tells."""
+        """Return a project's advice; none if its policy cannot be read, which `tocsin pipeline advise` reports."""
         try:
             return advise_on(self._read, project)
         except TocsinError:
             return []
 
     def keep_up(self) -> None:
-        """Write it if it is time to."""
+        """Update the extract if it is due."""
         if time.monotonic() >= self._due:
             self.write()
 
 
 def _known(folder: Path) -> Index | None:
-    """Return the index that is there; one of another format is written anew."""
+    """Return the existing index; None if there is none or it has another format."""
     try:
         return read_index(folder)
     except msgspec.DecodeError:
@@ -118,14 +118,14 @@ def _part(
     date: str | None,
     files: list[DataFile],
 ) -> Part:
-    """Write one part, unless a file of just this is there."""
+    """Write one part, unless its file exists already."""
     most = warehouse.settings.extract_rows_max
     made_of = repr((name, [(c.name, c.type) for c in columns], sorted(file.path for file in files), most))
     file = f"{name}-{hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()}.ndjson.zst"
     rows = sum(item.rows for item in files)
     if not (folder / file).exists():
-        said = {"project": project, "date": date}
-        found = [row for item in files for row in _rows(warehouse.root / item.path, columns, said)]
+        partition = {"project": project, "date": date}
+        found = [row for item in files for row in _rows(warehouse.root / item.path, columns, partition)]
         ordered = [place for place, column in enumerate(columns) if "<" not in column.type]
         found.sort(
             key=lambda row: [(row[place] is None, "" if row[place] is None else row[place]) for place in ordered]
@@ -136,12 +136,12 @@ def _part(
     return Part(project, date, file, rows, min(rows, most))
 
 
-def _rows(path: Path, columns: list[Column], said: dict[str, str | None]) -> Iterator[list[Any]]:
-    """Read one file of a table; what its path says is no column of it."""
+def _rows(path: Path, columns: list[Column], partition: dict[str, str | None]) -> Iterator[list[Any]]:
+    """Read the rows of one data file; partition columns are not in the file and are passed as `partition`."""
     table = pq.ParquetFile(path).read()
     there = set(table.column_names)
     held = [
-        table.column(column.name).to_pylist() if column.name in there else [said.get(column.name)] * table.num_rows
+        table.column(column.name).to_pylist() if column.name in there else [partition.get(column.name)] * table.num_rows
         for column in columns
     ]
     for values in zip(*held, strict=True):
@@ -149,14 +149,14 @@ def _rows(path: Path, columns: list[Column], said: dict[str, str | None]) -> Ite
 
 
 def _plain(value: Any) -> Any:
-    """Write a time down in UTC; anything else is as JSON has it."""
+    """Return a value for JSON; times as ISO 8601 in UTC."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC).isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat()
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole and durable."""
+    """Write a file atomically and durably."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("wb") as out:
         out.write(content)
@@ -166,7 +166,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _tidy(folder: Path, index: Index, before: Index | None) -> None:
-    """Delete the files that neither this index nor the one before names: somebody may still read by that one."""
+    """Delete files that neither this index nor the previous one names; readers may still use the previous one."""
     named = {part.file for known in (index, before) if known for table in known.tables.values() for part in table.parts}
     for path in folder.glob("*.ndjson.zst"):
         if path.name not in named:

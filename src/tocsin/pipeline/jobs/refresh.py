@@ -1,12 +1,12 @@
-"""Everything above bronze: lives of messages, then the derived tables, brought up to what bronze has; in one commit.
+"""The refresh: update `message_life` and all derived tables to the state of bronze, in one commit.
 
-Theory of operation. `message_life` is kept in two sorts of files: *hot* ones with the messages that are open or may
-well change, and the rest. New events are folded, and laid together with the rows that they are about: all hot files of
-the project, and those of the rest that really hold one of the messages (a join finds out which). Those files are
-written anew, the others stay. So a batch costs what its events and the open messages cost, not what history costs, and
-yet an event that comes a month late finds its message.
+Theory of operation. `message_life` has two sorts of files: *hot* ones with the messages that are open or may still
+change, and the rest. New events are folded and merged with the existing rows of their messages: all hot files of the
+project, and those other files that hold one of the messages (a join finds them). These files are rewritten, the others
+stay. So the cost of a batch depends on its events and the open messages, not on the length of the history, and an event
+that arrives a month late still updates its message.
 
-Which days of which table have to be made anew follows from the days that changed in its inputs
+The days of each table that have to be recomputed follow from the days that changed in its inputs
 (`tocsin.pipeline.tables.table`).
 """
 
@@ -32,7 +32,7 @@ from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["Refresh", "refresh"]
 
-#: A project's day; the day is None in a table kept by project.
+#: A partition: project and day; the day is None in a table by project.
 Part = tuple[str, str | None]
 
 _FINAL = (State.PROCESSED, State.EXPIRED, State.RECALLED)
@@ -44,14 +44,14 @@ def refresh(
     progress: Progress | None = None,
     tables: tuple[Table, ...] = DERIVED,
 ) -> Manifest:
-    """Bring all tables up to bronze; return the state after, which is the one before where nothing was to do."""
+    """Update all tables to the state of bronze; return the newest manifest."""
     manifest = warehouse.current()
     job = Refresh(spark, warehouse, manifest, tables, progress or (lambda stage, done, total: None))
     return job.run() if job.needed() else manifest
 
 
 class Refresh:
-    """One pass over all tables."""
+    """One refresh of all tables."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class Refresh:
         self._files = {name: list(files) for name, files in manifest.tables.items()}
         self._written: list[DataFile] = []
         self._rows: dict[str, int] = {}
-        #: Parts that changed, by table.
+        #: Partitions that changed, by table.
         self._changed: dict[str, set[Part]] = {}
         self._batch = warehouse.new_batch(manifest.version + 1)
 
     def needed(self) -> bool:
-        """Tell whether there is anything to do."""
+        """Return whether any table is outdated."""
         return bool(self._before.pending) or any(self._is_new(table) for table in self._tables)
 
     def run(self) -> Manifest:
-        """Do it, and commit."""
+        """Compute and commit the tables."""
         begin = time.perf_counter()
         pending = [file for file in self._files.get("event", []) if file.path in self._before.pending]
         self._changed["event"] = {(file.project, file.date) for file in pending}
@@ -91,7 +91,7 @@ class Refresh:
         return self._commit(len(pending), sum(file.rows for file in pending), time.perf_counter() - begin)
 
     def _rows_to_see(self) -> int:
-        """Count the events of the days that are made anew: about as many rows as any table looks at."""
+        """Return the number of events in the days that are recomputed, an estimate of the rows that a table reads."""
         days = self._from_changed_on()
         everything = any(self._is_new(table) for table in self._tables)
         return sum(
@@ -99,7 +99,7 @@ class Refresh:
         )
 
     def _fold(self, pending: list[DataFile]) -> None:
-        """Lay the new events together with the lives that they are about."""
+        """Fold the new events and merge them with the existing rows of their messages."""
         words = self._before.words
         events = self._warehouse.read(self._spark, "event", pending)
         lives = fold(events, words)
@@ -122,7 +122,7 @@ class Refresh:
         self._changed["message_life"] = days | self._changed["event"]
 
     def _touched(self, events: DataFrame, known: list[DataFile]) -> set[str]:
-        """Return the files that hold a message which these events are about."""
+        """Return the files that hold a message of these events."""
         if not known:
             return set()
         number = F.when(F.col("kind") == FOLDED_KINDS[0], F.col("seq")).otherwise(F.col("message"))
@@ -148,7 +148,7 @@ class Refresh:
         return {Path(unquote(urlsplit(row.path).path)).relative_to(root).as_posix() for row in found}
 
     def _hot(self) -> Column:
-        """Tell which messages later batches will ask for."""
+        """Return the condition for rows that later batches may change, which are kept in hot files."""
         horizon = F.lit(None)
         for name, mark in self._before.projects.items():
             since = mark.last_at - round(self._warehouse.settings.hot_s * 1_000_000)
@@ -157,7 +157,7 @@ class Refresh:
         return F.col("is_open") | (~ended & F.coalesce(F.col("last_at") >= horizon, F.lit(True)))
 
     def _derive(self) -> None:
-        """Make the derived tables, those that do not need each other at the same time."""
+        """Compute the derived tables; tables that do not depend on each other run at the same time."""
         waiting = list(self._tables)
         names = {table.name for table in waiting}
         done: set[str] = set()
@@ -176,7 +176,7 @@ class Refresh:
                     self._progress(name, 1 + len(done), 1 + len(self._tables))
 
     def _make(self, table: Table) -> None:
-        """Make the parts of one table anew that have to be."""
+        """Recompute the outdated partitions of one table."""
         parts = self._parts(table)
         self._changed[table.name] = parts
         if not parts:
@@ -199,7 +199,7 @@ class Refresh:
         self._note(table.name, written)
 
     def _parts(self, table: Table) -> set[Part]:
-        """Return the days or projects of a table that have to be made anew."""
+        """Return the partitions of a table that have to be recomputed."""
         parts: set[Part] = set()
         for item in table.inputs:
             if table.grain is Grain.DAY and item.reach is Reach.PROJECT:
@@ -218,7 +218,7 @@ class Refresh:
         return {(file.project, file.date) for file in self._files.get("event", []) if file.project in projects}
 
     def _from_changed_on(self) -> set[Part]:
-        """Return the days of events that changed, and all days after them."""
+        """Return the days whose events changed, and all days after them."""
         first: dict[str, str] = {}
         for project, date in self._changed["event"]:
             first[project] = min(str(date), first.get(project, str(date)))
@@ -236,7 +236,7 @@ class Refresh:
         }
 
     def _input(self, item: Input, parts: set[Part], grain: Grain) -> DataFrame:
-        """Read as much of an input as the table is to see."""
+        """Read the part of an input that the transform is given."""
         projects = {project for project, _ in parts}
         files = [file for file in self._files.get(item.table, []) if file.project in projects]
         if grain is Grain.DAY and item.reach is Reach.DAY:
@@ -250,7 +250,7 @@ class Refresh:
         return frame.where(F.col("kind").isin(*item.kinds)) if item.kinds else frame
 
     def _alive(self, files: list[DataFile], item: Input, parts: set[Part]) -> list[DataFile]:
-        """Leave out the lives that ended before the days in question, or the events before the first of the others."""
+        """Return the files of messages that were open in the given days, or of events since the first such message."""
         days = sorted(date for _, date in parts if date is not None)
         begin = int(datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() * 1_000_000)
         projects = {project for project, _ in parts}

@@ -1,4 +1,4 @@
-"""The jobs: they wire, and decide nothing. `run` takes what is new once; `stream` goes on doing it."""
+"""The `run` job: ingest new segments and refresh all tables, once."""
 
 import time
 from pathlib import Path
@@ -15,18 +15,21 @@ __all__ = ["Outcome", "run"]
 
 
 class Outcome(msgspec.Struct):
-    """What a run did."""
+    """Result of a run."""
 
+    #: Version of the newest manifest.
     version: int
+    #: New segments.
     segments: int
+    #: Events in them.
     events: int
     seconds: float
-    #: Rows of each table now.
+    #: Rows of each table after the run.
     rows: dict[str, int]
 
 
 def run(spark: SparkSession, warehouse: Warehouse, landing: Path, progress: Progress | None = None) -> Outcome:
-    """Take new segments through all tables. Doing it again changes nothing; killed anywhere, the next one goes on."""
+    """Ingest new segments and refresh all tables. A second run changes nothing; after a kill the next run continues."""
     begin = time.perf_counter()
     with warehouse.writing(wait_s=0):
         before = warehouse.current()

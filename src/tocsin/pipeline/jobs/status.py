@@ -1,4 +1,4 @@
-"""`status`: how far the pipeline is, without Spark: from the manifest and the landing zone alone."""
+"""The `status` job: progress of the pipeline, from the manifest and the landing zone, without Spark."""
 
 import time
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ __all__ = ["status"]
 
 
 def status(warehouse: Warehouse, landing: Path) -> dict[str, Any]:
-    """Return what is known: lag, last batch, rows, quarantine, gaps."""
+    """Return lag, last batches, rows, quarantine and gaps."""
     manifest = warehouse.current()
     segments = landed_segments(landing)
     fresh = new_segments(segments, manifest.segments)

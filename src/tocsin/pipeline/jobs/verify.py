@@ -1,7 +1,7 @@
-"""`verify`: the books balance, or it says where they do not.
+"""The `verify` job: consistency checks over all tables.
 
-Every figure is taken from the data itself and held against another that was come by another way: the files against the
-manifest, bronze against the journal's numbering, lives against events, derived tables against what they were made of.
+Every check compares a figure that is counted from the data with one that is obtained in another way: files with the
+manifest, bronze with the journal's sequence numbers, `message_life` with events, derived tables with their inputs.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from tocsin.pipeline.tables.table import Table
 
 __all__ = ["Check", "verify"]
 
-#: How many gaps are named one by one.
+#: Most gaps that are listed one by one.
 _GAPS_SHOWN = 20
-#: Events that a life counts, or that happen once in it: the kind, and what lives say of it.
+#: Kinds of events that `message_life` counts, or that happen at most once per message, with the figure to compare.
 _SUMS = {
     "MessageAccepted": "accepted",
     "MessageOffered": "offers",
@@ -41,23 +41,25 @@ _SUMS = {
 
 
 class Check(msgspec.Struct):
-    """One sum."""
+    """One comparison of two counts."""
 
+    #: The group of checks that it belongs to: `files`, `sequence`, `gap`, `segments`, `bronze`, or a table's name.
     name: str
+    #: What is counted.
     what: str
     expected: int
     found: int
 
     @property
     def balances(self) -> bool:
-        """Tell whether it agrees."""
+        """Return whether the two counts are equal."""
         return self.expected == self.found
 
 
 def verify(
     spark: SparkSession, warehouse: Warehouse, landing: Path | None, tables: tuple[Table, ...] = DERIVED
 ) -> list[Check]:
-    """Do all sums."""
+    """Run all checks; those that read rows only if all files are complete."""
     manifest = warehouse.current()
     checks = [*_files(warehouse, manifest), *_segments(manifest, landing)]
     if any(check.name == "files" and not check.balances for check in checks):
@@ -67,7 +69,7 @@ def verify(
 
 
 def _sums(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, tables: tuple[Table, ...]) -> list[Check]:
-    """Do the sums that need the rows."""
+    """Run the checks that read rows."""
     folded = [file for file in manifest.files("event") if file.path not in manifest.pending]
     events = warehouse.read(spark, "event", folded)
     lives = warehouse.table(spark, "message_life")
@@ -79,7 +81,7 @@ def _sums(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, tables:
 
 
 def _files(warehouse: Warehouse, manifest: Manifest) -> Iterator[Check]:
-    """Hold the files against the manifest."""
+    """Compare the files with the manifest."""
     for name, files in sorted(manifest.tables.items()):
         present = rows = 0
         for file in files:
@@ -87,15 +89,15 @@ def _files(warehouse: Warehouse, manifest: Manifest) -> Iterator[Check]:
             if path.exists():
                 present += 1
                 rows += pq.read_metadata(path).num_rows
-        yield Check("files", f"files of {name} that are there", len(files), present)
+        yield Check("files", f"files of {name} that exist", len(files), present)
         yield Check("files", f"rows in the files of {name}", manifest.rows(name), rows)
 
 
 def _segments(manifest: Manifest, landing: Path | None) -> Iterator[Check]:
-    """Hold bronze against the journal's numbering."""
+    """Compare bronze with the journal's sequence numbers and the landing zone."""
     for project, mark in sorted(manifest.projects.items()):
         end = mark.covered[-1][1] if mark.covered else 0
-        yield Check("sequence", f"events of {project} from 1 to its last", end, count_of(mark.covered))
+        yield Check("sequence", f"events of {project} from 1 to its last number", end, count_of(mark.covered))
         for low, high in gaps_of(mark.covered)[:_GAPS_SHOWN]:
             yield Check("gap", f"events {low} to {high} of {project}", high - low + 1, 0)
     events = sum(mark.events for mark in manifest.segments.values())
@@ -108,7 +110,7 @@ def _segments(manifest: Manifest, landing: Path | None) -> Iterator[Check]:
 
 
 def _bronze(events: DataFrame, manifest: Manifest) -> Iterator[Check]:
-    """Hold bronze's rows against what the manifest says of them."""
+    """Compare the rows of bronze with the numbers that the manifest records."""
     found = {
         row.project: row
         for row in events.groupBy("project")
@@ -119,11 +121,11 @@ def _bronze(events: DataFrame, manifest: Manifest) -> Iterator[Check]:
         expected = count_of(mark.covered) - mark.retired
         row = found.get(project)
         yield Check("bronze", f"events of {project}", expected, 0 if row is None else row.rows)
-        yield Check("bronze", f"different numbers of {project}", expected, 0 if row is None else row.numbers)
+        yield Check("bronze", f"distinct sequence numbers of {project}", expected, 0 if row is None else row.numbers)
 
 
 def _lives(events: DataFrame, lives: DataFrame, manifest: Manifest) -> Iterator[Check]:
-    """Hold lives against the events that they were folded from."""
+    """Compare `message_life` with the events that it was folded from."""
     retired = sum(mark.retired for mark in manifest.projects.values())
     dropped = sum(mark.retired_messages for mark in manifest.projects.values())
     stamps = [F.col(name).isNotNull().cast("int") for name in ("delivered_at", "expired_at", "recalled_at")]
@@ -144,20 +146,20 @@ def _lives(events: DataFrame, lives: DataFrame, manifest: Manifest) -> Iterator[
         F.count("recalled_at").alias("recalled"),
         F.count("purged_at").alias("purged"),
     ).collect()[0]
-    yield Check("lives", "messages with one row each", found.rows, found.messages)
-    yield Check("lives", "messages whose acceptance is known", found.rows, found.accepted)
-    yield Check("lives", "messages in a state that there is", found.rows, found.known)
-    yield Check("lives", "messages with more than one of delivered, expired, recalled", 0, found.clashing)
-    yield Check("lives", "messages that are open and have ended", 0, found.open_and_ended)
+    yield Check("message_life", "messages with one row each", found.rows, found.messages)
+    yield Check("message_life", "messages with an acceptance event", found.rows, found.accepted)
+    yield Check("message_life", "messages in a valid state", found.rows, found.known)
+    yield Check("message_life", "messages with more than one of delivered, expired, recalled", 0, found.clashing)
+    yield Check("message_life", "messages that are both open and ended", 0, found.open_and_ended)
     if retired or dropped:
         return
     counts = {row.kind: row["count"] for row in events.groupBy("kind").count().collect()}
     for kind, name in _SUMS.items():
-        yield Check("lives", f"{kind} events in lives", counts.get(kind, 0), found[name])
+        yield Check("message_life", f"{kind} events in message_life", counts.get(kind, 0), found[name])
 
 
 def _derived(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, table: Table) -> Iterator[Check]:
-    """Do a derived table's own sums."""
+    """Run the check that a derived table declares."""
     if table.balance is None or table.name not in manifest.tables:
         return
     frames = [warehouse.table(spark, table.name)]

@@ -1,8 +1,8 @@
-"""Housekeeping: many small files become few, old days go, and what no longer counts is deleted.
+"""Compaction of small files, retention of old days, and deletion of unused files.
 
-Safe beside a running stream: each step is a commit like any other, done as the only writer, so the stream waits for a
-moment and then reads the new state. Files are deleted only when they have not counted for a while, so that readers who
-still look at an earlier state can finish.
+It is safe while a stream runs: each step is a commit under the writer lock, so the stream waits for a moment and then
+reads the new state. Files are deleted only when they have been unused for `vacuum_after_s`, so that readers of an
+earlier state can finish.
 """
 
 import time
@@ -17,17 +17,17 @@ from tocsin.pipeline.lake.warehouse import Warehouse
 
 __all__ = ["Housekeeping", "compact", "retire", "vacuum"]
 
-#: How the rows of a file are ordered, where it matters for skipping.
+#: Sort order of the rows in a file, for tables where readers skip row groups.
 _ORDER = {"event": ("kind", "seq"), "message_life": ("message",)}
 
 
 class Housekeeping(msgspec.Struct):
-    """What was done."""
+    """Counts of what compaction, retention and deletion did."""
 
-    #: Files before and after, of what was compacted.
+    #: Files of compacted partitions, before and after.
     files_before: int = 0
     files_after: int = 0
-    #: Files of days that are over.
+    #: Files dropped by retention.
     files_retired: int = 0
     #: Files deleted, and their bytes.
     files_deleted: int = 0
@@ -35,7 +35,7 @@ class Housekeeping(msgspec.Struct):
 
 
 def compact(spark: SparkSession, warehouse: Warehouse, done: Housekeeping) -> None:
-    """Write the files of each part that has many of them as one, table by table."""
+    """Rewrite each partition that has many files as one file, table by table."""
     for name in warehouse.columns:
         with warehouse.writing():
             manifest = warehouse.current()
@@ -78,7 +78,7 @@ def _compact(
 
 
 def retire(warehouse: Warehouse, done: Housekeeping, today: datetime | None = None) -> None:
-    """Drop the days of each table that its retention no longer keeps; days with open messages stay."""
+    """Drop days that are older than the retention of their table; days with open messages are kept."""
     begin = time.perf_counter()
     with warehouse.writing():
         manifest = warehouse.current()
@@ -113,7 +113,7 @@ def retire(warehouse: Warehouse, done: Housekeeping, today: datetime | None = No
 
 
 def vacuum(warehouse: Warehouse, done: Housekeeping) -> None:
-    """Delete files that no state of the last while names."""
+    """Delete files that no manifest of the last `vacuum_after_s` seconds names."""
     horizon = time.time() - warehouse.settings.vacuum_after_s
     with warehouse.writing():
         named: set[str] = set()

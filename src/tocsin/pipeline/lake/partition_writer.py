@@ -1,12 +1,12 @@
-"""Rows in, files of a table out: what one task does with the rows of a table that it is given.
+"""The task that writes rows of a table as Parquet files, one folder per partition.
 
-Theory of operation. Spark's own writer goes through Hadoop's local file system. Without Hadoop's native library, which
-the pip package lacks, that starts a process (`chmod`) for every file and folder that it makes, which small tables feel
-most. It also sorts rows by part before it writes them. A task that gets its rows as Arrow needs neither: it lays them
-aside by part, and writes a row group whenever enough are together.
+Theory of operation. Spark's own writer uses Hadoop's local file system. Without Hadoop's native library, which the pip
+package lacks, that starts a process (`chmod`) for every file and folder, which is slow for small tables. It also sorts
+rows by partition before it writes them. A task that gets its rows as Arrow needs neither: it buffers them by partition
+and writes a row group whenever enough are buffered.
 
-A file's name is nobody else's, and it counts only once the driver has put what the task reports into a manifest; so a
-task that dies or runs twice leaves nothing but garbage. Nothing here knows what a table means.
+File names are unique, and a file becomes part of the table only when the driver commits a manifest that names it; so a
+task that dies or runs twice leaves only garbage files.
 """
 
 import secrets
@@ -27,26 +27,26 @@ __all__ = ["Target", "write_rows"]
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where rows go."""
+    """Where and how rows are written."""
 
-    #: The warehouse.
+    #: Path of the warehouse.
     warehouse: str
-    #: The table's folder in it.
+    #: Name of the table, which is its folder.
     table: str
-    #: Which batch the files become a part of.
+    #: Batch that the files belong to.
     batch: str
-    #: Columns that make the parts; a file has the others.
+    #: Partition columns; they are in the folder's name, not in the file.
     partitions: tuple[str, ...]
-    #: The column by which files can be told apart, and the one that says the last time that they speak of.
+    #: Columns whose range is recorded per file: the number, and the time whose maximum is recorded.
     ranges: tuple[str, str] | None
-    #: Rows of one file.
+    #: Largest number of rows in one file.
     file_rows_max: int
-    #: Bytes of rows that wait for more of their part, in one task.
+    #: Bytes of rows that one task buffers.
     waiting_bytes_max: int
 
 
 def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[DataFile]:
-    """Write rows part by part, and say which files that made."""
+    """Write rows by partition and return the files."""
     parts: dict[tuple[Any, ...], _Part] = {}
     for batch in batches:
         for key, rows in _by_part(pa.Table.from_batches([batch]), target.partitions):
@@ -61,7 +61,7 @@ def write_rows(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[Da
 
 
 def _by_part(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Tell the rows of each part apart."""
+    """Split rows by partition."""
     if not table.num_rows:
         return
     keys = table.select(names).group_by(list(names)).aggregate([]).to_pylist()
@@ -69,7 +69,7 @@ def _by_part(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[tuple[An
     for key in keys:
         values = tuple(key[name] for name in names)
         if None in values:
-            raise InvariantViolation(f"a row that belongs to no part: {key}")
+            raise InvariantViolation(f"a partition column is null: {key}")
         if len(keys) == 1:
             yield values, rest
             continue
@@ -81,7 +81,7 @@ def _by_part(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[tuple[An
 
 
 class _Part:
-    """The rows of one part: some wait, some are in a file that is open, some in files that are done."""
+    """The rows of one partition: buffered, in the open file, or in finished files."""
 
     def __init__(self, target: Target, values: dict[str, Any]) -> None:
         self._target = target
@@ -99,7 +99,7 @@ class _Part:
         self.waiting_bytes += rows.nbytes
 
     def flush(self) -> None:
-        """Write what waits as a row group."""
+        """Write the buffered rows as a row group."""
         if not self._waiting:
             return
         rows = pa.concat_tables(self._waiting)
@@ -147,14 +147,14 @@ class _Part:
         self._rows, self._bounds = 0, []
 
     def close(self) -> list[DataFile]:
-        """Write what is left, and say which files there are."""
+        """Write the remaining rows and return all files."""
         self.flush()
         self._finish()
         return self._done
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[int, int]:
-    """Return the least and greatest value; stamps as microseconds, 0 where there is none."""
+    """Return the smallest and largest value; times in microseconds, 0 if there is none."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     found = pc.min_max(column).as_py()
@@ -162,5 +162,5 @@ def _bounds(column: pa.ChunkedArray) -> tuple[int, int]:
 
 
 def _escaped(value: object) -> str:
-    """Return a value as a folder's name says it, as Spark reads it back."""
+    """Return a partition value as Spark expects it in a folder's name."""
     return str(value).lower() if isinstance(value, bool) else quote(str(value), safe="")

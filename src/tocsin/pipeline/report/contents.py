@@ -1,4 +1,4 @@
-"""What the report shows: gold tables added up to at most a few hundred points each, whatever the history's size."""
+"""Contents of the report: gold tables summed to at most a few hundred points each."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -18,10 +18,10 @@ Row = dict[str, Any]
 Reader = Callable[[str], DataFrame]
 
 _SECOND_US = 1_000_000
-#: Widths that a bar may have, seconds: the first that gives at most `_BARS_MAX`.
+#: Possible widths of a bar, seconds; the first that gives at most `_BARS_MAX` bars is used.
 _WIDTHS_S = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _BARS_MAX = 160
-#: Rows of a table or chart by name: the largest.
+#: Most rows of a table or chart; the largest are shown.
 _ROWS_MAX = 20
 STATES = (
     *("available_now", "drained", "waiting", "pending_pickup", "held", "expired", "recalled", "dead"),
@@ -30,47 +30,47 @@ STATES = (
 
 
 class Contents(msgspec.Struct):
-    """Everything on the page of one project."""
+    """The data of one project on the page."""
 
     project: str
-    #: First and last moment with anything to show, microseconds; equal where there is nothing.
+    #: Time range with data, microseconds since the epoch; equal if there is none.
     since: int
     until: int
     #: Width of a bar, seconds.
     width_s: int
-    #: Start of each bar, microseconds.
+    #: Start of each bar, microseconds since the epoch.
     bars: list[int]
     #: Per state, a count for each bar.
     states: dict[str, list[int]]
-    #: Per priority, quantiles for each bar; null where nothing was sent.
+    #: Per priority, quantiles for each bar; null if nothing was sent.
     latency: dict[int, list[Row | None]]
     #: `delivery_sla` by priority, of messages on the push path.
     sla: list[Row]
     #: `sla_breach`, the latest.
     breaches: list[Row]
-    #: Per level, the highest depth of each bar.
+    #: Per level, the largest depth of each bar.
     depth: dict[int, list[int]]
     #: `time_to_drain` by type and path.
     drain: list[Row]
-    #: Per outcome, recalls of each bar.
+    #: Per outcome, the recalls of each bar.
     recalls: dict[str, list[int]]
-    #: Per code, refusals of each bar.
+    #: Per code, the refusals of each bar.
     refusals: dict[str, list[int]]
-    #: `priority_mix` by agent: windows, how many were over, highest share.
+    #: `priority_mix` by agent: number of windows, windows over the threshold, highest share.
     mixes: list[Row]
     #: `retry` by type.
     retries: list[Row]
     #: `dead_letter` by reason and recipient.
     letters: list[Row]
-    #: Processing latency: an average for each bar, microseconds.
+    #: Average processing latency of each bar, microseconds.
     processing: list[int | None]
     #: Decay rate at the end of each bar.
     decay: list[float]
     #: Per kind of session, live and stale at the end of each bar.
     sessions: dict[str, list[int]]
-    #: Agents by attachment at the end.
+    #: Number of agents by attachment at the end.
     attachments: dict[str, int]
-    #: Messages by sender and recipient, the busiest agents.
+    #: Number of messages by sender and recipient, of the busiest agents.
     traffic: dict[tuple[str, str], int]
     #: `lead_time` by kind and measure.
     leads: list[Row]
@@ -89,7 +89,7 @@ class Contents(msgspec.Struct):
     #: `lease_wait` by agent.
     leases: list[Row]
     advice: list[Advice]
-    #: Why there is no advice, where that is so.
+    #: Reason for missing advice, if any.
     advice_note: str = ""
 
 
@@ -100,12 +100,12 @@ def read_contents(
     until: date | None = None,
     thresholds: Thresholds | None = None,
 ) -> Contents:
-    """Add up a project's tables, of the days from `since` to `until`."""
+    """Read a project's tables for the days from `since` to `until`."""
     return _ContentsReader(read, project, since, until).contents(thresholds)
 
 
 class _ContentsReader:
-    """One project's tables over one time."""
+    """Reader of one project's tables over one time range."""
 
     def __init__(self, read: Reader, project: str, since: date | None, until: date | None) -> None:
         self._read = read
@@ -128,7 +128,7 @@ class _ContentsReader:
         return rows
 
     def _range(self) -> tuple[int, int]:
-        """Find the first and the last moment with anything to show."""
+        """Return the time range with data."""
         moments = [
             row
             for name in ("signal_state", "session_count")
@@ -147,7 +147,7 @@ class _ContentsReader:
         return (at - at % (self._width_s * _SECOND_US)).alias("bar")
 
     def _counts(self, name: str, key: str | None, at: str, values: dict[str, Column]) -> dict[str, list[int]]:
-        """Sum columns per bar; by the values of a key column, or by the columns themselves."""
+        """Return sums per bar, by the values of a key column or by column."""
         keys = [self._bar(at)] + ([F.col(key)] if key is not None else [])
         rows = self._table(name).groupBy(*keys).agg(*(value.alias(title) for title, value in values.items())).collect()
         found: dict[str, list[int]] = {}
@@ -161,7 +161,7 @@ class _ContentsReader:
     def _steps(
         self, name: str, key: str, value: str, at: str = "minute", most: str | None = None
     ) -> dict[Any, list[Any]]:
-        """Return a standing value per bar: its most in the bar, or its last, carried over bars without a change."""
+        """Return a value that lasts until it changes, per bar: its maximum or its last value."""
         last = F.max_by(value, at).alias("last")
         highest = F.max(most if most is not None else value).alias("most")
         rows = self._table(name).groupBy(self._bar(at), key).agg(last, highest).collect()
@@ -231,7 +231,7 @@ class _ContentsReader:
             return [], f"The policy in force cannot be read by this version: {error}"
 
     def contents(self, thresholds: Thresholds | None) -> Contents:
-        """Ask for everything."""
+        """Read everything."""
         advice, note = self._advice(thresholds)
         pushed = self._table("delivery_sla").where(F.col("publish_path") == "pushed_to_ws")
         states = self._counts("signal_state", None, "minute", {state: F.sum(state) for state in STATES})

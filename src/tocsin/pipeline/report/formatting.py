@@ -1,17 +1,17 @@
-"""Numbers and times as people read them."""
+"""Formatting of numbers, durations and times for the report."""
 
 from datetime import UTC, datetime
 
 __all__ = ["NOTHING", "clock", "duration", "ladder", "moment", "number", "share"]
 
-#: What stands where there is no value.
+#: Text for a missing value.
 NOTHING = "\N{EN DASH}"
 _STEPS = ((1, "µs"), (1_000, "ms"), (1_000_000, "s"), (60_000_000, "min"), (3_600_000_000, "h"), (86_400_000_000, "d"))
 _GROUPS = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 
 
 def duration(microseconds: float | None) -> str:
-    """Write a time in the unit that fits it."""
+    """Format a duration in a fitting unit."""
     if microseconds is None:
         return NOTHING
     if microseconds <= 0:
@@ -20,7 +20,7 @@ def duration(microseconds: float | None) -> str:
     return f"{_three(microseconds / unit)} {name}"
 
 
-#: Times at which an axis may have a mark, microseconds: powers of ten up to ten seconds, then what clocks have.
+#: Marks of a logarithmic time axis, microseconds: powers of ten up to ten seconds, then minutes, hours and days.
 _LADDER = (
     *(1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000),
     *(60_000_000, 600_000_000, 3_600_000_000, 36_000_000_000, 86_400_000_000, 864_000_000_000),
@@ -28,7 +28,7 @@ _LADDER = (
 
 
 def ladder(low: float, high: float) -> list[float]:
-    """Return the marks of an axis of time that holds everything from `low` to `high`: two at least, seven at most."""
+    """Return the marks of a time axis that includes `low` and `high`; at least two."""
     first = max((index for index, mark in enumerate(_LADDER) if mark <= low), default=0)
     last = next((index for index, mark in enumerate(_LADDER) if mark >= high), len(_LADDER) - 1)
     marks = list(_LADDER[first : max(last, first + 1) + 1]) or list(_LADDER[-2:])
@@ -36,7 +36,7 @@ def ladder(low: float, high: float) -> list[float]:
 
 
 def number(value: float | None) -> str:
-    """Write a count, shortened from ten thousand on."""
+    """Format a count; from ten thousand on in thousands, millions or billions."""
     if value is None:
         return NOTHING
     for unit, name in _GROUPS:
@@ -46,14 +46,14 @@ def number(value: float | None) -> str:
 
 
 def _three(value: float) -> str:
-    """Write three digits that count."""
+    """Format a number with three significant digits."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """Write a part as per cent of a whole; never 100 % nor 0 % where something is left."""
+    """Format a share in per cent; it is never rounded to 0 % or 100 %."""
     if not whole or part is None:
         return NOTHING
     percent = 100 * part / whole
@@ -65,12 +65,12 @@ def share(part: float | None, whole: float | None) -> str:
 
 
 def moment(microseconds: int) -> str:
-    """Write a moment, to the minute, in UTC."""
+    """Format a time, to the minute, in UTC."""
     return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%d %H:%M}"
 
 
 def clock(microseconds: int, width_s: int, *, first: bool) -> str:
-    """Write the label of a bar: the day where it begins or is all that matters, else the time of day."""
+    """Format the label of a bar: the date at midnight, for the first bar and for bars of days, else the time."""
     at = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
     if width_s >= 86_400 or first or (at.hour == 0 and at.minute == 0):
         return f"{at.day} {at:%b}"

@@ -1,4 +1,4 @@
-"""Silver: what happened to each thing, one row per message, session, lease, thread, escalation, policy."""
+"""Silver layer: one row per message, session, lease, thread, escalation and policy."""
 
 from tocsin.pipeline.silver.agent_session import AGENT_SESSION, SESSION_DAY
 from tocsin.pipeline.silver.escalation import ESCALATION
@@ -9,7 +9,7 @@ from tocsin.pipeline.tables.table import Table
 
 __all__ = ["TABLES"]
 
-#: In the order in which they are made.
+#: All derived silver tables; each comes after its inputs.
 TABLES: tuple[Table, ...] = (
     POLICY_SPAN,
     SESSION_DAY,

@@ -1,16 +1,17 @@
-"""`message_life`: every message's life out of its events, and the next part of it added to what is known already.
+"""The `message_life` table: one row per message, folded from its events and merged with later ones.
 
-Theory of operation. `fold` turns any set of events into rows as `message_life` has them, as far as those events say;
-`merge` lays two such rows of one message together. Folding all events at once, or in parts in any order and merging,
-gives the same row, because everything in it is one of three things: said by the acceptance alone; a count; or said by
-the *last* event of a step, whose sequence number is in `path`. So late and out-of-order events come out right, and a
-message that stays open for a week is one row that waits, not a week of events to read again.
+Theory of operation. `fold` turns any set of events into rows of `message_life`, as complete as those events allow;
+`merge` combines two such rows of one message. Folding all events at once, or in parts in any order and merging, gives
+the same row, because every value is one of three things: taken from the acceptance alone; a count; or taken from the
+*last* event of a step, whose sequence number is in `path`. So late and out-of-order events give the right result, and a
+message that stays open for a week is one row to merge, not a week of events to read again.
 
-What a later step takes back (`delivered_at` when it is requeued, `dead_at` when it is redriven) is taken back after
-every merge. That loses nothing: a step that has been overtaken once is overtaken for ever.
+A value that a later step cancels (`delivered_at` on a requeue, `dead_at` on a redrive) is cleared after every merge.
+This loses nothing, because a cancelled value never becomes valid again.
 
-Spark aggregates in place only what has a fixed width. Strings would turn its hash aggregation into a sort, so the few
-words that are wanted of events travel as numbers: `words` lists those that occur, and their places stand for them.
+Spark's hash aggregation works only on columns of fixed width; with strings it sorts instead. So the few text fields
+that are needed are aggregated as numbers: `coded_values` lists the values that occur in each field, and the number is
+the position in that list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from tocsin.pipeline.tables.schemas import CODED_FIELDS, KINDS, MESSAGE_LIFE, ST
 __all__ = ["FOLDED_KINDS", "fold", "merge"]
 
 _ACCEPTED = "MessageAccepted"
-#: Kinds of events that a life is made of: the acceptance, and all that name a message by its number.
+#: Kinds of events that are folded: the acceptance, and all kinds that refer to a message by its number.
 FOLDED_KINDS: tuple[str, ...] = (
     _ACCEPTED,
     *(name for name, kind in KINDS.items() if get_type_hints(kind).get("message") is int),
@@ -38,7 +39,7 @@ _AFTER: dict[str, State] = {}
 for _row in TRANSITIONS:
     _AFTER[_STEP_OF[_row.event.__name__]] = _row.after
 
-#: Said by the acceptance, and by nothing after it.
+#: Columns that come from the acceptance alone.
 _ACCEPTANCE = (
     "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance", "decay_rate",
     "delivery_class", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "recipient_state",
@@ -48,20 +49,20 @@ _KEY = ("project", "message")
 _NAMES = tuple(column.name for column in MESSAGE_LIFE)
 _TYPES = {column.name: column.type for column in MESSAGE_LIFE}
 _DATA_TYPES = {column.name: type_of(column.type) for column in MESSAGE_LIFE}
-#: Steps that happen once in a life at most, so that any value they say is the last one.
+#: Steps that happen at most once per message, so that their only value is the last one.
 _ONCE = ("acknowledged", "processed", "expired", "recalled", "purged")
 #: Room for a small number beside a sequence number, which has at most 46 bits.
 _PACK = 1 << 16
-#: Where a life has ended, as far as its contract goes; `delivered` too, where no ACK is awaited.
+#: States in which a message is settled; `delivered` too if no ACK is required.
 _ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
 CodedValues = Mapping[str, Sequence[str]]
 
 
 def fold(events: DataFrame, coded_values: CodedValues) -> DataFrame:
-    """Fold events into lives, as far as they say: one row per message, whole or in part.
+    """Fold events into rows of `message_life`, complete or partial.
 
-    `words` lists, by `kind.field` of `CODED_FIELDS`, the words that occur; any other comes out as `other`.
+    `coded_values` lists the values that occur, by `kind.field` of `CODED_FIELDS`; any other value becomes `other`.
     """
     steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), coded_values)
     accepted = events.where(F.col("kind") == _ACCEPTED).select(
@@ -105,7 +106,7 @@ def fold(events: DataFrame, coded_values: CodedValues) -> DataFrame:
 
 
 def merge(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Lay lives that are known and lives as new events say together; a message that only one has stays as it is."""
+    """Merge existing rows with rows folded from new events; a message in only one of them stays unchanged."""
     old, new = before.alias("old"), after.alias("new")
     same = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in _KEY]
     joined = old.join(new, same[0] & same[1], "full")
@@ -114,7 +115,7 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
         return F.coalesce(F.col(f"old.{name}"), F.col(f"new.{name}"))
 
     def later(*steps: str) -> Column:
-        """Tell whether the new side has the last event of these steps."""
+        """Return whether the new row has the last event of these steps."""
         sides = [
             F.greatest(*(F.coalesce(F.col(f"{side}.path.{step}"), F.lit(0)) for step in steps), F.lit(0))
             for side in ("old", "new")
@@ -154,7 +155,7 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _steps(events: DataFrame, coded_values: CodedValues) -> DataFrame:
-    """Aggregate what happened after the acceptance: numbers only."""
+    """Aggregate the events after the acceptance, as numbers only."""
     number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
     narrow = events.withColumn("step", number).select(
         "project", "message", "seq", "at", "step",
@@ -212,7 +213,7 @@ def _code_column(kind: str, field: str) -> str:
 
 
 def _code(kind: str, field: str, coded_values: CodedValues) -> Column:
-    """Return a word's place in its list, counted from 1; 0 where it is not in it, null where there is none."""
+    """Return the code of a field's value, from 1; 0 if it is not in the list, null if the event has no such field."""
     found = F.lit(0)
     for place, value in enumerate(coded_values.get(f"{kind}.{field}", ()), 1):
         found = F.when(F.col(field) == value, place).otherwise(found)
@@ -220,7 +221,7 @@ def _code(kind: str, field: str, coded_values: CodedValues) -> Column:
 
 
 def _decoded_columns(coded_values: CodedValues) -> list[Column]:
-    """Return the words that places stand for."""
+    """Return the text columns, decoded from their codes."""
 
     def value(kind: str, field: str) -> Column:
         known = ["other", *coded_values.get(f"{kind}.{field}", ())]
@@ -244,7 +245,7 @@ def _stamp(name: str) -> Column:
 
 
 def _settled(partial: DataFrame) -> DataFrame:
-    """Take back what was overtaken, say where each message is, and select the columns of the table."""
+    """Clear cancelled values, compute the state, and select the columns of the table."""
 
     def at(step: str) -> Column:
         return F.coalesce(F.col(f"path.{step}"), F.lit(0))
@@ -254,14 +255,14 @@ def _settled(partial: DataFrame) -> DataFrame:
     place = (F.greatest(*moves) % _PACK).cast("int")
     first = F.when(F.col("held") != "", State.HELD.value).otherwise(State.QUEUED.value)
     state = F.when(place.isNull(), first).otherwise(F.element_at(states, place))
-    overtaken = F.greatest(at("requeued"), at("died")) > at("delivered")
+    cancelled = F.greatest(at("requeued"), at("died")) > at("delivered")
     settled = partial.withColumn("state", state)
     ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
         (F.col("state") == State.DELIVERED.value) & ~F.coalesce("ack_required", F.lit(False))
     )
     changed = {
         "date": F.to_date(F.coalesce("created_at", "last_at")),
-        "delivered_at": F.when(~overtaken, F.col("delivered_at")),
+        "delivered_at": F.when(~cancelled, F.col("delivered_at")),
         "dead_at": F.when(at("redriven") <= at("died"), F.col("dead_at")),
         "level": F.coalesce("level", "priority"),
         "attempts": F.coalesce("attempts", F.lit(0)),

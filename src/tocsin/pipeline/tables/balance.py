@@ -1,7 +1,7 @@
-"""Sums that must agree between a table and what it was made from, for `tocsin pipeline verify`.
+"""Checks that a table's sums equal those of its inputs, for `tocsin pipeline verify`.
 
-A balance is counted another way than the table itself: rows of the input on one side, a column of the table on the
-other. Days that the input no longer keeps are left out: tables may be kept for longer than what they were made from.
+A check counts in another way than the table's transform: rows of the input on one side, a column of the table on the
+other. Days that the input no longer has are left out, because a table may be kept for longer than its input.
 """
 
 from collections.abc import Callable
@@ -15,24 +15,24 @@ Balance = Callable[..., DataFrame]
 
 
 def counts_all(column: str, of: str | None = None) -> Balance:
-    """Hold a column's sum against the number of rows of the first input, or of those that a condition holds for."""
+    """Compare a column's sum with the number of rows of the first input, or of those that meet a condition."""
 
     def balance(table: DataFrame, first: DataFrame, *others: DataFrame) -> DataFrame:
-        return _held_against(first if of is None else first.where(of), table, column)
+        return _compared(first if of is None else first.where(of), table, column)
 
     return balance
 
 
 def counts_kinds(column: str, *kinds: str) -> Balance:
-    """Hold a column's sum against the number of events of some kinds; `event` is the last input."""
+    """Compare a column's sum with the number of events of some kinds; `event` must be the last input."""
 
     def balance(table: DataFrame, *inputs: DataFrame) -> DataFrame:
-        return _held_against(inputs[-1].where(F.col("kind").isin(*kinds)), table, column)
+        return _compared(inputs[-1].where(F.col("kind").isin(*kinds)), table, column)
 
     return balance
 
 
-def _held_against(rows: DataFrame, table: DataFrame, column: str) -> DataFrame:
+def _compared(rows: DataFrame, table: DataFrame, column: str) -> DataFrame:
     day = ["project", "date"]
     expected = rows.groupBy(*day).agg(F.count(F.lit(1)).alias("expected"))
     found = table.groupBy(*day).agg(F.sum(column).cast("bigint").alias("found"))

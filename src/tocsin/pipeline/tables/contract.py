@@ -1,6 +1,6 @@
-"""The last line of a transform: exactly the declared columns, in their order, with their types and comments.
+"""Conversion of a transform's result to the declared columns of its table, in order, with types and comments.
 
-So a table's schema is its declaration and nothing else. Nothing here knows how tables are stored or when they are made.
+Every transform ends with `conform`, so that a table's schema is always its declaration.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ __all__ = ["columns", "conform"]
 
 
 def columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
-    """List columns as name, type and meaning."""
+    """Make columns from tuples of name, type and description."""
     return tuple(Column(*row) for row in rows)
 
 
 def conform(frame: DataFrame, declared: Iterable[Column]) -> DataFrame:
-    """Select the declared columns."""
+    """Select the declared columns and cast them to their types."""
     return frame.select(
         *(
             F.col(column.name).cast(type_of(column.type)).alias(column.name, metadata={"comment": column.about})

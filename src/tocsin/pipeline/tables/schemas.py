@@ -1,8 +1,8 @@
-"""What the tables look like: columns, types, and a sentence on each.
+"""Columns of the tables: name, type and description.
 
-The columns of `event` follow from the structs in `tocsin.core.events`, so that a new kind or field flows in by itself.
-Everything else is written down by whoever makes the table. Nothing here needs a session, so the docs are generated from
-it.
+The columns of `event` are derived from the structs in `tocsin.core.events`, so that a new kind or field needs no change
+here. Derived tables declare their columns beside their transform. Nothing here needs a Spark session, so that the
+reference documentation can be generated from it.
 """
 
 import re
@@ -57,7 +57,7 @@ class Column(msgspec.Struct, frozen=True):
     name: str
     #: `string`, `int`, `bigint`, `double`, `boolean`, `date`, `timestamp`; an `array<…>` or `struct<name:…>` of those.
     type: str
-    #: What it says, in a sentence.
+    #: Description, in a sentence.
     about: str
 
 
@@ -73,7 +73,7 @@ _TYPES: dict[str, DataType] = {
 
 
 def type_of(name: str) -> DataType:
-    """Return Spark's type for a column's."""
+    """Return the Spark type for a column type."""
     if name.startswith("array<"):
         return ArrayType(type_of(name[6:-1]))
     if name.startswith("struct<"):
@@ -83,19 +83,19 @@ def type_of(name: str) -> DataType:
 
 
 def struct_of(columns: Iterable[Column]) -> StructType:
-    """Return Spark's schema for columns."""
+    """Return the Spark schema for columns."""
     return StructType([StructField(column.name, type_of(column.type)) for column in columns])
 
 
-#: Fields that hold JSON documents of their own; a column has their text. Other bytes are in base64, as in segments.
+#: Fields that hold JSON documents; the column has their text. Other bytes are in base64, as in segments.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
-#: Fields whose name means another thing in other kinds, with the column that they go to.
+#: Fields whose name means something else in other kinds, with the column that they are stored in.
 RENAMED: dict[tuple[str, str], str] = {
     ("PolicyAdopted", "version"): "policy_version",
     ("InterruptRaised", "by"): "interrupting",
     ("InterruptEnded", "by"): "interrupting",
 }
-#: Every kind of event by its name, as a record says it.
+#: Every kind of event by its name.
 KINDS: dict[str, type] = {kind.__name__: kind for kind in EVENT_TYPES}
 
 
@@ -119,12 +119,12 @@ def field_type(hint: Any) -> str:
 
 
 def columns_of(kind: type) -> dict[str, str]:
-    """Return the fields of a kind, each with the column that it goes to."""
+    """Return the fields of a kind, each with the column that it is stored in."""
     return {field: RENAMED.get((kind.__name__, field), field) for field in get_type_hints(kind)}
 
 
 def column_types(kinds: Iterable[type]) -> dict[str, str]:
-    """Return the columns that hold the fields of these kinds; a name that is int here and float there is double."""
+    """Return the columns for the fields of these kinds; one that is int here and float there is double."""
     found: dict[str, str] = {}
     for kind in kinds:
         hints = get_type_hints(kind)
@@ -148,11 +148,11 @@ def event_columns(kinds: Iterable[type]) -> tuple[Column, ...]:
     return (
         Column("project", "string", "The project."),
         Column("date", "date", "The day of `at`, in UTC."),
-        Column("seq", "bigint", "The event's number in its project's journal."),
-        Column("kind", "string", "What happened: the name of the event."),
-        Column("at", "bigint", "When it happened, microseconds since the epoch."),
+        Column("seq", "bigint", "Sequence number of the event in its project's journal."),
+        Column("kind", "string", "Name of the event type."),
+        Column("at", "bigint", "Time of the event, microseconds since the epoch."),
         *(
-            Column(name, kind, "Of " + ", ".join(f"`{owner}`" for owner in owners[name]) + ".")
+            Column(name, kind, "Field of " + ", ".join(f"`{owner}`" for owner in owners[name]) + ".")
             for name, kind in column_types(kinds).items()
             if name != "at"
         ),
@@ -173,23 +173,23 @@ CODED_FIELDS: tuple[tuple[str, str], ...] = (
 )
 
 QUARANTINE: tuple[Column, ...] = (
-    Column("project", "string", "The project whose segment it is in."),
-    Column("file", "string", "The segment, below the landing zone."),
-    Column("line", "bigint", "The line, counted from 1; 0 where the whole file is meant."),
-    Column("reason", "string", "What is wrong with it: `malformed`, `unknown_kind`, `impossible` or `unreadable`."),
-    Column("detail", "string", "The same in a sentence."),
-    Column("text", "string", "The line as it is, as far as the limit goes."),
+    Column("project", "string", "Project of the segment."),
+    Column("file", "string", "Path of the segment below the landing zone."),
+    Column("line", "bigint", "Line number, from 1; 0 for the whole file."),
+    Column("reason", "string", "`malformed`, `unknown_kind`, `impossible` or `unreadable`."),
+    Column("detail", "string", "The reason as a sentence."),
+    Column("text", "string", "Content of the line, cut to `quarantine_text_max` bytes."),
 )
 
 
 def step_of(kind: type) -> str:
-    """Name the step of a message's life that a kind of event is: the last word of its name."""
+    """Return the name of the lifecycle step of a kind of event: the last word of its name."""
     words: list[str] = re.findall(r"[A-Z][a-z]*", kind.__name__)
     return words[-1].lower()
 
 
-#: What can happen to a message once it is accepted, by the words of `message_life.path`: all that moves it, and what it
-#: keeps count of.
+#: Steps of a message after its acceptance, by their names in `message_life.path`: all state transitions, and the events
+#: that the table counts.
 STEPS: dict[str, type] = {
     step_of(kind): kind
     for kind in (
@@ -203,61 +203,61 @@ STEPS: dict[str, type] = {
 MESSAGE_LIFE: tuple[Column, ...] = (
     Column("project", "string", "The project."),
     Column("date", "date", "The day on which it was accepted, in UTC."),
-    Column("message", "bigint", "Its identity in events: the sequence number of its acceptance."),
-    Column("message_id", "string", "Its messageId."),
-    Column("sender", "string", "Who sent it."),
-    Column("recipient", "string", "Whom it is for."),
-    Column("message_type", "string", "Its type."),
-    Column("requested", "int", "Priority asked for."),
-    Column("priority", "int", "Priority granted."),
-    Column("level", "int", "Priority granted, raised by its own waiting; what it is lent meanwhile aside."),
-    Column("rule", "string", "Why granted differs from asked."),
-    Column("importance", "int", "Importance inside its level when it was accepted."),
-    Column("decay_rate", "double", "Share of the importance lost per decay interval."),
+    Column("message", "bigint", "Sequence number of its acceptance, by which other events refer to it."),
+    Column("message_id", "string", "messageId of its envelope."),
+    Column("sender", "string", "Agent that sent it."),
+    Column("recipient", "string", "Agent that it is addressed to."),
+    Column("message_type", "string", "Message type."),
+    Column("requested", "int", "Priority requested, 0 (Info) to 4 (DirectorOverride)."),
+    Column("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
+    Column("level", "int", "Priority granted, plus boosts; without inherited priority."),
+    Column("rule", "string", "Rule that determined the priority granted."),
+    Column("importance", "int", "Importance at acceptance, 1 to 10."),
+    Column("decay_rate", "double", "Share of the importance that is lost per decay interval."),
     Column("delivery_class", "string", "`sync` or `async`."),
-    Column("ack_required", "boolean", "Whether its contract awaits an ACK."),
+    Column("ack_required", "boolean", "Whether its contract requires an ACK."),
     Column("version", "string", "Protocol version of its envelope."),
-    Column("correlation_id", "string", "Its thread."),
-    Column("opens_thread", "boolean", "Whether it opened its thread."),
-    Column("broadcast", "string", "The broadcast that it is a copy of."),
-    Column("recipient_state", "string", "Presence of the recipient when it was sent."),
-    Column("publish_path", "string", "What the bus did at send time."),
-    Column("resolved_session", "string", "Session that the recipient was resolved to."),
-    Column("held", "string", "Handoff point at which it was held for an approval; empty where it was queued at once."),
-    Column("created_at", "timestamp", "When it was accepted."),
-    Column("sent_at", "timestamp", "When its sender says it was written."),
-    Column("expires_at", "timestamp", "When it expires, or was to."),
-    Column("first_offered_at", "timestamp", "When it was first put on its way."),
-    Column("offered_at", "timestamp", "When it was last put on its way."),
-    Column("delivered_at", "timestamp", "When its recipient confirmed it; null again once it is requeued or dead."),
-    Column("acked_at", "timestamp", "When its recipient acknowledged it."),
-    Column("processed_at", "timestamp", "When its recipient was done with it."),
-    Column("expired_at", "timestamp", "When it ended unread."),
-    Column("recalled_at", "timestamp", "When its sender took it back."),
-    Column("dead_at", "timestamp", "When it went to the dead letters; null again once it is redriven."),
-    Column("redriven_at", "timestamp", "When it was last redriven."),
-    Column("purged_at", "timestamp", "When it was dropped from the dead letters."),
-    Column("state", "string", "Where it is in its life, as in `docs/concepts/lifecycle.md`."),
-    Column("reason", "string", "Why it ended as it did: of expiry, or of its last death."),
-    Column("code", "string", "Catalogue code of its last death."),
-    Column("delivered_how", "string", "What confirmed it last: `receipt`, `next_call`, `ack`, `nack` or `response`."),
-    Column("ack_status", "string", "What its recipient acknowledged."),
-    Column("processed_how", "string", "What made it processed."),
-    Column("offers", "int", "Times offered."),
-    Column("attempts", "int", "Retries used since it was last queued afresh."),
-    Column("requeues", "int", "Times that it went back to the queue."),
-    Column("rejections", "int", "Times that its recipient rejected it."),
-    Column("boosts", "int", "Times that waiting has raised it since it was last queued afresh."),
-    Column("redrives", "int", "Times that it was redriven."),
-    Column("first_waited_us", "bigint", "Microseconds from queue to first offer."),
-    Column("ack_latency_us", "bigint", "Microseconds from offer to acknowledgement."),
-    Column("processing_latency_us", "bigint", "Microseconds from delivery to processed."),
+    Column("correlation_id", "string", "correlationId of its thread."),
+    Column("opens_thread", "boolean", "Whether it opened the thread."),
+    Column("broadcast", "string", "Broadcast that it is a copy of; null otherwise."),
+    Column("recipient_state", "string", "Presence of the recipient at send time."),
+    Column("publish_path", "string", "Publish path: `pushed_to_ws`, `buffered_for_piggyback` or `queued_offline`."),
+    Column("resolved_session", "string", "Session that the recipient was resolved to at send time."),
+    Column("held", "string", "Handoff point at which it was held for an approval; empty if it was queued at once."),
+    Column("created_at", "timestamp", "Time of acceptance."),
+    Column("sent_at", "timestamp", "Timestamp in its envelope, set by the sender."),
+    Column("expires_at", "timestamp", "Time at which its TTL ends."),
+    Column("first_offered_at", "timestamp", "Time of its first offer."),
+    Column("offered_at", "timestamp", "Time of its last offer."),
+    Column("delivered_at", "timestamp", "Time of the receipt; null again once it is requeued or dead."),
+    Column("acked_at", "timestamp", "Time of the ACK."),
+    Column("processed_at", "timestamp", "Time at which it was processed."),
+    Column("expired_at", "timestamp", "Time at which it expired."),
+    Column("recalled_at", "timestamp", "Time at which it was recalled."),
+    Column("dead_at", "timestamp", "Time at which it became a dead letter; null again once it is redriven."),
+    Column("redriven_at", "timestamp", "Time at which it was last redriven."),
+    Column("purged_at", "timestamp", "Time at which it was purged from the dead letters."),
+    Column("state", "string", "Current state, as in `docs/concepts/lifecycle.md`."),
+    Column("reason", "string", "Reason of its expiry, or of its last dead-lettering."),
+    Column("code", "string", "Error code of its last dead-lettering."),
+    Column("delivered_how", "string", "What confirmed delivery: `receipt`, `next_call`, `ack`, `nack` or `response`."),
+    Column("ack_status", "string", "Status in the ACK."),
+    Column("processed_how", "string", "What marked it as processed: `ack`, `processed` or `response`."),
+    Column("offers", "int", "Number of offers."),
+    Column("attempts", "int", "Retries used since it was accepted or last redriven."),
+    Column("requeues", "int", "Number of times it was requeued."),
+    Column("rejections", "int", "Number of times it was rejected (NACK)."),
+    Column("boosts", "int", "Number of boosts since it was accepted or last redriven."),
+    Column("redrives", "int", "Number of times it was redriven."),
+    Column("first_waited_us", "bigint", "Time from queuing to the first offer, microseconds."),
+    Column("ack_latency_us", "bigint", "Time from the offer to the ACK, microseconds."),
+    Column("processing_latency_us", "bigint", "Time from delivery to processing, microseconds."),
     Column(
         "path",
         "struct<" + ",".join(f"{step}:bigint" for step in STEPS) + ">",
-        "Sequence number of the last event of each step: what happened to it, and in which order.",
+        "Sequence number of the last event of each step; null for steps that did not happen.",
     ),
-    Column("last_seq", "bigint", "Sequence number of the last event about it."),
-    Column("last_at", "timestamp", "When that was."),
-    Column("is_open", "boolean", "Whether its contract still owes it something: delivery, an ACK, or its end."),
+    Column("last_seq", "bigint", "Sequence number of its last event."),
+    Column("last_at", "timestamp", "Time of its last event."),
+    Column("is_open", "boolean", "Whether it is not settled yet: it awaits delivery, an ACK, or its end."),
 )

@@ -1,12 +1,12 @@
-"""What a derived table is: what it is made of, by which transform, and which of its partitions new events touch.
+"""Declarations of derived tables: inputs, transform, and which partitions new events change.
 
-Theory of operation. A table is kept per project, or per project and day. When new events arrive, the engine works out
-which days of `event` and `message_life` they changed, then goes through the tables in the order of this list. A table
-kept by day is made anew for the days that changed in any input that it reads *by day*; a table kept by project is made
-anew for each project in which any input changed. What is made anew replaces what was there, in the same commit as its
-inputs, so doing it again changes nothing. `Reach` says how much of each input the transform is given. A table that is
-new, or whose columns have changed, is made for everything there is. Messages whose acceptance is not known (there is a
-gap in the journal) are not shown to transforms.
+Theory of operation. A table is partitioned by project, or by project and day. When new events arrive, the refresh job
+works out which days of `event` and `message_life` they changed, then goes through the tables in the order of the
+catalogue. A table by day is recomputed for the days that changed in any input that it reads *by day*; a table by
+project is recomputed for each project in which any input changed. The result replaces the old partition, in the same
+commit as its inputs, so that a second run changes nothing. `Reach` defines how much of each input the transform is
+given. A table that is new, or whose definition has changed, is computed for all partitions. Messages whose acceptance
+is missing (there is a gap in the journal) are not passed to transforms.
 
 To add a table: write a transform `(*inputs) -> DataFrame` that selects exactly `columns`, and add a `Table` to `TABLES`
 of its layer (`tocsin.pipeline.silver`, `tocsin.pipeline.gold`), after the tables that it reads.
@@ -24,37 +24,37 @@ __all__ = ["Grain", "Input", "Reach", "Source", "Table"]
 
 
 class Grain(StrEnum):
-    """What is made anew at a time; also how the table is partitioned."""
+    """Partitioning of a table; a partition is recomputed as a whole."""
 
-    #: One project's one day: columns `project` and `date`.
+    #: One project and day: columns `project` and `date`.
     DAY = "day"
-    #: One project: column `project`. For what is small, or does not fall into days.
+    #: One project: column `project`. For tables that are small, or whose rows span days.
     PROJECT = "project"
 
 
 class Reach(StrEnum):
-    """How much of an input the transform of a table sees."""
+    """How much of an input the transform of a table is given."""
 
-    #: The days being made anew, and nothing else. A change in such an input touches the same day of the table.
+    #: Only the days being recomputed. A change in the input changes the same day of the table.
     DAY = "day"
-    #: Of `message_life`, every message whose life overlaps the days being made anew, and perhaps more; of `event`, all
-    #: that happened to those messages from the first day of any of them. New events touch their own day of the table
-    #: and all days after it: what they say may change how later ones are to be understood.
+    #: Of `message_life`, every message that was open at some time of the days being recomputed, and possibly more; of
+    #: `event`, all events of those messages. New events change their own day of the table and all days after it,
+    #: because the state of a message on a later day depends on them.
     ALIVE = "alive"
-    #: All of the project. In a table kept by project, a change in it touches the project.
+    #: All of the project. In a table by project, a change in the input changes the project's partition.
     PROJECT = "project"
 
 
 class Input(msgspec.Struct, frozen=True):
     """One input of a table."""
 
-    #: `event`, `message_life`, or a derived table before this one.
+    #: `event`, `message_life`, or a derived table that comes before this one.
     table: str
     reach: Reach = Reach.DAY
-    #: Of `event`: the kinds that matter; none is all. Others are left out before the transform, and touch nothing.
+    #: Of `event`: the kinds that the transform needs; empty for all. Events of other kinds cause no recomputation.
     kinds: tuple[str, ...] = ()
-    #: Of an input that a table kept by day reads whole: whether a change in it touches all days of its project, because
-    #: days are judged by what it tells. Such a change should be rare.
+    #: Whether a change in an input with `Reach.PROJECT` recomputes all days of a table by day. Such a change should be
+    #: rare, for example a new policy.
     touches_all: bool = False
 
 
@@ -64,21 +64,21 @@ class Table(msgspec.Struct, frozen=True):
     name: str
     #: `silver` or `gold`.
     layer: str
-    #: What it tells, in a sentence or two.
+    #: Description of its contents, in a sentence or two.
     about: str
     columns: tuple[Column, ...]
     grain: Grain
     inputs: tuple[Input, ...]
-    #: Takes one frame per input, in their order, and returns the rows of the days or projects being made anew. For a
-    #: table by day, rows of other days are dropped by the engine: a transform need not care.
+    #: Takes one frame per input, in order, and returns the rows of the partitions being recomputed. Rows of other
+    #: partitions may be returned; they are dropped.
     transform: Callable[..., DataFrame]
-    #: Takes this table and then its inputs, all of them whole, and returns rows of `what` (string), `expected` and
-    #: `found` (bigint): sums that must agree. `tocsin pipeline verify` shows those that do not.
+    #: Takes this table and its inputs, all of them whole, and returns rows of `what` (string), `expected` and `found`
+    #: (bigint): sums that must be equal. `tocsin pipeline verify` reports those that are not.
     balance: Callable[..., DataFrame] | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A table that the engine itself keeps."""
+    """A table that is written by the engine, not by a transform."""
 
     name: str
     layer: str
