@@ -91,7 +91,7 @@ def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
     assert changed["Info", "boosts"]["after"] == 0
     tags = page(out)
     assert "svg" in tags.seen
-    assert "What changes under strict" in tags.text
+    assert "Differences under strict" in tags.text
     again = runner.invoke(app, lab(data, *arguments))
     assert again.exit_code == Exit.DONE
     assert report["id"] in again.stdout
@@ -146,9 +146,9 @@ def test_the_example_is_a_scenario(data: Path) -> None:
     [
         ("teams: {ann: {agent: 3}}", "agent"),
         ("loads: [{from: eve, to: bob}]", "there is no team or agent eve"),
-        ("loads: [{from: ann, to: bob, priority: LOUD}]", "'LOUD' is no priority"),
-        ("teams: {ann: {agents: 200000}, bob: {}}", "at most 100000"),
-        ("loads: [{from: ann, to: bob, per_s: 1000000}]", "messages: a scenario has at most"),
+        ("loads: [{from: ann, to: bob, priority: LOUD}]", "'LOUD' is not a priority"),
+        ("teams: {ann: {agents: 200000}, bob: {}}", "the limit is 100000"),
+        ("loads: [{from: ann, to: bob, per_s: 1000000}]", "messages are too many"),
     ],
 )
 def test_a_wrong_scenario_is_told(data: Path, tmp_path: Path, changed: str, said: str) -> None:
@@ -174,7 +174,7 @@ def test_a_search_draws_its_front(data: Path, tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert len(report["search"]["evaluations"]) == 4
     assert any(one["on_front"] for one in report["search"]["evaluations"])
-    assert "What nothing beats" in page(out).text
+    assert "Pareto front" in page(out).text
 
 
 def test_a_mistake_is_told(data: Path) -> None:

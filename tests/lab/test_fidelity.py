@@ -9,7 +9,7 @@ import pytest
 from tests.lab.histories import SETTINGS, busy, settings, traces_of
 from tocsin.core.errors import TocsinError
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.figures.fidelity import Fidelity, distance, fidelity_of, require_fidelity, summarised
+from tocsin.lab.figures.fidelity import Fidelity, distance, fidelity_of, require_fidelity, summarise
 from tocsin.lab.replays.closed_loop import closed_loop
 from tocsin.lab.replays.open_loop import open_loop
 from tocsin.lab.replays.replay import PreparedTrace
@@ -29,7 +29,7 @@ def verdict(trace: Trace) -> list[str]:
     made = PreparedTrace(trace)
     opened = fidelity_of(trace, open_loop(made), stamps=True)
     closed = fidelity_of(trace, closed_loop(made, None, 1, SETTINGS.clock_us), stamps=False)
-    return summarised([trace.window], [opened], [closed], SETTINGS).unfaithful
+    return summarise([trace.window], [opened], [closed], SETTINGS).unfaithful
 
 
 def test_the_right_model_is_faithful(trace: Trace) -> None:
@@ -46,14 +46,14 @@ def test_consumers_that_are_too_slow_are_noticed(trace: Trace) -> None:
     ]
     found = verdict(msgspec.structs.replace(trace, steps=steps))
     assert len(found) >= 1
-    assert "with consumers that react" in found[0]
+    assert "in the closed loop" in found[0]
 
 
 def test_a_history_with_a_hole_is_noticed(trace: Trace) -> None:
     steps = [step for index, step in enumerate(trace.steps) if step.ask != "Send" or index % 10]
     found = verdict(msgspec.structs.replace(trace, steps=steps))
-    assert "end the same when asked the same" in found[0]
-    assert "first at step" in found[0]
+    assert "the same outcome in the open loop" in found[0]
+    assert "first difference: step" in found[0]
 
 
 def test_another_policy_than_the_recorded_is_noticed(trace: Trace) -> None:
@@ -82,11 +82,11 @@ def test_each_bound_counts_by_itself() -> None:
     right = Fidelity(messages=1000, same=1000, steps=10, exact=10, distance=0.0)
     for opened, closed, said in (
         (right, right, None),
-        (msgspec.structs.replace(right, same=998), right, "when asked the same"),
-        (right, msgspec.structs.replace(right, same=949), "consumers that react"),
-        (right, msgspec.structs.replace(right, distance=0.051), "waiting times are 0.051 apart"),
+        (msgspec.structs.replace(right, same=998), right, "in the open loop"),
+        (right, msgspec.structs.replace(right, same=949), "in the closed loop"),
+        (right, msgspec.structs.replace(right, distance=0.051), "distance of the waiting times is 0.051"),
     ):
-        fidelity = summarised(["p today"], [opened], [closed], SETTINGS)
+        fidelity = summarise(["p today"], [opened], [closed], SETTINGS)
         assert fidelity.faithful == (said is None)
         assert said is None or said in fidelity.unfaithful[0]
 

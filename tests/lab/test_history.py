@@ -70,5 +70,5 @@ def test_nothing_and_nobody_are_told(tmp_path: Path, events: list[Event]) -> Non
     with pytest.raises(TocsinError, match="no events in"):
         find_source(tmp_path)
     write_segments(tmp_path, "p", events[:100], 500)
-    with pytest.raises(TocsinError, match="there is no project q; there are: p"):
+    with pytest.raises(TocsinError, match="there is no project q; known projects: p"):
         find_source(tmp_path, ["q"])

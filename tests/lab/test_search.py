@@ -63,11 +63,11 @@ def test_a_dimension_has_a_value_at_each_place(text: str, place: float, value: o
     ("text", "said"),
     [
         ("aging.treshold_s=1..2", "did you mean aging.threshold_s"),
-        ("aging=1..2", "is not one number"),
+        ("aging=1..2", "is a section, not a setting"),
         ("aging.threshold_s=5..2", "the low end comes first"),
         ("aging.threshold_s", "NAME=LOW..HIGH"),
         ("aging.enabled=0..1", "has no range"),
-        ("aging.threshold_s=a..2", "is no number"),
+        ("aging.threshold_s=a..2", "is not a number"),
     ],
 )
 def test_what_cannot_be_varied_is_told(text: str, said: str) -> None:

@@ -268,7 +268,8 @@ def _show(report: "Report") -> None:
         console.print(
             f"{fidelity.messages:,} messages in {fidelity.windows} windows, replayed under the policies in force:\n"
             f"  open loop: {fidelity.open_outcomes:.3%} of the messages have the same outcome"
-            f" ({fidelity.open_steps:.3%} of the decisions are identical)\n  closed loop: {fidelity.closed_outcomes:.3%} have the same outcome;"
+            f" ({fidelity.open_steps:.3%} of the decisions are identical)\n"
+            f"  closed loop: {fidelity.closed_outcomes:.3%} of the messages have the same outcome;"
             f" the distributions of waiting times differ by at most {fidelity.latency_distance:.4f}"
         )
     for policy in report.policies:

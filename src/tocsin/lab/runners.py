@@ -1,7 +1,7 @@
-"""Who does the tasks: this process, or Spark, which spreads them over its workers.
+"""Runners of tasks: in this process, or on Spark's workers.
 
-On Spark a task is a partition of its own: groups are whole windows, so nothing is shuffled, and a worker that is free
-takes the next. Workers read traces and write results where the lab's folder is; only times come back.
+On Spark each task is a partition, so nothing is shuffled, and a free worker takes the next task. Workers read traces
+and write results in the lab's folder; only the processor times are returned.
 """
 
 import threading
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalRunner", "Progress", "Runner", "SparkRunner"]
 
-#: Told how many tasks are done, of how many.
+#: Called with the number of finished tasks and the total.
 Progress = Callable[[int, int], None]
 _LOOK_S = 0.5
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Runner(Protocol):
-    """Does tasks."""
+    """Runs tasks."""
 
     def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+        """Run all tasks; return the processor time of each in seconds, in order."""
 
 
 class LocalRunner:
-    """Does one task after the other, here."""
+    """Runs one task after the other in this process."""
 
     def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+        """Run all tasks; return the processor time of each in seconds, in order."""
         seconds = []
         for number, task in enumerate(tasks, 1):
             seconds.append(perform(task))
@@ -48,13 +48,13 @@ class LocalRunner:
 
 
 class SparkRunner:
-    """Spreads tasks over Spark."""
+    """Runs tasks on Spark's workers."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
 
     def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+        """Run all tasks; return the processor time of each in seconds, in order."""
         if not tasks:
             return []
         encoded = [_ENCODER.encode(task) for task in tasks]
@@ -70,7 +70,7 @@ class SparkRunner:
 
 
 def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """Return what a worker does with the numbers of its tasks."""
+    """Return the function that a worker applies to the numbers of its tasks."""
 
     def work(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -94,7 +94,7 @@ def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterato
 
 
 class _ProgressWatcher:
-    """Looks how many tasks have left their file, while somebody else does them."""
+    """Reports progress while tasks run elsewhere, by counting their result files."""
 
     def __init__(self, tasks: Sequence[Task], progress: Progress | None) -> None:
         self._outs = [Path(task.out) for task in tasks]
@@ -121,7 +121,7 @@ class _ProgressWatcher:
 
 
 def timed(runner: Runner, tasks: Sequence[Task]) -> tuple[float, list[float]]:
-    """Do tasks; return how long that took, and the processor time of each."""
+    """Run tasks; return the elapsed time and the processor time of each, in seconds."""
     begin = time.perf_counter()
     seconds = runner.run(tasks)
     return time.perf_counter() - begin, seconds

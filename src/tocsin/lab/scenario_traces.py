@@ -1,4 +1,4 @@
-"""From a scenario to traces: who joins, who sends what when, and how consumers go about it, out of one seed."""
+"""Traces of a scenario: registrations, sends and consumer models, generated from one seed."""
 
 import math
 from itertools import count
@@ -17,19 +17,24 @@ from tocsin.policies import default_policy
 __all__ = ["build_traces"]
 
 _SECOND = 1_000_000
-#: When every scenario begins: a Wednesday, so that dates in reports look like dates.
+#: Start of every scenario: a fixed date, microseconds since the epoch.
 _BEGIN = 1_762_905_600 * _SECOND
-#: Agents join and attach in the second before the first message.
+#: Time before the first message in which agents register and attach, microseconds.
 _JOINING_US = 1 * _SECOND
 
 
 def build_traces(scenario: Scenario, settings: Settings) -> list[Trace]:
-    """Return the traces of a scenario, one for each run."""
+    """Return the traces of a scenario, one per run."""
     if scenario.agents > settings.agents_max:
-        raise refusal("E_LAB_003", f"{scenario.agents} agents: a scenario has at most {settings.agents_max}")
+        raise refusal(
+            "E_LAB_003", f"{scenario.agents} agents are too many: the limit is {settings.agents_max} (agents_max)"
+        )
     messages = sum(_expected(load, scenario.duration_s) for load in scenario.loads)
     if messages > settings.messages_max:
-        raise refusal("E_LAB_003", f"about {messages:.0f} messages: a scenario has at most {settings.messages_max}")
+        raise refusal(
+            "E_LAB_003",
+            f"about {messages:.0f} messages are too many: the limit is {settings.messages_max} (messages_max)",
+        )
     return [_run(scenario, settings, number) for number in range(1, scenario.runs + 1)]
 
 
@@ -82,7 +87,7 @@ def _join(
     begin: int,
     random: np.random.Generator,
 ) -> None:
-    """Let a team register and attach, and its sessions call from then on, each at its own moment."""
+    """Add the steps that register and attach a team, and its pollers, each with its own phase."""
     members = scenario.members(name)
     every_us = round((team.poll_s if team.session == "piggyback" else team.heartbeat_s) * _SECOND)
     phases = random.random(len(members))
@@ -131,7 +136,7 @@ def _examples(handling: Handling, number: int, random: np.random.Generator) -> l
 
 
 def _draws(duration: Duration | None, number: int, random: np.random.Generator) -> list[int]:
-    """Draw durations that cover their spread evenly, in random order, microseconds."""
+    """Return durations at evenly spaced quantiles, in random order, microseconds."""
     if not isinstance(duration, RandomDuration):
         return [round((duration or 0.0) * _SECOND)] * number
     places = (np.arange(number) + 0.5) / number
@@ -192,7 +197,7 @@ def _times(load: Load, stop_s: float, random: np.random.Generator) -> "np.ndarra
 
 
 def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, serial: "count[int]") -> list[Step]:
-    """Let each of two agents take its first lease, then want the other's."""
+    """Return steps in which each of two agents acquires its first lease, then requests the other's."""
     steps: list[Step] = []
     gap_us, hold_us = round(contention.gap_s * _SECOND), round(contention.hold_s * _SECOND)
     for start in np.arange(0.0, scenario.duration_s, contention.every_s).tolist():
@@ -201,10 +206,10 @@ def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, se
             role = scenario.teams[agent.rpartition("-")[0]].role
             number = next(serial)
             first, second = f"lse_{number}_1", f"lse_{number}_2"
-            take = Step(at, agent, role, "AcquireLease", {"exclusive": (order[0],), "lease": first})
-            want = Step(at, agent, role, "AcquireLease", {"exclusive": (order[1],), "lease": second})
-            want.after, want.delay_us = (f"g {first}",), (gap_us,)
-            steps += [take, want]
+            first_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[0],), "lease": first})
+            second_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[1],), "lease": second})
+            second_step.after, second_step.delay_us = (f"g {first}",), (gap_us,)
+            steps += [first_step, second_step]
             for lease, anchor, delay_us in (
                 (second, f"g {second}", hold_us),
                 (first, f"g {second}", hold_us),

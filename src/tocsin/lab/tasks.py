@@ -1,8 +1,7 @@
-"""What a worker is given: record one project, or replay one window under one policy.
+"""Tasks for workers: record one project, or replay one window under one policy.
 
-A task is a pure function of files. Each leaves one file under a name made of what it depends on, written whole or not
-at all: a task that is done is never done again, wherever a run was stopped, and two workers that do the same write the
-same.
+A task is a pure function of files. It writes one file, atomically, under a name derived from its inputs: a finished
+task is never run again, also after a run that was stopped, and two workers that run the same task write the same file.
 """
 
 import gc
@@ -33,31 +32,34 @@ __all__ = [
     "Window",
     "perform",
     "policy_hash",
-    "write_whole",
+    "write_atomically",
 ]
 
 
 class RecordTask(msgspec.Struct, frozen=True, tag="record"):
-    """Turn one project's events into traces."""
+    """Record the traces of one project."""
 
     source: Source
+    #: Folder for the traces.
     folder: str
     settings: Settings
-    #: The list of the traces; it is there once all of them are.
+    #: File for the list of traces, written when all traces are.
     out: str
 
 
 class ReplayTask(msgspec.Struct, frozen=True, tag="replay"):
-    """Replay one window."""
+    """Replay one window under one policy."""
 
+    #: Path of the trace.
     trace: str
-    #: The policy's document as JSON; empty for those in force.
+    #: Path of the policy document as JSON; empty for the policies in force.
     policy: str
     #: `open` or `closed`.
     loop: str
     seed: int
     clock_us: int
     starved_us: int
+    #: File for the result.
     out: str
 
 
@@ -65,7 +67,7 @@ Task = RecordTask | ReplayTask
 
 
 class Window(msgspec.Struct, frozen=True):
-    """One trace that was recorded."""
+    """One recorded trace."""
 
     project: str
     window: str
@@ -81,10 +83,10 @@ class RecordedTraces(msgspec.Struct, frozen=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """What one replay came to; the same for the same trace, policy and seed."""
+    """Result of one replay; identical for the same trace, policy and seed."""
 
     rows: list[Row]
-    #: Beside the recording, where the policy was the one in force.
+    #: Comparison with the recording, if replayed under the policies in force.
     fidelity: Fidelity | None
     events: int
     decisions: int
@@ -92,7 +94,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
 
 
 def perform(task: Task) -> float:
-    """Do a task unless it is done; return the seconds of processor time that it took."""
+    """Run a task unless its result exists; return the processor time in seconds."""
     if Path(task.out).exists():
         return 0.0
     begin = time.process_time()
@@ -103,7 +105,7 @@ def perform(task: Task) -> float:
     finally:
         if enabled:
             gc.enable()
-    write_whole(Path(task.out), msgspec.json.encode(done))
+    write_atomically(Path(task.out), msgspec.json.encode(done))
     return time.process_time() - begin
 
 
@@ -128,12 +130,12 @@ def _replay(task: ReplayTask) -> ReplayResult:
 
 
 def policy_hash(document: Any) -> str:
-    """Return a short name for a policy's content."""
+    """Return a digest of a policy document."""
     return hashlib.blake2b(msgspec.json.encode(document, order="sorted"), digest_size=8).hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_bytes(data)

@@ -133,7 +133,7 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
         for check in wrong(verify(spark, warehouse, landing, ()))
     }
     assert bad == {
-        ("sequence", "events of p from 1 to its last"): (25, 13),
+        ("sequence", "events of p from 1 to its last number"): (25, 13),
         ("gap", "events 9 to 20 of p"): (12, 0),
     }
     told = status(warehouse, landing)

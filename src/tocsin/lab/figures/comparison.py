@@ -1,8 +1,8 @@
-"""One policy beside another: figures, differences, and how sure they are.
+"""Comparison of policies: figures, differences and their confidence intervals.
 
-Windows are paired: both policies saw the same project on the same day. The bootstrap draws windows with replacement,
-adds up each policy's counts over what was drawn, and takes the difference of the figures; the interval is the middle
-of all draws. With one window there is nothing to draw from, and no interval is given.
+Windows are paired: both policies replay the same project and day. The bootstrap draws windows with replacement, sums
+each policy's counts over the drawn windows, and takes the difference of the figures; the interval is the central part
+of all differences. With a single window there is no interval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from tocsin.lab.settings import Settings
 
 __all__ = ["Difference", "Figures", "compared", "figures_of"]
 
-#: Of one policy: the rows of each window, in the same order of windows for all policies.
+#: The rows of each window under one policy; the order of windows is the same for all policies.
 Windows = Sequence[Sequence[Row]]
 
 _COUNTS = (
@@ -35,12 +35,12 @@ class Figures(msgspec.Struct, frozen=True):
     sent: int
     accepted: int
     delivered: int
-    #: By metric; null where there is nothing to measure.
+    #: Values by metric; null if there is nothing to measure.
     values: dict[str, float | None]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """How one figure differs from that under the first policy."""
+    """Difference of one figure to the first policy's."""
 
     level: int
     priority: str
@@ -48,15 +48,15 @@ class Difference(msgspec.Struct, frozen=True):
     before: float | None
     after: float | None
     change: float | None
-    #: The interval of the change; null where one window is all there is.
+    #: Confidence interval of the change; null with a single window.
     low: float | None
     high: float | None
-    #: Whether the interval leaves out zero.
+    #: Whether the interval excludes zero.
     sure: bool
 
 
 def figures_of(windows: Windows) -> list[Figures]:
-    """Add windows up, for each priority and for all."""
+    """Sum windows, for each priority and for all."""
     found = []
     for level in (*levels(), ALL):
         rows = [_row(window, level) for window in windows]
@@ -76,7 +76,7 @@ def figures_of(windows: Windows) -> list[Figures]:
 
 
 def compared(before: Windows, after: Windows, settings: Settings) -> list[Difference]:
-    """Hold one policy against another, window by window."""
+    """Compare two policies, window by window."""
     random = np.random.default_rng(settings.seed)
     count = len(before)
     drawn = random.multinomial(count, np.full(count, 1 / count), size=settings.bootstrap_draws) if count > 1 else None
@@ -118,7 +118,7 @@ class _Matrix:
         self._histograms = np.stack([dense(row.histogram) for row in rows])
 
     def at(self, weights: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Mapping[str, _FloatArray]:
-        """Return every figure for each of some weightings of the windows."""
+        """Return every figure for each row of window weights."""
         found: dict[str, _FloatArray] = {name: weights @ counts for name, counts in self._counts.items()}
         summed = weights @ self._histograms
         for name, share in _QUANTILES.items():

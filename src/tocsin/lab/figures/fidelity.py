@@ -1,8 +1,8 @@
-"""How far a replay under the policy in force is from what was recorded, and whether that is near enough to trust it.
+"""Fidelity of a replay: comparison of a replay under the policies in force with the recording.
 
-Open loop: every message must end as it did, with the same stamps. Closed loop: the same outcome for nearly all, and
-waiting times of the same distribution. Below the bound no policies are compared: a model that does not know the past
-has nothing to say about what might have been.
+Open loop: every message must have the same outcome and the same timestamps. Closed loop: nearly all messages must have
+the same outcome, and waiting times the same distribution. Below the bounds no policies are compared, because the
+result would not be reliable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,42 +18,46 @@ from tocsin.lab.settings import Settings
 from tocsin.lab.traces.message_tracker import MessageHistory
 from tocsin.lab.traces.trace import Trace
 
-__all__ = ["Fidelity", "FidelitySummary", "fidelity_of", "require_fidelity", "summarised"]
+__all__ = ["Fidelity", "FidelitySummary", "fidelity_of", "require_fidelity", "summarise"]
 
 
 class Fidelity(msgspec.Struct, array_like=True):
-    """One replay beside its recording."""
+    """Comparison of one replay with its recording."""
 
-    #: Messages in either.
+    #: Number of messages in either.
     messages: int
-    #: Of them, those with the same outcome; in the open loop, with the same stamps too.
+    #: Messages with the same outcome; in the open loop also with the same timestamps.
     same: int
-    #: Commands, and of them those whose events came out bit for bit; open loop only.
+    #: Number of commands; open loop only.
     steps: int
+    #: Commands whose events are identical to the recorded ones; open loop only.
     exact: int
     #: Largest distance between the two distributions of waiting times.
     distance: float
-    #: The first command that came out otherwise.
+    #: Description of the first command whose events differ.
     differs: str = ""
 
 
 class FidelitySummary(msgspec.Struct):
-    """Fidelity over all windows, against the bounds."""
+    """Fidelity over all windows, compared with the bounds."""
 
+    #: Share of messages with the same outcome in the open loop.
     open_outcomes: float
+    #: Share of commands with identical events in the open loop.
     open_steps: float
+    #: Share of messages with the same outcome in the closed loop.
     closed_outcomes: float
-    #: Of the window that is furthest off.
+    #: Largest distance of the waiting times of a window.
     latency_distance: float
     messages: int
     windows: int
-    #: Windows that are below a bound, with the reason.
+    #: Windows that miss a bound, with the reason.
     unfaithful: list[str]
     faithful: bool
 
 
 def fidelity_of(trace: Trace, replay: Replay, *, stamps: bool) -> Fidelity:
-    """Hold a replay against its recording."""
+    """Compare a replay with its recording."""
     recorded = {history.signal: history for history in trace.histories}
     replayed = {history.signal: history for history in replay.histories}
     names = recorded.keys() | replayed.keys()
@@ -73,7 +77,7 @@ def _same(recorded: MessageHistory, replayed: MessageHistory, *, stamps: bool) -
 
 
 def distance(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> float:
-    """Return the largest difference of two cumulative distributions (Kolmogorov and Smirnov)."""
+    """Return the Kolmogorov-Smirnov distance of two sorted samples."""
     if not len(left) or not len(right):
         return 0.0 if len(left) == len(right) else 1.0
     values = np.concatenate((left, right))
@@ -82,26 +86,28 @@ def distance(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> float
     return float(np.abs(below_left - below_right).max())
 
 
-def summarised(
+def summarise(
     windows: Sequence[str], opens: Iterable[Fidelity], closeds: Iterable[Fidelity], settings: Settings
 ) -> FidelitySummary:
-    """Judge all windows; each must be faithful by itself."""
+    """Summarise the fidelity of all windows; each window must meet the bounds."""
     open_rows, closed_rows = list(opens), list(closeds)
     unfaithful: list[str] = []
     for name, one, other in zip(windows, open_rows, closed_rows, strict=True):
         if _share(one.same, one.messages) < settings.open_outcomes_min:
             unfaithful.append(
-                f"{name}: {_share(one.same, one.messages):.2%} of the messages end the same when asked the same,"
-                f" {settings.open_outcomes_min:.2%} are needed" + (f"; first at {one.differs}" if one.differs else "")
+                f"{name}: {_share(one.same, one.messages):.2%} of the messages have the same outcome in the open loop,"
+                f" {settings.open_outcomes_min:.2%} are required"
+                + (f"; first difference: {one.differs}" if one.differs else "")
             )
         if _share(other.same, other.messages) < settings.closed_outcomes_min:
             unfaithful.append(
-                f"{name}: {_share(other.same, other.messages):.2%} of the messages end the same with consumers that"
-                f" react, {settings.closed_outcomes_min:.2%} are needed"
+                f"{name}: {_share(other.same, other.messages):.2%} of the messages have the same outcome in the closed"
+                f" loop, {settings.closed_outcomes_min:.2%} are required"
             )
         if other.distance > settings.latency_distance_max:
             unfaithful.append(
-                f"{name}: waiting times are {other.distance:.3f} apart, at most {settings.latency_distance_max:g}"
+                f"{name}: the distance of the waiting times is {other.distance:.3f},"
+                f" at most {settings.latency_distance_max:g} is allowed"
             )
     return FidelitySummary(
         open_outcomes=_share(sum(row.same for row in open_rows), sum(row.messages for row in open_rows)),
@@ -120,10 +126,10 @@ def _share(part: int, whole: int) -> float:
 
 
 def require_fidelity(fidelity: FidelitySummary) -> None:
-    """Refuse to compare policies by a model that does not reproduce history."""
+    """Raise `E_LAB_001` if the replay does not reproduce history."""
     if not fidelity.faithful:
         raise refusal(
             "E_LAB_001",
-            f"the replay is not like history in {len(fidelity.unfaithful)} points: {fidelity.unfaithful[0]}",
+            f"the replay does not reproduce history in {len(fidelity.unfaithful)} points: {fidelity.unfaithful[0]}",
             facts={"unfaithful": fidelity.unfaithful},
         )

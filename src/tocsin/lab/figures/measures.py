@@ -1,7 +1,7 @@
-"""What a replay is judged by, for each priority that was asked for, and for the project as a whole.
+"""Figures of a replay, for each requested priority and for the whole project.
 
-Waiting times are counted in buckets a few per cent wide, so that windows can be added up; what is longest is exact. A
-message that was there before the window counts from when it was accepted.
+Waiting times are counted in buckets a few per cent wide, so that windows can be summed; the longest is exact. The
+waiting time of a message from before the window counts from its acceptance.
 """
 
 import math
@@ -19,7 +19,7 @@ from tocsin.lab.traces.message_tracker import MessageHistory
 
 __all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]
 
-#: The row of the project as a whole.
+#: Level of the row for the whole project.
 ALL = -1
 _GROWTH = 1.04
 _FIRST_US = 100.0
@@ -33,36 +33,36 @@ class Metric(msgspec.Struct, frozen=True):
     """One figure of a row."""
 
     name: str
-    #: What it says, in a sentence.
+    #: Description, in a sentence.
     about: str
-    #: Whether it is of the project as a whole.
+    #: Whether it exists only for the whole project.
     whole: bool = False
 
 
-#: Every figure that policies are compared by; lower is better in all of them.
+#: All figures that policies are compared by; for all of them lower is better.
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("p50_s", "Median wait from acceptance to the first offer, seconds."),
-        Metric("p95_s", "95th percentile of it."),
-        Metric("p99_s", "99th percentile of it."),
-        Metric("longest_s", "The longest wait, of messages that still wait too."),
+        Metric("p50_s", "Median waiting time from acceptance to the first offer, seconds."),
+        Metric("p95_s", "95th percentile of the waiting time, seconds."),
+        Metric("p99_s", "99th percentile of the waiting time, seconds."),
+        Metric("longest_s", "Longest waiting time, including messages that still wait, seconds."),
         Metric("starved", "Messages that waited longer than `starved_after_s` for their first offer."),
-        Metric("expired", "Messages that expired without ever being offered."),
-        Metric("stale", "Messages removed because their importance had decayed away."),
-        Metric("dead", "Messages in the dead letters at the end."),
-        Metric("boosts", "Times that waiting or an escalation raised a message."),
+        Metric("expired", "Messages that expired without an offer."),
+        Metric("stale", "Messages that expired because their importance had decayed."),
+        Metric("dead", "Dead letters at the end."),
+        Metric("boosts", "Number of boosts, by aging or an escalation."),
         Metric("rate_limited", "Sends refused by a token bucket or a quota."),
         Metric("refused", "Sends refused for any reason."),
         Metric("escalations", "Escalations opened.", whole=True),
-        Metric("deadlocks", "Deadlocks that were broken.", whole=True),
-        Metric("director_load", "Messages to directors and humans, the bus's own included.", whole=True),
+        Metric("deadlocks", "Deadlocks found and resolved.", whole=True),
+        Metric("director_load", "Messages to directors and humans, including notices of the bus.", whole=True),
     )
 }
 
 
 class Row(msgspec.Struct, array_like=True):
-    """The figures of one priority in one window under one policy; counts, so that rows can be added up."""
+    """Counts of one priority in one window under one policy."""
 
     level: int
     sent: int = 0
@@ -82,14 +82,14 @@ class Row(msgspec.Struct, array_like=True):
     escalations: int = 0
     deadlocks: int = 0
     director_load: int = 0
-    #: Counts of waits by bucket, trailing zeros left out.
+    #: Number of waiting times per bucket, without trailing zeros.
     histogram: list[int] = []
 
 
 def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
-    """Return the rows of a replay: one for each priority that was asked for, and one for all.
+    """Return the rows of a replay: one per requested priority, and one for all.
 
-    The bus's own messages count in no priority, and in the directors' load.
+    Notices of the bus count only in `director_load`.
     """
     rows = {level: Row(level) for level in (ALL, *range(len(Priority)))}
     waits: dict[int, list[int]] = {level: [] for level in rows}
@@ -141,7 +141,7 @@ def _histogram(waits: list[int]) -> list[int]:
 
 
 def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
-    """Return how long messages waited for their first offer, in order."""
+    """Return the waiting times for the first offer, sorted, microseconds."""
     found = [
         max(0, history.first_offered_at - history.accepted_at) for history in histories if history.first_offered_at
     ]
@@ -149,24 +149,24 @@ def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
 
 
 def levels() -> list[int]:
-    """Return the priorities, the most urgent first."""
+    """Return the priorities, highest first."""
     return sorted(map(int, Priority), reverse=True)
 
 
 def level_name(level: int) -> str:
-    """Return the name of a priority, or of all."""
+    """Return the name of a priority, or `all`."""
     return "all" if level == ALL else liminal_name(level)
 
 
 def dense(histogram: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return a histogram with all its buckets."""
+    """Return a histogram with all buckets."""
     full = np.zeros(_BUCKETS + 1)
     full[: len(histogram)] = histogram
     return full
 
 
 def quantile(histograms: npt.NDArray[Any], share: float) -> npt.NDArray[np.float64]:
-    """Read a quantile off each of some histograms, seconds; not a number where one is empty."""
+    """Estimate a quantile from each of several histograms, seconds; NaN for an empty one."""
     totals = histograms.sum(axis=-1, keepdims=True)
     below = np.cumsum(histograms, axis=-1)
     places = (below < share * totals).sum(axis=-1)

@@ -1,13 +1,12 @@
-"""The closed loop: consumers that react to what the replay offers them, when it offers it.
+"""The closed loop: consumers react to the offers of the replay, at the time of the offer.
 
-Theory of operation. Steps without an anchor happen at their recorded time. A step with one waits until its anchor
-happens in the replay (the offer, the acceptance, the grant, the step before) and follows after its recorded delay; a
-serial one waits until its agent is free and keeps it busy meanwhile. So a policy that brings a request sooner also
-brings the answer sooner, and one that never delivers it never sees the answer. An offer that history does not know (a
-message that was refused, or had expired in its queue, or is offered once more) is treated as the same consumer treated
-another message of the kind, drawn by the seed and the message's name. Timers fire when the hub's clock came to them, or
-as late as it mostly was. Nothing else is drawn, and what happens at the same moment happens in recorded order: the same
-trace, policy and seed give the same result, bit for bit.
+Theory of operation. Steps without an anchor happen at their recorded time. A step with an anchor waits until the anchor
+happens in the replay (the offer, the acceptance, the grant, the previous step) and follows after its recorded delay; a
+serial step waits until its agent is free and keeps it busy. So a policy that delivers a request earlier also gets the
+answer earlier, and one that never delivers it gets no answer. An offer that was not recorded (of a message that was
+refused or expired, or an additional offer) is handled as the same consumer handled another message of the type, chosen
+by the seed and the message's id. Timers fire when the recorded clock ticked, or with its usual delay. Nothing else is
+random, and steps of the same time run in recorded order: the same trace, policy and seed give exactly the same result.
 """
 
 import heapq
@@ -28,22 +27,23 @@ from tocsin.lab.traces.trace import TICK, ConsumerAction, EnvelopeDraft, Poller,
 
 __all__ = ["closed_loop"]
 
-#: Steps of one moment are told apart by their number, and the receipts of one step by these bits.
+#: Steps of the same time are ordered by number; these low bits order the receipts of one step.
 _PART_BITS = 10
+#: Recorded events that can be applied under any policy.
 _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
 _SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
 
-#: When, in which order among those of the moment, what, and by whom; the step's number, -1 for what was drawn.
+#: Time, order at that time, command, caller, and number of the step; -1 for commands that were not recorded.
 _Due = tuple[int, int, Command, Caller, int]
 
 
 def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
-    """Let history happen again under a policy; without one, under those that were in force."""
+    """Replay a trace under a policy; without one, under the policies in force."""
     return _Loop(prepared, policy, seed, clock_us).run()
 
 
 class _Loop:
-    """One replay under way."""
+    """The state of one replay."""
 
     def __init__(self, prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
         trace = prepared.trace
@@ -55,12 +55,12 @@ class _Loop:
         self._exchange, self._tracker = begin(trace, policy, self._ids)
         self._known = {history.signal: (history.recipient, history.offers) for history in trace.histories}
         self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
-        #: When each agent is free.
+        #: Time at which each agent is free.
         self._free: dict[str, int] = {}
         self._heap: list[_Due] = []
-        self._drawn = len(trace.steps)
+        self._scheduled = len(trace.steps)
         self._now = trace.begins_at
-        self._looked = -1
+        self._checked_at = -1
         self._due: int | None = None
         self._decisions = self._missed = 0
         self._callers: dict[str, Caller] = {}
@@ -81,7 +81,7 @@ class _Loop:
             self._poll(poller, poller.first_at)
 
     def run(self) -> Replay:
-        """Go through the window."""
+        """Run the window."""
         steps, ends_at = self._trace.steps, self._trace.ends_at
         roots, place = self._roots, 0
         while True:
@@ -110,10 +110,10 @@ class _Loop:
         )
 
     def _tick(self, until: int) -> bool:
-        """Let one timer that is due by then fire, when the clock comes to it; say whether there was one."""
-        if until - self._looked >= self._clock_us or until >= self._trace.ends_at:
+        """Run one tick if a timer is due; return whether there was one."""
+        if until - self._checked_at >= self._clock_us or until >= self._trace.ends_at:
             self._due = self._exchange.next_due()
-            self._looked = until
+            self._checked_at = until
         if self._due is None or self._due > until:
             return False
         at, ids = self._clock(self._due)
@@ -132,9 +132,9 @@ class _Loop:
         return True
 
     def _clock(self, due: int) -> tuple[int, tuple[str, ...]]:
-        """Return when the hub's clock came to something that was due, and the ids that were given away then.
+        """Return the time of the tick for a due timer, and the ids issued in it.
 
-        Where history has no such moment, it comes as late as it mostly did.
+        If no tick was recorded for it, the usual delay of the clock is added.
         """
         place = bisect_left(self._tick_times, max(due, self._now))
         if place < len(self._ticks) and self._tick_times[place] - due <= self._trace.lag_max_us:
@@ -142,7 +142,7 @@ class _Loop:
         return due + self._trace.lag_us, ()
 
     def _react(self) -> None:
-        """Do what is due next of all reactions; receipts of one agent at one moment go together."""
+        """Run the next reaction; receipts of one agent at the same time are combined."""
         at, _, command, caller, index = heapq.heappop(self._heap)
         if isinstance(command, cmd.Confirm):
             names = list(command.message_ids)
@@ -160,7 +160,7 @@ class _Loop:
                 self._poll_again(self._pollers[command.session], at)
 
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
-        """Do what was recorded, now."""
+        """Run a recorded step."""
         step, caller = self._trace.steps[index], self._prepared.callers[index]
         command = command or self._prepared.commands[index]
         if command is None:
@@ -178,12 +178,12 @@ class _Loop:
         elif step.polls:
             command = self._polled(step, at)
         self._ask(at, command, caller, step.ids)
-        self._happened(f"s {index}", at)
+        self._trigger(f"s {index}", at)
         if step.ask == "Drain":
             self._next_drain(step, at)
 
     def _polled(self, step: Step, at: int) -> Command:
-        """Let a call that left nothing behind take whatever waits now, unless its agent is busy."""
+        """Return a drain for a recorded call that found nothing waiting, or a heartbeat if the agent is busy."""
         session = step.body["session"]
         if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
             return cmd.Heartbeat(session)
@@ -209,11 +209,11 @@ class _Loop:
             if kind is ev.MessageOffered:
                 self._offered(event)  # type: ignore[arg-type]
             elif kind is ev.MessageAccepted:
-                self._happened(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
+                self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
             elif kind is ev.LeaseGranted:
-                self._happened(f"g {event.lease}", event.at)  # type: ignore[union-attr]
+                self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
             elif kind is ev.LeaseWaitEnded:
-                self._happened(f"x {event.lease}", event.at)  # type: ignore[union-attr]
+                self._trigger(f"x {event.lease}", event.at)  # type: ignore[union-attr]
 
     def _offered(self, event: ev.MessageOffered) -> None:
         history = self._tracker.histories.get(event.message)
@@ -221,12 +221,12 @@ class _Loop:
             return
         recipient, offers = self._known.get(history.signal, ("", 0))
         if recipient == history.recipient and event.offer <= offers:
-            self._happened(offer_anchor(event.offer, history.signal), event.at)
+            self._trigger(offer_anchor(event.offer, history.signal), event.at)
         else:
             self._react_by_example(history, event)
 
-    def _happened(self, anchor: str, at: int) -> None:
-        """Let what was a reaction to this follow."""
+    def _trigger(self, anchor: str, at: int) -> None:
+        """Schedule the steps that wait for an anchor."""
         for index, part in self._waiting.pop(anchor, ()):
             step = self._trace.steps[index]
             begin = at
@@ -241,7 +241,7 @@ class _Loop:
                 heapq.heappush(self._heap, (*due, command, self._prepared.callers[index], index))
 
     def _next_drain(self, step: Step, at: int) -> None:
-        """Let the next drain of a session follow the one just done, or the work that it brought."""
+        """Schedule the next drain of a session, after this one or after the work that it brought."""
         waiting = self._waiting.get(f"d {step.body['session']}")
         if not waiting:
             return
@@ -255,26 +255,26 @@ class _Loop:
 
     def _poll(self, poller: Poller, at: int) -> None:
         calls = cmd.Drain(poller.session, poller.limit) if poller.limit else cmd.Heartbeat(poller.session)
-        self._draw(at, calls, poller.agent)
+        self._schedule(at, calls, poller.agent)
 
     def _poll_again(self, poller: Poller, at: int) -> None:
-        """Let a session call once more: one that drains when its agent is free, one that only lives in any case."""
+        """Schedule the next call of a session: a drain when its agent is free, a heartbeat in any case."""
         free = max(at, self._free.get(poller.agent, 0)) if poller.limit else at
         self._poll(poller, free + poller.gap_us)
 
-    def _draw(self, at: int, command: Command, agent: str) -> None:
-        """Put down something that history does not know."""
+    def _schedule(self, at: int, command: Command, agent: str) -> None:
+        """Schedule a command that was not recorded."""
         caller = self._callers.get(agent)
         if caller is None:
             known = self._exchange.state.agents.get(agent)
             caller = Caller(agent, "primary" if known is None else known.role)
             if known is not None:
                 self._callers[agent] = caller
-        self._drawn += 1
-        heapq.heappush(self._heap, (at, self._drawn << _PART_BITS, command, caller, -1))
+        self._scheduled += 1
+        heapq.heappush(self._heap, (at, self._scheduled << _PART_BITS, command, caller, -1))
 
     def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
-        """Treat an offer that history does not know as its consumer treated another of the kind."""
+        """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""
         recipients = (history.recipient, f"{history.recipient.rpartition('-')[0]}-*", "*")
         kinds = [(recipient, kind) for kind in (history.message_type, "*") for recipient in recipients]
         examples = next((self._consumer_models[kind] for kind in kinds if kind in self._consumer_models), None)
@@ -290,11 +290,11 @@ class _Loop:
             at += action.delay_us
             if action.ask != "Confirm":
                 worked = max(worked, at)
-            self._draw(at, _command_of_action(action, history, at, number), history.recipient)
+            self._schedule(at, _command_of_action(action, history, at, number), history.recipient)
 
 
 def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int, number: int) -> Command:
-    """Return the command of one move about a message."""
+    """Return the command of one action on a message."""
     match action.ask:
         case "Confirm":
             return cmd.Confirm((history.signal,))

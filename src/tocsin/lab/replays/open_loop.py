@@ -1,7 +1,7 @@
-"""The open loop: every command at its recorded moment, the ticks of the hub's clock included.
+"""The open loop: every command at its recorded time, including the ticks of the hub's clock.
 
-Under the policy that was in force this must give back history bit for bit: each step's events are held against their
-recorded fingerprint. It is how the lab proves that it has understood what was asked.
+Under the policy in force the replay must give exactly the recorded events: each step's events are compared with the
+recorded fingerprint. This shows that the commands were recognised correctly.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _SENDS = frozenset({"Send", "SendRequest", "Publish"})
 
 
 def open_loop(prepared: PreparedTrace, policy: dict[str, Any] | None = None) -> Replay:
-    """Ask everything again when it was asked; under another policy no reaction moves with what it reacts to."""
+    """Run every command at its recorded time; under another policy reactions do not move with their cause."""
     trace, ids = prepared.trace, Ids()
     exchange, tracker = begin(trace, policy, ids)
     exact = decisions = missed = 0
@@ -39,7 +39,7 @@ def open_loop(prepared: PreparedTrace, policy: dict[str, Any] | None = None) -> 
                 outcome = exchange.handle(command, prepared.callers[index], step.at)
                 events += outcome.events
                 decisions += 1
-                # One moment of the clock may take several ticks: each does a bounded number of things.
+                # One recorded tick may stand for several: each does a limited amount of work.
                 if step.ask != TICK or len(events) >= step.events or not outcome.events:
                     break
             missed += step.ask not in _SENDS and isinstance(outcome.reply, Problem)

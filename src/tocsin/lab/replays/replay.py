@@ -1,6 +1,7 @@
-"""What both loops share: a trace made ready, an exchange at its beginning, and what a replay comes to.
+"""Common parts of both loops: a prepared trace, the exchange at its start, and the result of a replay.
 
-A trace is made ready once and replayed under many policies: its commands are immutable, its state is restored anew.
+A trace is prepared once and replayed under many policies: its commands are immutable, and its state is restored for
+each replay.
 """
 
 from collections import deque
@@ -29,14 +30,14 @@ _TICK = cmd.Tick()
 
 
 class PreparedTrace:
-    """A trace with its commands made."""
+    """A trace with its commands decoded."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         callers: dict[tuple[str, str], Caller] = {}
         self.commands: list[Command | None] = []
         self.callers: list[Caller] = []
-        #: Events that only history knows of, by step.
+        #: Events that are applied as recorded, by step.
         self.applied: dict[int, list[Event]] = {}
         for index, step in enumerate(trace.steps):
             self.callers.append(callers.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
@@ -50,40 +51,40 @@ class PreparedTrace:
 
 
 class Replay(msgspec.Struct):
-    """What a replay came to."""
+    """Result of a replay."""
 
     histories: list[MessageHistory]
     refused: list[RefusedSend]
     escalations: int
-    #: Deadlocks that were broken.
+    #: Deadlocks found and resolved.
     deadlocks: int
-    #: Events that the exchange decided.
+    #: Number of events.
     events: int
-    #: Commands that it was asked.
+    #: Number of commands.
     decisions: int
-    #: Commands that it refused, sends aside: the agent's session was gone, its message not there.
+    #: Refused commands, without sends; for example because a session had ended or a message did not exist.
     missed: int
-    #: Steps whose events came out exactly as recorded; open loop only.
+    #: Steps whose events are identical to the recorded ones; open loop only.
     exact: int = 0
-    #: The first step that did not: its number, and what it was.
+    #: Description of the first step whose events differ.
     differs: str = ""
-    #: Agents by role at the end.
+    #: Role of each agent at the end.
     roles: dict[str, str] = {}
 
 
 class Ids:
-    """Ids as recorded, as far as a step has them; else new ones, the same in every run."""
+    """Source of ids: the recorded ids of a step, then new ones that are the same in every run."""
 
     def __init__(self) -> None:
         self._given: deque[str] = deque()
         self._count = 0
 
     def load(self, given: tuple[str, ...]) -> None:
-        """Give the ids of a step next."""
+        """Set the recorded ids of the next step."""
         self._given = deque(given)
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Return the recorded id of that kind, or a new one."""
+        """Return the recorded id with that prefix, or a new one."""
         for index, name in enumerate(self._given):
             if name.startswith(prefix):
                 del self._given[index]
@@ -94,12 +95,12 @@ class Ids:
 
 @lru_cache(maxsize=2)
 def prepared_trace(path: Path) -> PreparedTrace:
-    """Read a trace and make it ready; the last ones stay at hand, for the next policy."""
+    """Read and prepare a trace; the last two are cached for the next policy."""
     return PreparedTrace(load_trace(path))
 
 
 def without_schemas(policy: Policy) -> dict[str, Any]:
-    """Return a policy's document without payload schemas: history has passed them, and stand-ins need not."""
+    """Return a policy's document without payload schemas, because replayed payloads may be placeholders."""
     document: dict[str, Any] = document_of(policy)
     return _without_schemas(document)
 
@@ -111,7 +112,7 @@ def _without_schemas(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def begin(trace: Trace, policy: dict[str, Any] | None, ids: Ids) -> tuple[Exchange, MessageTracker]:
-    """Return an exchange as the window finds it, under another policy where one is given."""
+    """Return an exchange in the state at the start of the window, under another policy if one is given."""
     state = ProjectState()
     if trace.snapshot:
         kept = _SNAPSHOT.decode(trace.snapshot)

@@ -1,4 +1,4 @@
-"""What an experiment found, as one document: it is shown, drawn, kept, and named when a policy is applied."""
+"""The report of an experiment, as one document."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 from tocsin.lab.experiment import IN_FORCE, Candidate, Experiment
 from tocsin.lab.figures.comparison import Difference, Figures, compared, figures_of
-from tocsin.lab.figures.fidelity import FidelitySummary, summarised
+from tocsin.lab.figures.fidelity import FidelitySummary, summarise
 from tocsin.lab.runners import Progress
 from tocsin.lab.search import Search
 from tocsin.lab.tasks import ReplayResult
@@ -16,46 +16,47 @@ __all__ = ["PolicyReport", "Report", "check_fidelity", "compare"]
 
 
 class PolicyReport(msgspec.Struct):
-    """One policy: its figures, and how they differ from the first's."""
+    """One policy: its figures, and their differences to the first policy's."""
 
     name: str
     hash: str
     figures: list[Figures]
-    #: Empty for the first.
+    #: Differences to the first policy; empty for the first.
     differences: list[Difference]
-    #: Commands that found nothing to act on, such as a session that was gone.
+    #: Commands that were refused in the replay, for example because their session had ended.
     missed: int
+    #: Number of events.
     events: int
 
 
 class Report(msgspec.Struct):
-    """Everything that was found."""
+    """The whole report."""
 
     id: str
     #: `replay`, `scenario` or `search`.
     kind: str
     projects: list[str]
     windows: list[str]
-    #: Null for a scenario: there is no history to be faithful to.
+    #: Null for a scenario, which has no recording.
     fidelity: FidelitySummary | None
     policies: list[PolicyReport]
     confidence: float
     seed: int
-    #: What a search tried.
+    #: Evaluations of a search.
     search: Search | None = None
-    #: What each policy changes of the defaults, by name; those in force aside.
+    #: Differences to the defaults of each policy, by name; without the policies in force.
     changes: dict[str, Any] = {}
 
 
 def check_fidelity(
     experiment: Experiment, progress: Progress | None = None
 ) -> tuple[FidelitySummary, list[ReplayResult]]:
-    """Replay history under its own policies, both ways; return how near that comes, and the baseline."""
+    """Replay history under the policies in force, in both loops; return the fidelity and the closed-loop results."""
     baseline = Candidate(IN_FORCE)
     (opens,) = experiment.replays([baseline], "open", progress)
     (closeds,) = experiment.replays([baseline], "closed", progress)
     names = [f"{window.project} {window.window}" for window in experiment.windows]
-    fidelity = summarised(
+    fidelity = summarise(
         names,
         (found.fidelity for found in opens if found.fidelity is not None),
         (found.fidelity for found in closeds if found.fidelity is not None),
@@ -65,7 +66,7 @@ def check_fidelity(
 
 
 def compare(experiment: Experiment, candidates: Sequence[Candidate], progress: Progress | None = None) -> Report:
-    """Compare policies on history; where the replay is not like it, the report says so and compares nothing."""
+    """Compare policies on recorded history; without fidelity the report contains no comparison."""
     fidelity, baseline = check_fidelity(experiment, progress)
     if not fidelity.faithful:
         return report_of(experiment, [Candidate(IN_FORCE)], [baseline], fidelity, "replay")
@@ -81,7 +82,7 @@ def report_of(
     fidelity: FidelitySummary | None,
     kind: str,
 ) -> Report:
-    """Put a report together; the first candidate is what the others are held against."""
+    """Build a report; the other candidates are compared with the first."""
     first = [result.rows for result in results[0]]
     policies = []
     for number, (candidate, found) in enumerate(zip(candidates, results, strict=True)):

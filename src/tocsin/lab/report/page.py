@@ -1,4 +1,4 @@
-"""The report as one HTML file: fidelity first, then policies side by side, what changed and how sure that is."""
+"""HTML page of a report: fidelity, policies side by side, and differences with their confidence intervals."""
 
 from html import escape
 
@@ -19,7 +19,7 @@ _SECOND_US = 1_000_000
 
 
 def render(report: Report) -> str:
-    """Write the whole page; it refers to nothing outside."""
+    """Return the whole page; it loads nothing from elsewhere."""
     body = _fidelity(report) + _search(report) + _side_by_side(report)
     body += "".join(_changes(report, policy) for policy in report.policies[1:])
     return (
@@ -36,14 +36,14 @@ def _facts(report: Report) -> str:
     windows = report.windows
     span = windows[0] if len(windows) == 1 else f"{windows[0]} to {windows[-1]}"
     items = [
-        ("what", report.kind, ""),
+        ("kind", report.kind, ""),
         ("projects", ", ".join(report.projects), ""),
         ("windows", f"{span} ({len(windows)})", ""),
         ("seed", str(report.seed), ""),
     ]
     if report.fidelity is not None:
-        verdict = "like history" if report.fidelity.faithful else "not like history: nothing is compared"
-        items.append(("the replay is", verdict, "" if report.fidelity.faithful else "bad"))
+        verdict = "sufficient" if report.fidelity.faithful else "insufficient: policies are not compared"
+        items.append(("fidelity", verdict, "" if report.fidelity.faithful else "bad"))
     cells = "".join(
         f'<div class="{tone}"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text, tone in items
     )
@@ -56,16 +56,16 @@ def _fidelity(report: Report) -> str:
         return ""
     rows = [
         ("messages", number(fidelity.messages)),
-        ("decisions that came out bit for bit", f"{fidelity.open_steps:.3%}"),
-        ("same outcome and stamps, every command at its recorded moment", f"{fidelity.open_outcomes:.3%}"),
-        ("same outcome, consumers that react", f"{fidelity.closed_outcomes:.3%}"),
-        ("largest distance of the distributions of waiting times", f"{fidelity.latency_distance:.4f}"),
+        ("identical decisions, open loop", f"{fidelity.open_steps:.3%}"),
+        ("messages with the same outcome and timestamps, open loop", f"{fidelity.open_outcomes:.3%}"),
+        ("messages with the same outcome, closed loop", f"{fidelity.closed_outcomes:.3%}"),
+        ("largest distance of waiting-time distributions", f"{fidelity.latency_distance:.4f}"),
     ]
     content = table(["", ""], rows)
     if fidelity.unfaithful:
         items = "".join(f"<li>{escape(text)}</li>" for text in fidelity.unfaithful)
         content += f"<ul>{items}</ul>"
-    return card("Fidelity", "History replayed under the policies that were in force.", content)
+    return card("Fidelity", "Replay of history under the policies in force, compared with the recording.", content)
 
 
 def _search(report: Report) -> str:
@@ -93,9 +93,9 @@ def _search(report: Report) -> str:
     ]
     head = ["policy", "phase", *search.dimensions, *names]
     best = rows[: sum(one.on_front for one in tried)]
-    content += table(head, best) + details("everything that was tried", table(head, rows))
-    line = f"{len(search.evaluations)} policies tried; stopped: {search.stopped}. Both axes: lower is better."
-    return card("What nothing beats", line, content)
+    content += table(head, best) + details("all evaluated policies", table(head, rows))
+    line = f"{len(search.evaluations)} policies evaluated; stopped: {search.stopped}. Lower is better on both axes."
+    return card("Pareto front", line, content)
 
 
 def _side_by_side(report: Report) -> str:
@@ -117,7 +117,7 @@ def _side_by_side(report: Report) -> str:
             ],
             title=f"Waiting times, {chosen[0][1].priority}",
         )
-        line = "Median, 95th and 99th percentile from acceptance to the first offer, and the figures."
+        line = "Time from acceptance to the first offer (median, 95th and 99th percentile), and all figures."
         content = plot + table(["policy", "sent", "accepted", *names], rows)
         cards.append(card(f"Priority: {chosen[0][1].priority}", line, content))
     return "".join(cards)
@@ -134,7 +134,7 @@ def _us(figures: Figures, metric: str) -> int:
 def _changes(report: Report, policy: PolicyReport) -> str:
     moved = [one for one in policy.differences if one.change]
     marks = [_mark(one) for one in moved if one.sure or abs(one.change or 0.0) > 0]
-    head = ["priority", "figure", "before", "after", "change", f"{report.confidence:.0%} interval", "sure"]
+    head = ["priority", "figure", "before", "after", "change", f"{report.confidence:.0%} interval", "significant"]
     rows = [
         [
             one.priority,
@@ -149,12 +149,12 @@ def _changes(report: Report, policy: PolicyReport) -> str:
     ]
     text = yaml.safe_dump(report.changes.get(policy.name) or {}, sort_keys=False)
     content = intervals(marks[:24], title=f"Changes under {policy.name}") + table(head, rows)
-    content += details("what it changes of the defaults", f"<pre>{escape(text)}</pre>")
+    content += details("differences to the default policy", f"<pre>{escape(text)}</pre>")
     line = (
-        f"Against {report.policies[0].name}; filled where the interval leaves out zero. "
-        f"{number(policy.missed)} recorded commands found nothing to act on."
+        f"Compared with {report.policies[0].name}. Filled marks: the interval excludes zero. "
+        f"{number(policy.missed)} recorded commands were refused in the replay."
     )
-    return card(f"What changes under {policy.name}", line, content)
+    return card(f"Differences under {policy.name}", line, content)
 
 
 def _mark(one: Difference) -> Mark:
@@ -170,7 +170,7 @@ def _mark(one: Difference) -> Mark:
 
 
 def shown(metric: str, value: float | None) -> str:
-    """Write a figure as people read it."""
+    """Format a figure."""
     if value is None:
         return NOTHING
     if metric.endswith("_s"):

@@ -1,4 +1,4 @@
-"""The lab's own plots as SVG text: how sure a difference is, and a Pareto front. All that is shown is escaped."""
+"""SVG plots of the lab: confidence intervals and a Pareto front. All texts are escaped."""
 
 import math
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 190, 90, 10, 24
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One difference with its interval, as shares of what was before."""
+    """One difference with its interval, relative to the first policy's figure."""
 
     label: str
-    #: The change in words.
+    #: The change as text.
     text: str
     change: float
     low: float | None
@@ -32,12 +32,12 @@ class Point(msgspec.Struct, frozen=True):
     x: float
     y: float
     on_front: bool
-    #: Whether the search began with it.
+    #: Whether it is the policy that the search started from.
     base: bool = False
 
 
 def intervals(marks: Sequence[Mark], *, title: str) -> str:
-    """Draw changes around zero, each with its interval; those that leave out zero are filled."""
+    """Draw changes around zero, each with its interval; marks whose interval excludes zero are filled."""
     if not marks:
         return ""
     row = 22
@@ -77,7 +77,7 @@ def intervals(marks: Sequence[Mark], *, title: str) -> str:
 
 
 def front(points: Sequence[Point], *, x_label: str, y_label: str, title: str) -> str:
-    """Draw what was tried, and the line of what nothing beats."""
+    """Draw the evaluated points and the Pareto front."""
     points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     if not points:
         return ""

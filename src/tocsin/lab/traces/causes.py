@@ -1,12 +1,12 @@
-"""What each step was a reaction to: causes and delays, for the closed loop.
+"""Causes and delays of steps, for the closed loop.
 
-Theory of operation. What an agent does with a message counts from the offer that brought it: a receipt, an ACK, a NACK,
-an answer. Work is *serial* where the agent did one thing after another: its service time then counts from the offer or
-from the end of the work before, whichever is later, so that a queue at the agent itself is modelled and not copied. A
-message that was overtaken (a later one was done before it) lay beside other work: its delay simply counts from its
+Theory of operation. The delay of an agent's action on a message (receipt, ACK, NACK, answer) counts from the offer of
+the message. Work is *serial* if the agent did one thing after another: its service time then counts from the offer or
+from the end of the previous work, whichever is later, so that a queue at the agent itself is modelled and not copied. A
+message that was overtaken (a later one was finished before it) was handled in parallel: its delay counts from its
 offer. An answer is a send in the thread of a message that its sender had been offered; it counts from the last work on
-that message, or from the offer. A drain counts from the drain before it in its session, or from the end of the work
-that the drain before had brought, where all of that was done by then. Everything else came from outside and keeps its
+that message, or from the offer. A drain counts from the previous drain of its session, or from the end of the work that
+the previous drain brought, if all of that was finished by then. All other steps have no cause in the bus and keep their
 time.
 """
 
@@ -26,7 +26,7 @@ _SENDS = frozenset({"Send", "SendRequest"})
 
 
 class _Offer:
-    """The last offer of a message in this window, and what was done about it."""
+    """The last offer of a message in this window, and the actions on it."""
 
     __slots__ = ("actions", "at", "done_step", "message_type", "number", "order", "recipient", "signal")
 
@@ -38,26 +38,26 @@ class _Offer:
         self.recipient = message.recipient
         self.message_type = message.type
         self.actions: list[ConsumerAction] = []
-        #: The last step that worked on it, and when; -1 for none.
+        #: Number and time of the last step that worked on it; -1 for none.
         self.done_step: tuple[int, int] = (-1, 0)
 
 
 class _Worker:
-    """One agent's serial work so far."""
+    """The serial work of one agent."""
 
     __slots__ = ("done_at", "last_order", "orders", "times")
 
     def __init__(self) -> None:
         self.done_at = 0
-        #: The latest offer that any work was done about.
+        #: The latest offer that the agent worked on.
         self.last_order = -1
-        #: Serial work, in order: the offer that it was about, and when it was done.
+        #: Serial work in order: the offers, and the times at which the work was finished.
         self.orders: list[int] = []
         self.times: list[int] = []
 
 
 class CauseFinder:
-    """Follows one window, and gives its steps their anchors."""
+    """Finds the anchors of the steps of one window."""
 
     def __init__(self, think_max_us: int, examples_max: int) -> None:
         self._think_max_us = think_max_us
@@ -65,16 +65,16 @@ class CauseFinder:
         self._offers: dict[int, _Offer] = {}
         self._order = 0
         self._workers: dict[str, _Worker] = {}
-        #: The message last offered to an agent in a thread.
+        #: The message that was last offered to an agent in a thread.
         self._threads: dict[tuple[str, str], int] = {}
         self._accepted: dict[str, int] = {}
         self._granted: dict[str, int] = {}
-        #: Drains by session: step, time, and the last offer that had been made to the session by then.
+        #: Drains by session: the step, and the number of offers made by then.
         self._drains: dict[str, list[tuple[Step, int]]] = {}
         self._closed: list[_Offer] = []
 
     def event(self, state: ProjectState, event: Event) -> None:
-        """Note what steps can be reactions to; the state is as after the event."""
+        """Record possible causes; the state is the one after the event."""
         if type(event) is ev.MessageOffered:
             message = state.message(event.message)
             self._order += 1
@@ -90,7 +90,7 @@ class CauseFinder:
             self._granted[event.lease] = event.at
 
     def step(self, index: int, step: Step, state: ProjectState) -> None:
-        """Give a step its anchor; the state is as before it."""
+        """Set the anchor of a step; the state is the one before it."""
         ask = step.ask
         if ask == "Confirm":
             self._confirm(step, state)
@@ -157,14 +157,14 @@ class CauseFinder:
         step.after, step.delay_us = (anchor,), (step.at - (at if worked >= 0 else offer.at),)
 
     def finish(self) -> list[ConsumerModel]:
-        """Give drains their anchors, and return how consumers usually act."""
+        """Set the anchors of drains, and return the consumer models."""
         for session, drains in self._drains.items():
             for (before, order), (step, _) in pairwise(drains):
                 self._after_drain(session, before, order, step)
         return self._consumer_models()
 
     def _after_drain(self, session: str, before: Step, order: int, step: Step) -> None:
-        """Count a drain from the work that the one before brought, where that was all done; else from the other."""
+        """Set the anchor of a drain: the work that the previous drain brought if it is finished, else that drain."""
         step.after, step.delay_us = (f"d {session}",), (step.at - before.at,)
         worker = self._workers.get(step.agent)
         taken = order + before.body["limit"]

@@ -1,8 +1,8 @@
-"""Envelopes out of events: what a sender must have written for the bus to have decided as it did.
+"""Reconstruction of envelopes from events.
 
-Events say what was granted, by which rule, and until when; the policy of the time says what would have been granted
-without asking. Where the two agree the letter leaves it out, so that another policy can fill it in otherwise. Segments
-carry no content: a payload is then a stand-in that fits its type and says what later events show that it said.
+Events have the granted priority, its rule and the expiry; the policy of the time has the defaults. Where the two agree,
+the draft leaves the field unset, so that another policy can fill in its own default. Segments usually contain no
+payloads: then a placeholder is used that is valid for its type and contains what later events imply.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tocsin.lab.traces.trace import EnvelopeDraft
 
 __all__ = ["DECIDED_ANEW", "accepted_envelope", "refused_envelope", "subject_of"]
 
-#: Refusals that depend on the policy or on the moment. Others (a wrong type, an unknown thread) stay what they were.
+#: Error codes of refusals that depend on the policy or the state. Others (a wrong type, an unknown thread) are kept.
 DECIDED_ANEW = frozenset(
     {"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003", "E_ADMISSION_004", "E_ADMISSION_005", "E_ADMISSION_006"}
     | {"E_ROUTING_001"}
@@ -37,13 +37,13 @@ def accepted_envelope(
     rest: Sequence[Event],
     broadcast: ev.BroadcastAccepted | None = None,
 ) -> EnvelopeDraft | None:
-    """Return what was sent, as far as its acceptance tells; nothing for a confirmation of one knows not what."""
+    """Return the envelope of an accepted message; None for a confirmation whose subject is not known."""
     policy = state.policy
     contract = policy.contract_of(event.message_type) or policy.custom_contract
     content = event if broadcast is None else broadcast
     payload = content.payload
     if not payload or payload == b"{}":
-        found = _stand_in(state, event, rest)
+        found = _placeholder(state, event, rest)
         if found is None:
             return None
         payload = found
@@ -72,7 +72,7 @@ def accepted_envelope(
 
 
 def _named(event: ev.MessageAccepted, contract: Contract) -> str | None:
-    """Return the priority that the sender named; one that it left out is the contract's."""
+    """Return the priority that the sender named; None if it is the contract's default."""
     implied = event.requested == contract.default_priority
     if event.rule == "contract_default" or (implied and event.rule != "as_requested"):
         return None
@@ -84,7 +84,7 @@ def _name(priority: int, version: str) -> str:
 
 
 def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraft | None:
-    """Return what was refused, as far as the refusal tells; nothing where its thread cannot be known."""
+    """Return the envelope of a refused send; None if its thread cannot be determined."""
     policy: Policy = state.policy
     contract = policy.contract_of(event.message_type)
     if contract is None or contract.correlation in (
@@ -107,12 +107,12 @@ def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraf
         correlation_id=event.message_id if contract.correlation is CorrelationRule.NEW else None,
         delivery_class=DeliveryClass.SYNC if sync else None,
         metadata=msgspec.json.encode({"traceparent": event.traceparent} if event.traceparent else {}),
-        payload=_plain(event.message_type),
+        payload=_payload(event.message_type),
     )
 
 
 def subject_of(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Event]) -> Message | None:
-    """Find what an ACK or NACK was about: the events after it move it, or its thread names it."""
+    """Return the message that an ACK or NACK refers to, from the following events or from its thread."""
     for later in rest:
         if isinstance(later, ev.MessageDelivered | ev.MessageAcknowledged | ev.MessageProcessed | ev.MessageRejected):
             message = state.messages.get(later.message)
@@ -121,7 +121,7 @@ def subject_of(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Ev
     return state.copy_for(event.sender, event.correlation_id or "")
 
 
-def _stand_in(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Event]) -> bytes | None:
+def _placeholder(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Event]) -> bytes | None:
     kind = event.message_type
     if kind in ("ACK", "NACK"):
         subject = subject_of(state, event, rest)
@@ -132,7 +132,7 @@ def _stand_in(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Eve
             or (isinstance(later, ev.RequestEnded) and later.detail == event.message_id)
             for later in rest
         )
-        return _plain(kind, status="completed" if done else "in_progress")
+        return _payload(kind, status="completed" if done else "in_progress")
     if kind == "ERROR_REPORT":
         critical = any(
             isinstance(later, ev.EscalationOpened)
@@ -140,20 +140,20 @@ def _stand_in(state: ProjectState, event: ev.MessageAccepted, rest: Sequence[Eve
             and later.subject == event.message_id
             for later in rest
         )
-        return _plain(kind, severity="critical" if critical else "low")
-    return _plain(kind)
+        return _payload(kind, severity="critical" if critical else "low")
+    return _payload(kind)
 
 
 def _confirmation(kind: str, subject: Message, rest: Sequence[Event]) -> dict[str, Any]:
     mine = [later for later in rest if getattr(later, "message", None) == subject.seq]
     if kind == "NACK":
-        said = next((later for later in mine if isinstance(later, ev.MessageRejected)), None)
+        fields = next((later for later in mine if isinstance(later, ev.MessageRejected)), None)
         return {
             "rejectedMessageId": subject.message_id,
-            "reason": "unknown" if said is None else said.reason,
-            "errorCode": None if said is None else said.code,
-            "canRetry": said is not None and said.can_retry,
-            "suggestedFix": None if said is None else said.suggested_fix,
+            "reason": "unknown" if fields is None else fields.reason,
+            "errorCode": None if fields is None else fields.code,
+            "canRetry": fields is not None and fields.can_retry,
+            "suggestedFix": None if fields is None else fields.suggested_fix,
             "timestamp": _MOMENT,
         }
     status = next((later.status for later in mine if isinstance(later, ev.MessageAcknowledged)), "received")
@@ -169,7 +169,7 @@ def _confirmation(kind: str, subject: Message, rest: Sequence[Event]) -> dict[st
 
 
 _AGENT = {"agentId": "unknown", "type": _ANY_TYPE}
-_PLAIN: dict[str, dict[str, Any]] = {
+_PAYLOADS: dict[str, dict[str, Any]] = {
     "TASK_ASSIGNMENT": {
         "taskId": "unknown",
         "taskRef": "unknown",
@@ -196,6 +196,6 @@ _PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
-def _plain(kind: str, **said: Any) -> bytes:
-    """Return a payload that fits a type, and says what is known."""
-    return msgspec.json.encode(_PLAIN.get(kind, {}) | said)
+def _payload(kind: str, **fields: Any) -> bytes:
+    """Return a placeholder payload that is valid for a type, with the given fields."""
+    return msgspec.json.encode(_PAYLOADS.get(kind, {}) | fields)

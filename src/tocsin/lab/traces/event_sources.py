@@ -1,7 +1,7 @@
-"""Where recorded events come from: the pipeline's tables, segments, or a journal, one project at a time and in order.
+"""Sources of recorded events: the pipeline's tables, segments, or a journal.
 
-Nothing is written here, and no service is asked: files are read where they are, so that a task on any worker that sees
-them can do it.
+Events are read from files, one project at a time and in order, so that a task on any worker with access to the files
+can read them.
 """
 
 import hashlib
@@ -29,32 +29,35 @@ __all__ = ["Source", "find_source", "read_events"]
 
 _GROUPS = "SELECT first_seq, last_seq, at, epoch, events, checksum FROM journal ORDER BY first_seq"
 _JOURNAL = "journal.db"
-#: What content is read as where a file does not carry it.
+#: Placeholder for a payload that a file does not contain.
 _NO_CONTENT = b"{}"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One project's events, and where they are."""
+    """The files with one project's events."""
 
     project: str
     #: `tables`, `segments` or `journal`.
     kind: str
-    #: The warehouse, the landing zone, or the journal's file.
+    #: Path of the warehouse, the landing zone, or the journal's file.
     root: str
-    #: Files below it, in order.
+    #: Paths of the files below it, in order.
     files: tuple[str, ...]
-    #: A fingerprint of what is there.
+    #: Fingerprint of the files.
     version: str
 
 
 def find_source(events: Path, projects: list[str] | None = None) -> list[Source]:
-    """Find the projects below a path: a data directory, a warehouse, a landing zone or a journal."""
+    """Return the projects below a path: a data directory, a warehouse, a landing zone or a journal."""
     found = _tables(events) or _segments(events) or _journal(events)
     if not found:
-        raise refusal("E_LAB_002", f"there are no events in {events}: name a warehouse, segments or a journal")
+        raise refusal(
+            "E_LAB_002",
+            f"there are no events in {events}: give a data directory, a warehouse, a folder of segments or a journal",
+        )
     known = {source.project: source for source in found}
     if missing := [name for name in projects or [] if name not in known]:
-        raise refusal("E_LAB_002", f"there is no project {missing[0]}; there are: {', '.join(sorted(known))}")
+        raise refusal("E_LAB_002", f"there is no project {missing[0]}; known projects: {', '.join(sorted(known))}")
     return [known[name] for name in projects or sorted(known)]
 
 
@@ -113,7 +116,7 @@ def _version(parts: Any) -> str:
 
 
 def read_events(source: Source) -> Iterator[tuple[int, Event]]:
-    """Return a project's events, numbered and in order; a gap is refused, because the state before it is not known."""
+    """Yield a project's events, numbered and in order; a gap is an error, because the state after it is unknown."""
     expected = 1
     for seq, event in _READERS[source.kind](source):
         if seq < expected:
@@ -121,7 +124,7 @@ def read_events(source: Source) -> Iterator[tuple[int, Event]]:
         if seq != expected:
             raise refusal(
                 "E_LAB_002",
-                f"{source.project}: events {expected} to {seq - 1} are missing, so nothing after them can be replayed",
+                f"{source.project}: events {expected} to {seq - 1} are missing, so later events cannot be replayed",
             )
         expected += 1
         yield seq, event
@@ -145,13 +148,13 @@ def _event_of(kind: type, record: dict[str, Any]) -> Event:
             content = record.get(name)
             record[name] = _NO_CONTENT if content is None else msgspec.json.encode(content)
     del record["project"], record["seq"]
-    fields = {name: made(record[name]) for name, made in _makers(kind) if name in record}
+    fields = {name: convert(record[name]) for name, convert in _converters(kind) if name in record}
     event: Event = kind(**fields)
     return event
 
 
 def _from_tables(source: Source) -> Iterator[tuple[int, Event]]:
-    """Read bronze day by day; a day's files may overlap in their numbers, days may not by much."""
+    """Read the `event` table day by day; the files of one day may overlap in their sequence numbers."""
     days: dict[str, list[str]] = {}
     for name in source.files:
         days.setdefault(next(part for part in name.split("/") if part.startswith("date=")), []).append(name)
@@ -171,9 +174,9 @@ def _bronze(path: Path) -> list[tuple[int, Event]]:
     for kind in pa.compute.unique(table["kind"]).to_pylist():
         rows = table.filter(pa.compute.equal(table["kind"], kind))
         columns = columns_of(KINDS[kind])
-        makers = dict(_makers(KINDS[kind]))
+        converters = dict(_converters(KINDS[kind]))
         names = [name for name in _names(KINDS[kind]) if columns[name] in table.column_names]
-        values = [_column(rows[columns[name]].to_pylist(), name, makers[name]) for name in names]
+        values = [_column(rows[columns[name]].to_pylist(), name, converters[name]) for name in names]
         make = KINDS[kind]
         seqs = rows["seq"].to_pylist()
         if names == _names(make):
@@ -186,30 +189,30 @@ def _bronze(path: Path) -> list[tuple[int, Event]]:
 
 
 def _names(kind: type) -> list[str]:
-    return [name for name, _ in _makers(kind)]
+    return [name for name, _ in _converters(kind)]
 
 
-def _column(values: list[Any], name: str, made: Callable[[Any], Any]) -> list[Any]:
+def _column(values: list[Any], name: str, convert: Callable[[Any], Any]) -> list[Any]:
     if name in DOCUMENTS:
         return [_NO_CONTENT if value is None else value.encode() for value in values]
-    return [made(value) for value in values]
+    return [convert(value) for value in values]
 
 
 def _as_is(value: Any) -> Any:
     return value
 
 
-_MAKERS: dict[type, tuple[tuple[str, Callable[[Any], Any]], ...]] = {}
+_CONVERTERS: dict[type, tuple[tuple[str, Callable[[Any], Any]], ...]] = {}
 
 
-def _makers(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """Return, for each field of a kind, how a value of a file becomes the field's."""
-    if kind not in _MAKERS:
-        _MAKERS[kind] = tuple((name, _maker(name, hint)) for name, hint in get_type_hints(kind).items())
-    return _MAKERS[kind]
+def _converters(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """Return, for each field of a kind, the function that converts a stored value."""
+    if kind not in _CONVERTERS:
+        _CONVERTERS[kind] = tuple((name, _converter(name, hint)) for name, hint in get_type_hints(kind).items())
+    return _CONVERTERS[kind]
 
 
-def _maker(name: str, hint: Any) -> Callable[[Any], Any]:
+def _converter(name: str, hint: Any) -> Callable[[Any], Any]:
     if name in DOCUMENTS or hint in (str, bool):
         return _as_is
     if hint is int:
@@ -223,8 +226,8 @@ def _maker(name: str, hint: Any) -> Callable[[Any], Any]:
     if getattr(hint, "__origin__", None) is tuple:
         return tuple
     (inner,) = (part for part in get_args(hint) if part is not type(None))
-    made = _maker(name, inner)
-    return lambda value: None if value is None else made(value)
+    convert = _converter(name, inner)
+    return lambda value: None if value is None else convert(value)
 
 
 def _from_journal(source: Source) -> Iterator[tuple[int, Event]]:

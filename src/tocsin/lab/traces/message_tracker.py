@@ -1,6 +1,6 @@
-"""What became of each message, followed event by event: of history while it is recorded, of a replay while it runs.
+"""Tracker of message histories, updated event by event while history is recorded or replayed.
 
-A life is named by its signal id, not by its number, because under another policy other numbers are given.
+A message is identified by its signal id, not by its sequence number, because numbers differ under another policy.
 """
 
 from collections.abc import Callable
@@ -16,25 +16,25 @@ __all__ = ["MessageHistory", "MessageTracker", "RefusedSend"]
 
 
 class MessageHistory(msgspec.Struct, array_like=True, gc=False):
-    """One message, as far as the window goes."""
+    """The history of one message, up to the end of the window; times in microseconds since the epoch, 0 for none."""
 
     signal: str
     sender: str
     recipient: str
     message_type: str
-    #: Priority asked for, which no policy changes.
+    #: Priority requested, which does not depend on the policy.
     requested: int
     priority: int
     accepted_at: int
-    #: Where it is, as in `docs/concepts/lifecycle.md`.
+    #: State, as in `docs/concepts/lifecycle.md`.
     state: str
-    #: Why it ended: of expiry or death.
+    #: Reason of its expiry or dead-lettering.
     reason: str = ""
     first_offered_at: int = 0
     delivered_at: int = 0
     acked_at: int = 0
     processed_at: int = 0
-    #: When it expired, was recalled or died.
+    #: Time at which it expired, was recalled or became a dead letter.
     ended_at: int = 0
     offers: int = 0
     boosts: int = 0
@@ -42,12 +42,12 @@ class MessageHistory(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """Return how it stands at the end: its state, and why where it ended unread."""
+        """Return its state at the end, and the reason if it ended unread."""
         return self.state, self.reason
 
 
 class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """A send that was not accepted."""
+    """A refused send."""
 
     message_id: str
     requested: int
@@ -55,7 +55,7 @@ class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class MessageTracker:
-    """Follows events; number them as the journal does."""
+    """Tracks messages, refusals and counts from events."""
 
     def __init__(self) -> None:
         self.histories: dict[int, MessageHistory] = {}
@@ -65,11 +65,11 @@ class MessageTracker:
         self.events = 0
 
     def carry(self, seq: int, history: MessageHistory) -> None:
-        """Enter a message that was there before the window."""
+        """Add a message from before the window."""
         self.histories[seq] = history
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
-        """Let the lives follow the events of one decision."""
+        """Update the histories with the events of one decision; `first_seq` is the number of the first."""
         self.events += len(events)
         for seq, event in enumerate(events, first_seq):
             follow = _FOLLOW.get(type(event))
@@ -77,7 +77,7 @@ class MessageTracker:
                 follow(self, seq, event)
 
     def signal(self, seq: int) -> str:
-        """Return the name of a message; empty where it was never seen."""
+        """Return the signal id of a message; empty if it is unknown."""
         history = self.histories.get(seq)
         return "" if history is None else history.signal
 
@@ -184,5 +184,5 @@ _FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
 
 
 def is_notice(history: MessageHistory) -> bool:
-    """Tell whether the bus itself sent it."""
+    """Return whether the bus itself sent the message."""
     return history.sender == SYSTEM.agent

@@ -1,7 +1,7 @@
-"""From recorded events to traces: one for each window of a project, each with the state that it begins with.
+"""Recorder: turns recorded events into traces, one per window of a project.
 
-The recorder keeps an exchange that follows history by applying it, so that every event is read with the state as it
-was, and every window begins with exactly the recorded state: open messages, buckets, sessions, leases, timers.
+The recorder applies the events to an exchange, so that every event is interpreted in the state at its time, and every
+window starts with exactly the recorded state: open messages, token buckets, sessions, leases and timers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,15 +33,15 @@ _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
 
 
 class _NoIds:
-    """A recorder never asks for ids: it only applies."""
+    """Source of ids for the recorder, which applies events and never needs new ids."""
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Refuse."""
-        raise InvariantViolation(f"a recorder asked for an id: {prefix}")
+        """Raise an error."""
+        raise InvariantViolation(f"the recorder requested an id with prefix {prefix}")
 
 
 def windows_of(events: Iterable[tuple[int, Event]], window_us: int = DAY_US) -> Iterator[tuple[int, int, list[Event]]]:
-    """Cut a project's events into windows: the number of the window, the first sequence number, and the events."""
+    """Split a project's events into windows; yield the window's number, the first sequence number and the events."""
     for number, group in groupby(events, lambda numbered: numbered[1].at // window_us):
         numbered = list(group)
         yield number, numbered[0][0], [event for _, event in numbered]
@@ -50,7 +50,7 @@ def windows_of(events: Iterable[tuple[int, Event]], window_us: int = DAY_US) -> 
 def record(
     project: str, events: Iterable[tuple[int, Event]], settings: Settings, window_us: int = DAY_US
 ) -> Iterator[Trace]:
-    """Turn a project's events, in order, into the traces of its windows."""
+    """Yield the traces of a project's windows from its events, in order."""
     shadow = Exchange(_NoIds())
     for number, _, found in windows_of(events, window_us):
         yield _window(project, shadow, found, number * window_us, (number + 1) * window_us, settings)
@@ -81,7 +81,7 @@ def _window(
         if isinstance(opening, Step):
             _close(reader.step, run, ids, state)
             if reader.step is not None and reader.step.ask == "Confirm":
-                causes.step(len(steps) - 1, reader.step, state)  # only now are all its receipts known
+                causes.step(len(steps) - 1, reader.step, state)  # All its receipts are known only now.
             run, ids = [], []
             reader.step = opening
             if opening.ask != "Confirm":
@@ -91,7 +91,7 @@ def _window(
         tracker.follow(state.seq, [event])
         causes.event(state, event)
         run.append(event)
-        ids += _given(event)
+        ids += _issued_ids(event)
     _close(reader.step, run, ids, state)
     if reader.step is not None and reader.step.ask == "Confirm":
         causes.step(len(steps) - 1, reader.step, state)
@@ -114,7 +114,7 @@ def _window(
 
 
 def _close(step: Step | None, run: list[Event], ids: list[str], state: ProjectState) -> None:
-    """Write down what a step led to, now that the next one begins."""
+    """Record the events and ids of a step when the next one begins."""
     if step is None:
         return
     step.events, step.digest, step.ids = len(run), fingerprint(run), tuple(ids)
@@ -123,8 +123,8 @@ def _close(step: Step | None, run: list[Event], ids: list[str], state: ProjectSt
         step.polls = agent is None or not agent.mailbox.depth
 
 
-def _given(event: Event) -> tuple[str, ...]:
-    """Return the ids that the bus gave away in an event."""
+def _issued_ids(event: Event) -> tuple[str, ...]:
+    """Return the ids that the bus issued in an event."""
     match event:
         case ev.MessageAccepted():
             return (event.message_id,) if event.sender == SYSTEM.agent else ()
@@ -145,7 +145,7 @@ def _name(begins_at: int, ends_at: int) -> str:
 
 
 def track_open_messages(tracker: MessageTracker, state: ProjectState) -> None:
-    """Enter what was open before the window."""
+    """Add the messages that were open before the window to a tracker."""
     for message in state.messages.values():
         if message.state in _OPEN or (message.state is State.DELIVERED and message.ack_required):
             tracker.carry(message.seq, _history_of(message))

@@ -1,12 +1,12 @@
-"""A trace: one project's one window, as the things that came from outside, in the order in which they were decided.
+"""Traces: the commands of one project in one window, in the order in which they were decided.
 
-A step is one command of history. It says when it was asked, which events it led to (how many, and their fingerprint),
-which ids the bus gave away in it, and, for the closed loop, what it was a reaction to: an *anchor* and a delay. Anchors
-are names: `o 2 msg_1` is the second offer of a message, `a msg_1` its acceptance, `g lse_1` the grant of a lease,
-`x lse_1` the end of waiting for one, `s 17` step 17 itself, `d ses_1` the drain before in that session. A step without
-an anchor came from nowhere that the bus could see and keeps its time.
+A step is one recorded command. It has its time, the number and fingerprint of its events, the ids that the bus issued
+in it, and, for the closed loop, what it was a reaction to: an *anchor* and a delay. Anchors are names: `o 2 msg_1` is
+the second offer of a message, `a msg_1` its acceptance, `g lse_1` the grant of a lease, `x lse_1` the end of waiting
+for one, `s 17` step 17, `d ses_1` the previous drain of a session. A step without an anchor has no cause that the bus
+could see and keeps its recorded time.
 
-Traces are plain data in one file each; nothing here decides or waits.
+Traces are plain data, stored in one file each.
 """
 
 import hashlib
@@ -48,10 +48,12 @@ __all__ = [
     "trace_hash",
 ]
 
-#: The pseudo-command that applies a recorded event: one that only history knows of.
+#: Pseudo-command that applies a recorded event whose command is not known.
 APPLY = "Apply"
+#: Name of the command of a timer.
 TICK = "Tick"
 
+#: Fields that are left out of fingerprints.
 _BLANK: dict[type, tuple[str, ...]] = {
     ev.MessageAccepted: ("payload", "metadata"),
     ev.BroadcastAccepted: ("payload", "metadata"),
@@ -62,7 +64,7 @@ _BLANK: dict[type, tuple[str, ...]] = {
 
 
 class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An envelope as far as events tell it; what is not said is the policy's to fill in."""
+    """An envelope as far as it is known from events; unset fields are filled in by the policy."""
 
     message_id: str
     receiver: str
@@ -71,7 +73,7 @@ class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message_type: str
     version: str
     sent_at: int
-    #: A priority of the version's vocabulary, where the sender named one.
+    #: Name of a priority in the version's vocabulary, if the sender named one.
     priority: str | None = None
     correlation_id: str | None = None
     delivery_class: DeliveryClass | None = None
@@ -82,39 +84,39 @@ class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Step(msgspec.Struct, array_like=True, gc=False):
-    """One command of history."""
+    """One recorded command."""
 
     at: int
     agent: str
     role: str
     #: Name of the command.
     ask: str
-    #: Its fields, by name, the envelope aside.
+    #: Its fields by name, without the envelope.
     body: dict[str, Any]
-    #: Its envelope, where it has one.
+    #: Its envelope, if it has one.
     envelope: EnvelopeDraft | None = None
-    #: Ids that the bus gave away in it, in order.
+    #: Ids that the bus issued in it, in order.
     ids: tuple[str, ...] = ()
-    #: Events that it led to.
+    #: Number of its events.
     events: int = 0
-    #: Their fingerprint.
+    #: Fingerprint of its events.
     digest: int = 0
-    #: What it was a reaction to; a batch of receipts has one for each message.
+    #: Anchors; a batch of receipts has one per message.
     after: tuple[str, ...] = ()
-    #: How long after, microseconds, one for each anchor.
+    #: Delay after each anchor, microseconds.
     delay_us: tuple[int, ...] = ()
-    #: Whether its agent did nothing else meanwhile: the delay counts from when the agent is free.
+    #: Whether its agent did nothing else meanwhile; the delay then counts from when the agent is free.
     serial: bool = False
-    #: Of a heartbeat: whether the call could have drained, because nothing was waiting.
+    #: Of a heartbeat: whether the call may have been a drain, because nothing was waiting.
     polls: bool = False
 
 
 class ConsumerAction(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that a consumer does with a message: a receipt, an ACK, a NACK, or an answer."""
+    """One action of a consumer on a message: a receipt, an ACK, a NACK or an answer."""
 
     #: `Confirm`, `Acknowledge`, `Reject`, `MarkProcessed`, or `Send` for an answer.
     ask: str
-    #: Fields of the command, its message aside.
+    #: Fields of the command, without the message.
     body: dict[str, Any]
     delay_us: int
     serial: bool = False
@@ -123,9 +125,9 @@ class ConsumerAction(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ConsumerModel(msgspec.Struct, frozen=True, array_like=True):
-    """How a kind of consumer treats a kind of message: examples, each a list of moves."""
+    """How a consumer handles messages of a type: examples, each a list of actions."""
 
-    #: Recipient, `team-*` for all of a scenario's team, or `*`.
+    #: Recipient, `team-*` for all agents of a scenario's team, or `*`.
     recipient: str
     #: Message type, or `*`.
     message_type: str
@@ -133,44 +135,45 @@ class ConsumerModel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Poller(msgspec.Struct, frozen=True, array_like=True):
-    """A session that calls again and again, as long as the window lasts."""
+    """A session that calls repeatedly until the end of the window."""
 
     agent: str
     role: str
     session: str
-    #: Messages that it takes at a time; 0 where it only shows that it lives.
+    #: Largest number of messages per call; 0 for heartbeats only.
     limit: int
     first_at: int
-    #: Time from when the agent is free to its next call, microseconds.
+    #: Time from when its agent is free to the next call, microseconds.
     gap_us: int
 
 
 class Trace(msgspec.Struct, array_like=True):
-    """One project's one window."""
+    """The commands and the recorded outcome of one project in one window."""
 
     project: str
-    #: The day, or the scenario's run.
+    #: Name of the window: a day, a time, or a run of a scenario.
     window: str
     begins_at: int
     ends_at: int
-    #: The recorded state at its beginning, encoded; empty where the project begins here.
+    #: Recorded state at the start, encoded; empty if the project starts in this window.
     snapshot: bytes
-    #: The policy in force at its beginning; null where the project begins here.
+    #: Policy in force at the start; null if the project starts in this window.
     policy: Any
     steps: list[Step]
-    #: What became of the messages, as recorded at the window's end.
+    #: Recorded histories of the messages at the end of the window.
     histories: list[MessageHistory]
     refused: list[RefusedSend]
-    #: Events recorded.
+    #: Number of recorded events.
     events: int
     consumers: list[ConsumerModel] = []
     pollers: list[Poller] = []
-    #: Escalations that were opened, as recorded.
+    #: Number of escalations opened, as recorded.
     escalations: int = 0
-    #: How late the hub's clock came to what was due, microseconds: mostly, and at most.
+    #: Median delay of the hub's clock after a timer was due, microseconds.
     lag_us: int = 0
+    #: Longest delay of the hub's clock, microseconds.
     lag_max_us: int = 0
-    #: Whether there is history to be faithful to; a scenario has none.
+    #: Whether it was recorded; a scenario's trace is not.
     recorded: bool = True
 
 
@@ -191,12 +194,12 @@ _NOTHING = b"{}"
 
 
 def offer_anchor(offer: int, signal: str) -> str:
-    """Name the n-th offer of a message."""
+    """Return the anchor of the n-th offer of a message."""
     return f"o {offer} {signal}"
 
 
 def envelope_of(envelope: EnvelopeDraft, sender: str) -> Envelope:
-    """Return the envelope that a letter stands for."""
+    """Return the envelope of a draft."""
     qos = None
     extra = {} if envelope.metadata == _NOTHING else {"metadata": msgspec.Raw(envelope.metadata)}
     if envelope.delivery_class is not None or envelope.importance is not None or envelope.decay_rate is not None:
@@ -217,7 +220,7 @@ def envelope_of(envelope: EnvelopeDraft, sender: str) -> Envelope:
 
 
 def command_of(step: Step) -> Command:
-    """Return the command that a step stands for."""
+    """Return the command of a step."""
     kind = _COMMANDS[step.ask]
     if step.envelope is None:
         command: Command = msgspec.convert(step.body, kind, builtin_types=(bytes,))
@@ -227,12 +230,12 @@ def command_of(step: Step) -> Command:
 
 
 def fingerprint(events: Iterable[Event]) -> int:
-    """Fingerprint events, content aside: segments do not carry it, and no decision depends on it."""
+    """Return a fingerprint of events without payloads, which segments may leave out and no decision depends on."""
     return crc32(encode_events([_plain(event) for event in events]))
 
 
 def _plain(event: Event) -> Event:
-    """Return an event without content, and with numbers as they come back from a file: a whole float is a float."""
+    """Return an event without payloads, and with integers in float fields converted to floats."""
     changes: dict[str, Any] = {
         name: float(value) for name in _FLOATS[type(event)] if type(value := getattr(event, name)) is int
     }
@@ -242,17 +245,17 @@ def _plain(event: Event) -> Event:
 
 
 def encoded(trace: Trace) -> bytes:
-    """Write a trace down."""
+    """Encode a trace."""
     return zstd.compress(_ENCODER.encode(trace), _LEVEL)
 
 
 def decoded(data: bytes) -> Trace:
-    """Read a trace back."""
+    """Decode a trace."""
     return _DECODER.decode(zstd.decompress(data))
 
 
 def save_trace(folder: Path, trace: Trace) -> Path:
-    """Keep a trace in a folder, under a name that says what it is of and what is in it."""
+    """Save a trace in a folder; its name has the project, the window and a digest."""
     data = encoded(trace)
     project = re.sub(r"[^A-Za-z0-9_.-]", "_", trace.project)
     path = folder / f"{project}.{trace.window}.{trace_hash(data)}.trace"
@@ -264,10 +267,10 @@ def save_trace(folder: Path, trace: Trace) -> Path:
 
 
 def load_trace(path: Path) -> Trace:
-    """Read a trace that was kept."""
+    """Read a saved trace."""
     return decoded(path.read_bytes())
 
 
 def trace_hash(data: bytes) -> str:
-    """Return a short name for a trace's content."""
+    """Return a digest of an encoded trace."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,8 +1,8 @@
-"""Which command an event began: history read backwards, from what was decided to what was asked.
+"""Recognition of commands: reconstructs the command of each decision from its events.
 
-A decision leaves a run of events; its first names the command, mostly by itself, sometimes together with those after
-it. `Reading.open` looks at one event, with the state as it was before it, and returns the step that it opens; `FOLLOWS`
-where it belongs to the decision under way; `TICKS` where only a timer can have caused it. Nothing here moves the state.
+A decision has a run of events; the first identifies the command, usually alone, sometimes together with the following
+ones. `EventReader.open` takes one event, with the state before it, and returns the step that it opens; `FOLLOWS` if it
+belongs to the current decision; `TICKS` if only a timer can have caused it. The state is not changed here.
 """
 
 from tocsin.lab.traces.recognition.agents import AGENTS
@@ -12,5 +12,5 @@ from tocsin.lab.traces.recognition.teamwork import COORDINATION
 
 __all__ = ["FOLLOWS", "OPENERS", "TICKS", "EventReader"]
 
-#: What each kind of event says about the command that it began.
+#: The function for each kind of event that recognises the command.
 OPENERS: dict[type, Opener] = {**AGENTS, **MESSAGES, **COORDINATION}

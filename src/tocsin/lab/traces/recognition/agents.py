@@ -1,4 +1,4 @@
-"""Agents, sessions and the policy: what was asked when they changed."""
+"""Recognition of commands on agents, sessions and the policy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tocsin.lab.traces.trace import Step
 
 __all__ = ["AGENTS", "closing", "drain", "drain_under_way", "retiring"]
 
-#: A level that nothing has: what a drain asks for that took nothing though something waited.
+#: A level above all priorities, for a drain that took nothing although messages were waiting.
 _NO_LEVEL = 9
 
 
@@ -26,7 +26,7 @@ def _registered(reader: EventReader, event: ev.AgentRegistered, index: int) -> O
 
 
 def retiring(reader: EventReader, index: int) -> Opening:
-    """Find the retirement that an event prepares: it is said last."""
+    """Return the step of the retirement that an event belongs to; its own event comes last."""
     for later in (reader.events[index], *reader.ahead(index)):
         if isinstance(later, ev.AgentRetired):
             step = reader.under_way("RetireAgent", later.at)
@@ -61,7 +61,7 @@ def _heartbeat(reader: EventReader, event: ev.SessionHeartbeat, index: int) -> O
 
 
 def _drains(reader: EventReader, session: str, agent: str, rest: Sequence[Event]) -> bool:
-    """Tell whether the events right after a session's sign of life say that the call was a drain."""
+    """Return whether the events right after a session's heartbeat show that the call was a drain."""
     swept = False
     for event in rest:
         if isinstance(event, ev.MessageDelivered):
@@ -75,7 +75,7 @@ def _drains(reader: EventReader, session: str, agent: str, rest: Sequence[Event]
 
 
 def drain(reader: EventReader, at: int, session: str) -> Step:
-    """Open a drain of a session; what it took is counted as it is offered."""
+    """Open a drain of a session; its limit is raised with each offer."""
     holder = reader.state.session(session)
     waiting = reader.state.agents[holder.agent].mailbox.depth
     body: dict[str, Any] = {"session": session, "limit": 1, "confirms": not holder.in_flight}
@@ -87,7 +87,7 @@ def drain(reader: EventReader, at: int, session: str) -> Step:
 
 
 def drain_under_way(reader: EventReader, at: int, session: str) -> bool:
-    """Tell whether the step under way drains a session."""
+    """Return whether the current step drains a session."""
     step = reader.under_way("Drain", at)
     return step is not None and step.body["session"] == session
 
@@ -98,7 +98,7 @@ def _window(reader: EventReader, event: ev.SessionWindowChanged, index: int) -> 
 
 
 def closing(reader: EventReader, event: ev.SessionClosed, index: int) -> Opening:
-    """Tell who ended a session: its agent, its silence, or its agent's retirement."""
+    """Return the cause of a session's end: its agent, missing heartbeats, or its agent's retirement."""
     if event.reason == "lapsed":
         return TICKS
     if event.reason == "retired":

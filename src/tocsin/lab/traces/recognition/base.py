@@ -1,4 +1,4 @@
-"""What is needed to recognise a command: the state before an event, the events after it, and the step under way."""
+"""Reader of events for the recognition of commands: the state, the following events and the current step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -13,13 +13,15 @@ from tocsin.lab.traces.trace import APPLY, TICK, Step
 
 __all__ = ["AHEAD", "FOLLOWS", "TICKS", "EventReader", "Opener", "Opening", "always"]
 
+#: The event belongs to the current step.
 FOLLOWS: Final = "follows"
+#: The event was caused by a timer.
 TICKS: Final = "ticks"
-#: The step that an event opens, or what else it is.
+#: The step that an event opens, or `FOLLOWS` or `TICKS`.
 Opening = Step | str
 Opener = Callable[["EventReader", Any, int], Opening]
 
-#: Kinds that no command and no timer begins with: one that stands alone has a cause that events do not tell.
+#: Kinds that are never the first event of a decision; a lone one has a cause that events do not show.
 _NEVER_FIRST = frozenset(
     {
         *(ev.WaitBegan, ev.WaitShifted, ev.WaitRaised, ev.WaitEnded),
@@ -27,26 +29,26 @@ _NEVER_FIRST = frozenset(
     }
 )
 
-#: How far ahead a decision is looked through.
+#: Number of following events that are examined for a decision.
 AHEAD = 64
 
 
 class EventReader:
-    """Reads the events of one window."""
+    """Reads the events of one window and recognises their commands."""
 
     def __init__(self, shadow: Exchange, events: Sequence[Event], openers: Mapping[type, Opener]) -> None:
         self._shadow = shadow
         self._openers = openers
         self.events = events
-        #: The step under way.
+        #: The current step.
         self.step: Step | None = None
-        #: Events of that step that would otherwise open one of their own: their type, and the message.
+        #: Events of that step that would otherwise open another: their type and message.
         self.expected: set[tuple[type, int]] = set()
-        #: An event that belongs to the step opened before it.
+        #: Position of an event that belongs to the step opened before it.
         self.taken = -1
 
     def open(self, event: Event, index: int) -> Opening:
-        """Return the step that an event opens, or what else it is."""
+        """Return the step that an event opens, or `FOLLOWS` or `TICKS`."""
         if index == self.taken:
             return FOLLOWS
         step = self.step
@@ -67,7 +69,7 @@ class EventReader:
         return self.apply(event) if type(event) in _NEVER_FIRST else TICKS
 
     def ahead(self, index: int) -> Sequence[Event]:
-        """Return the events after one that may belong to the same decision."""
+        """Return the following events that may belong to the same decision."""
         at, found = self.events[index].at, []
         for later in self.events[index + 1 : index + 1 + AHEAD]:
             if later.at != at:
@@ -76,7 +78,7 @@ class EventReader:
         return found
 
     def reopen(self, index: int) -> Opening:
-        """Open the step of a later event at once: what comes before it belongs to it."""
+        """Open the step of a later event now; the events before it belong to it."""
         event = self.events[index]
         self.taken = index
         return self._openers[type(event)](self, event, index)
@@ -87,36 +89,36 @@ class EventReader:
         return self._shadow.state
 
     def message(self, seq: int) -> Message:
-        """Return a message as it is before the event."""
+        """Return a message in its state before the event."""
         return self._shadow.state.message(seq)
 
     def under_way(self, ask: str, at: int) -> Step | None:
-        """Return the step under way, if it is of that kind and moment."""
+        """Return the current step if it has this command and time."""
         step = self.step
         return step if step is not None and step.ask == ask and step.at == at else None
 
     def by(self, at: int, caller: str, ask: str, /, **body: Any) -> Step:
-        """Make a step of somebody's command."""
+        """Make a step for a caller's command."""
         if caller == SYSTEM.agent:
             return Step(at, SYSTEM.agent, SYSTEM.role, ask, body)
         known = self._shadow.state.agents.get(caller)
-        # Whoever is not registered and yet was obeyed came with an administrator's token.
+        # A caller that is not registered and was accepted used an administrator's token.
         return Step(at, caller, "human" if known is None else known.role, ask, body)
 
     def expect(self, *pairs: tuple[type, int]) -> None:
-        """Say which events belong to the step just opened."""
+        """Set the events that belong to the step just opened."""
         self.expected = set(pairs)
 
     def apply(self, event: Event) -> Step:
-        """Make a step that applies an event as it is: one that only history knows of."""
+        """Make a step that applies an event as recorded, because its command is not known."""
         return Step(event.at, SYSTEM.agent, SYSTEM.role, APPLY, {"event": encode_events([event])})
 
     def tick_is_due(self, at: int) -> bool:
-        """Tell whether a timer can have been the cause."""
+        """Return whether a timer can have been the cause."""
         due = self._shadow.next_due()
         return due is not None and due <= at
 
 
 def always(answer: str) -> Opener:
-    """Return an opener that needs no look."""
+    """Return an opener with a constant answer."""
     return lambda reader, event, index: answer

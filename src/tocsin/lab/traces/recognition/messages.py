@@ -1,4 +1,4 @@
-"""Messages: which send, receipt, confirmation or drain an event began."""
+"""Recognition of sends, receipts, confirmations and drains."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -36,7 +36,7 @@ def _refused(reader: EventReader, event: ev.SendRefused, index: int) -> Opening:
 
 
 def _gaming(reader: EventReader, event: ev.GamingDetected | ev.GamingCleared, index: int) -> Opening:
-    """Open the send that an agent was judged in: it is said next."""
+    """Open the send in which gaming was detected or cleared; its event comes next."""
     rest = reader.ahead(index)
     if not rest:
         return FOLLOWS
@@ -68,7 +68,7 @@ def _accepted(reader: EventReader, event: ev.MessageAccepted, index: int) -> Ope
 
 
 def _not_sent(event: Event) -> bool:
-    """Tell whether an event is no send of its own: another of the same moment says nothing of this one."""
+    """Return whether an event is not the start of another send at the same time."""
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent or event.broadcast is not None
     return not isinstance(event, ev.BroadcastAccepted | ev.SendRefused)
@@ -146,13 +146,13 @@ def _delivered(reader: EventReader, event: ev.MessageDelivered, index: int) -> O
 
 
 def _only_receipts(reader: EventReader, index: int) -> bool:
-    """Tell whether the event before is of the same batch of receipts: nothing was offered in between."""
+    """Return whether the previous event is of the same batch of receipts."""
     before = reader.events[index - 1]
     return isinstance(before, ev.MessageDelivered | ev.DecayRateChanged)
 
 
 def _settling(reader: EventReader, at: int, message: Message, rest: Sequence[Event]) -> Opening:
-    """Tell by what comes with it how a message was settled: ACK, NACK, processed, or work begun on it."""
+    """Return the command that settled a message, from the events with it: ACK, NACK, processed, or work begun."""
     seq = message.seq
     kinds = (ev.MessageAcknowledged, ev.MessageProcessed, ev.MessageRejected, ev.WorkBegun)
     mine = [later for later in rest if getattr(later, "message", getattr(later, "work", None)) == seq]
@@ -193,7 +193,7 @@ def _settled(
 
 
 def _expired(reader: EventReader, event: ev.MessageExpired, index: int) -> Opening:
-    """Tell a sweep from a drain or a recall that came upon it."""
+    """Distinguish an expiry by the sweeper from one found by a drain or a recall."""
     step = reader.step
     if step is not None and step.at == event.at:
         return FOLLOWS
@@ -239,7 +239,7 @@ def _purged(reader: EventReader, event: ev.DeadLetterPurged, index: int) -> Open
 
 
 def _forgotten(reader: EventReader, event: ev.MessagesForgotten, index: int) -> Opening:
-    """Tell the sweeper from a decision that found too much to remember."""
+    """Distinguish forgetting by the sweeper from forgetting in a decision that reached a limit."""
     state, retention = reader.state, reader.state.policy.retention
     batch = retention.batch
     trims = (

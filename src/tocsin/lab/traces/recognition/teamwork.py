@@ -1,4 +1,4 @@
-"""Leases, work, requests, approvals, discussions, topics, health, escalations: what was asked when they changed."""
+"""Recognition of commands on leases, work, requests, approvals, discussions, topics, health and escalations."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def _lease_asked(reader: EventReader, event: ev.LeaseQueued | ev.LeaseGranted, i
 
 
 def _lease_refused(reader: EventReader, event: ev.LeaseRefused, index: int) -> Opening:
-    """Take a refusal as it was: how long it would have waited is not known."""
+    """Apply a refusal as recorded, because its waiting time is not known."""
     return reader.apply(event)
 
 
@@ -62,7 +62,7 @@ def _lease_wait_ended(reader: EventReader, event: ev.LeaseWaitEnded, index: int)
     if event.reason == "cancelled":
         return reader.by(event.at, event.agent, "ReleaseLease", lease=event.lease)
     if event.reason == "forced":
-        # Who did it is not said, and what they said goes to the one who waited.
+        # The event does not name the caller or the reason.
         return reader.by(event.at, SYSTEM.agent, "ForceRelease", lease=event.lease, reason="unknown")
     return FOLLOWS
 
@@ -130,7 +130,7 @@ def _approval_requested(reader: EventReader, event: ev.ApprovalRequested, index:
 
 
 def _approval_overdue(reader: EventReader, event: ev.ApprovalOverdue, index: int) -> Opening:
-    """Tell what time has brought from what was so at once, since there was nobody to decide."""
+    """Distinguish an approval that is overdue by time from one that had nobody to decide it."""
     return TICKS if event.threshold_s else FOLLOWS
 
 
