@@ -1,4 +1,4 @@
-"""Where the demo plays: a hub in a process of its own, and a team whose members each have a token."""
+"""The demo's hub, in a separate process, and tokens for the members of its team."""
 
 import contextlib
 import re
@@ -14,10 +14,10 @@ from tocsin.cli.remote import Remote
 from tocsin.client import Agent
 from tocsin.client.agent import Connecting
 
-__all__ = ["CAST", "Stage", "stage"]
+__all__ = ["MEMBERS", "DemoHub", "serve"]
 
-#: Who plays: name, role, and type as APM has it.
-CAST: dict[str, tuple[str, str]] = {
+#: Members of the team: name, role and agent type.
+MEMBERS: dict[str, tuple[str, str]] = {
     "dora": ("director", "Manager"),
     "ada": ("primary", "Implementation"),
     "bob": ("primary", "Implementation"),
@@ -30,43 +30,43 @@ CAST: dict[str, tuple[str, str]] = {
 }
 
 
-class Stage:
-    """A served project, and the way in for each of the team."""
+class DemoHub:
+    """A running hub, with a token for each member of the team."""
 
     def __init__(self, data: Path, url: str) -> None:
-        #: The project's folder.
+        #: The project's data directory.
         self.data = data
-        #: Where the hub is.
+        #: URL of the hub.
         self.url = url
         self._admin = (data / "admin.token").read_text(encoding="utf-8").strip()
         self._tokens: dict[str, str] = {}
-        for name, (role, _) in CAST.items():
+        for name, (role, _) in MEMBERS.items():
             issued = self.remote().post("v1", "admin", "tokens", body={"agent": name, "role": role, "type": None})
             self._tokens[name] = str(issued["token"])
-        #: The file with the token that the human signs in with.
-        self.browser_session = data / "hugo.token"
-        self.browser_session.touch(mode=0o600)
-        self.browser_session.write_text(self._tokens["hugo"] + "\n", encoding="utf-8")
+        #: File with the token for signing in to the dashboard.
+        self.token_file = data / "hugo.token"
+        self.token_file.touch(mode=0o600)
+        self.token_file.write_text(self._tokens["hugo"] + "\n", encoding="utf-8")
 
     def remote(self, name: str = "") -> Remote:
-        """Return somebody's way to ask over HTTP; without a name the administrator's."""
+        """Return an HTTP client with a member's token; without a name with the administrator's."""
         return Remote(self.url, self._tokens[name] if name else self._admin)
 
     def join(self, name: str, **more: Any) -> Connecting:
-        """Attach one of the team."""
-        return Agent.connect(self.url, token=self._tokens[name], agent_type=CAST[name][1], **more)
+        """Connect a member of the team."""
+        return Agent.connect(self.url, token=self._tokens[name], agent_type=MEMBERS[name][1], **more)
 
 
 @contextmanager
-def stage(root: Path, port: int) -> Iterator[Stage]:
-    """Serve a new project until the block ends; where the port is taken, on another."""
+def serve(root: Path, port: int) -> Iterator[DemoHub]:
+    """Serve a new project until the end of the block; on another port if this one is taken."""
     shutil.rmtree(root, ignore_errors=True)
     data = root / "hub"
     data.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("tocsin.yaml"), data / "tocsin.yaml")
     process, url = _serve(data, port)
     try:
-        yield Stage(data, url)
+        yield DemoHub(data, url)
     finally:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The story: one act for each thing that a bus for agents must get right. Every figure is measured as it plays."""
+"""The demo's scenes: one per feature of the bus. Every figure is measured during the scene."""
 
 import asyncio
 import contextlib
@@ -9,31 +9,31 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from demo.stage import CAST, Stage
+from demo.hub import MEMBERS, DemoHub
 from tocsin.client import Agent, Deadlock, Message, NoResponse
 from tocsin.core.errors import TocsinError
 from tocsin.frames import FrameBus, Priority
 from tocsin.frames.errors import ChannelEmptyError
 
-__all__ = ["ACTS", "Act", "Team", "team"]
+__all__ = ["SCENES", "Scene", "Team", "team"]
 
 NOTE = "CUSTOM_NOTE"
 clock = time.perf_counter
 
 
 class Team:
-    """Everybody, attached."""
+    """All members of the team, connected."""
 
-    def __init__(self, stage: Stage, members: dict[str, Agent]) -> None:
-        self.stage = stage
+    def __init__(self, hub: DemoHub, members: dict[str, Agent]) -> None:
+        self.hub = hub
         self._members = members
 
     def __getitem__(self, name: str) -> Agent:
         return self._members[name]
 
     async def look(self, *path: str, until: Callable[[Any], Any], **query: Any) -> Any:
-        """Look over HTTP, as a director, until something shows."""
-        remote = self.stage.remote("dora")
+        """Poll an HTTP endpoint, as the director, until a condition holds."""
+        remote = self.hub.remote("dora")
         async with asyncio.timeout(30):
             while not until(view := await asyncio.to_thread(lambda: remote.get(*path, **query))):
                 await asyncio.sleep(0.05)
@@ -44,14 +44,14 @@ class Team:
         await self.look("v1", "messages", message_id, until=lambda rows: rows[0]["state"] == wanted)
 
 
-Act = Callable[[Team], Awaitable[str]]
+Scene = Callable[[Team], Awaitable[str]]
 
 
 @asynccontextmanager
-async def team(stage: Stage) -> AsyncIterator[Team]:
-    """Attach everybody for as long as the block takes."""
+async def team(hub: DemoHub) -> AsyncIterator[Team]:
+    """Connect all members until the end of the block."""
     async with AsyncExitStack() as stack:
-        yield Team(stage, {name: await stack.enter_async_context(stage.join(name)) for name in CAST})
+        yield Team(hub, {name: await stack.enter_async_context(hub.join(name)) for name in MEMBERS})
 
 
 async def _next(agent: Agent, about: Callable[[Message], bool]) -> Message:
@@ -63,14 +63,14 @@ async def _next(agent: Agent, about: Callable[[Message], bool]) -> Message:
     raise RuntimeError("an attached agent's inbox does not end")
 
 
-async def work(all_: Team) -> str:
-    """Do a morning's work: tasks are given out, reported on and finished."""
-    dora, done = all_["dora"], 0
-    hands = [name for name in CAST if name not in ("dora", "hugo")]
+async def work(team_: Team) -> str:
+    """Assign tasks, report on them and finish them."""
+    dora, done = team_["dora"], 0
+    workers = [name for name in MEMBERS if name not in ("dora", "hugo")]
     started = clock()
 
-    async def toil(name: str, task: str) -> None:
-        me = all_[name]
+    async def do_task(name: str, task: str) -> None:
+        me = team_[name]
         given = await _next(me, lambda message: message.correlation_id == task)
         for step in range(1, 4):
             await asyncio.sleep(0.5)
@@ -79,8 +79,8 @@ async def work(all_: Team) -> str:
             await me.send(to="dora", type="TASK_UPDATE", payload=update, correlation_id=given.correlation_id)
 
     for round_ in range(10):
-        tasks = {name: f"task_{round_}_{number}" for number, name in enumerate(hands)}
-        toiling = [asyncio.create_task(toil(name, task)) for name, task in tasks.items()]
+        tasks = {name: f"task_{round_}_{number}" for number, name in enumerate(workers)}
+        running = [asyncio.create_task(do_task(name, task)) for name, task in tasks.items()]
         for name, task in tasks.items():
             assignment = {
                 "taskId": task,
@@ -91,22 +91,22 @@ async def work(all_: Team) -> str:
             }
             await dora.send(to=name, type="TASK_ASSIGNMENT", payload=assignment, correlation_id=task)
         for _ in range(3 * len(tasks)):
-            heard = await _next(dora, lambda message: message.type == "TASK_UPDATE")
-            done += heard.payload["status"] == "completed"
-        await asyncio.gather(*toiling)
+            update_ = await _next(dora, lambda message: message.type == "TASK_UPDATE")
+            done += update_.payload["status"] == "completed"
+        await asyncio.gather(*running)
     return (
-        f"{done} tasks were given out, each reported on three times and finished; the director heard "
+        f"{done} tasks were assigned, each with three updates, and completed; the director received "
         f"{done * 3} updates in {clock() - started:.1f} s."
     )
 
 
-async def urgent_first(all_: Team) -> str:
-    """Let something Critical overtake a backlog."""
-    ada, bob, backlog = all_["ada"], all_["bob"], 200
+async def urgent_first(team_: Team) -> str:
+    """Send a Critical message behind a backlog."""
+    ada, bob, backlog = team_["ada"], team_["bob"], 200
     for number in range(backlog):
         await ada.send(to="bob", type=NOTE, payload={"routine": number}, priority="Info")
     sent_at = clock()
-    await all_["erin"].send(to="bob", type=NOTE, payload={"alarm": True}, priority="Critical")
+    await team_["erin"].send(to="bob", type=NOTE, payload={"alarm": True}, priority="Critical")
     inbox = bob.inbox()
     first = await anext(inbox)
     took = (clock() - sent_at) * 1e3
@@ -119,17 +119,17 @@ async def urgent_first(all_: Team) -> str:
     for _ in range(backlog - place + 1):
         await (await anext(inbox)).processed()
     return (
-        f"{backlog} routine notes waited for bob when erin sent one Critical message. It was number {place} of "
-        f"{backlog + 1} that bob saw, {took:.0f} ms after it was sent."
+        f"{backlog} Info messages were waiting for bob when erin sent one Critical message. bob received it as number "
+        f"{place} of {backlog + 1}, {took:.0f} ms after it was sent."
     )
 
 
-async def flood(all_: Team) -> str:
-    """Flood, and see that nobody else notices."""
-    noisy, tries = all_["carl-2"], 600
+async def flood(team_: Team) -> str:
+    """Send too many messages from one agent, and measure the delay for others."""
+    noisy, tries = team_["carl-2"], 600
     codes: Counter[str] = Counter()
 
-    async def shout(number: int) -> None:
+    async def send_one(number: int) -> None:
         try:
             await noisy.send(to="carl", type=NOTE, payload={"noise": number}, priority="Info")
         except TocsinError as error:
@@ -137,49 +137,49 @@ async def flood(all_: Team) -> str:
         else:
             codes["accepted"] += 1
 
-    await asyncio.gather(*[shout(number) for number in range(tries)])
+    await asyncio.gather(*[send_one(number) for number in range(tries)])
     started = clock()
-    await all_["ada"].send(to="erin", type=NOTE, payload={"hello": True}, priority="Coordinate")
-    await _next(all_["erin"], lambda message: "hello" in message.payload)
+    await team_["ada"].send(to="erin", type=NOTE, payload={"hello": True}, priority="Coordinate")
+    await _next(team_["erin"], lambda message: "hello" in message.payload)
     took = (clock() - started) * 1e3
     for _ in range(codes["accepted"]):
-        await _next(all_["carl"], lambda message: "noise" in message.payload)
+        await _next(team_["carl"], lambda message: "noise" in message.payload)
     refused = ", ".join(f"{count} with {code}" for code, count in codes.items() if code != "accepted") or "none"
     return (
-        f"carl-2 tried {tries} notes at once: {codes['accepted']} were taken, refused were {refused}. A note from ada "
-        f"to erin right after took {took:.0f} ms."
+        f"carl-2 sent {tries} messages at once: {codes['accepted']} were accepted, refused were {refused}. A message "
+        f"from ada to erin right after took {took:.0f} ms."
     )
 
 
-async def recalls(all_: Team) -> str:
-    """Take back what nobody has been offered, and fail to take back what was read."""
-    erin = all_["erin"]
-    await all_["hugo"].close()
+async def recalls(team_: Team) -> str:
+    """Recall a message before it is offered, and one after it was read."""
+    erin = team_["erin"]
+    await team_["hugo"].close()
     early = await erin.send(to="hugo", type=NOTE, payload={"oops": 1})
-    won = await erin.recall(early.message_id)
+    early_recall = await erin.recall(early.message_id)
     late = await erin.send(to="ada", type=NOTE, payload={"oops": 2})
-    await _next(all_["ada"], lambda message: message.message_id == late.message_id)
-    lost = await erin.recall(late.message_id)
+    await _next(team_["ada"], lambda message: message.message_id == late.message_id)
+    late_recall = await erin.recall(late.message_id)
     return (
-        f"A note to hugo, who was away, was taken back ({won.outcome}); one that ada had already read was not "
-        f"({lost.outcome}), and erin was told so."
+        f"A message to hugo, who was offline, was recalled ({early_recall.outcome}); one that ada had already read was "
+        f"not ({late_recall.outcome})."
     )
 
 
-async def stale(all_: Team) -> str:
-    """Let a message's time run out before anybody acts on it."""
-    sent = await all_["ada"].send(to="hugo", type=NOTE, payload={"lunch": "now?"}, ttl_s=1.0)
+async def stale(team_: Team) -> str:
+    """Let a message expire by its TTL."""
+    sent = await team_["ada"].send(to="hugo", type=NOTE, payload={"lunch": "now?"}, ttl_s=1.0)
     started = clock()
-    await all_.state(sent.message_id, "expired")
+    await team_.state(sent.message_id, "expired")
     return (
-        f"ada's note to hugo was good for one second; {clock() - started:.1f} s after it was sent it stood in the "
-        "books as expired, unread."
+        f"ada's message to hugo had a TTL of one second; {clock() - started:.1f} s after it was sent it had expired, "
+        "unread."
     )
 
 
-async def inversion(all_: Team) -> str:
-    """Stand in the way of something urgent, and inherit its urgency."""
-    twin, bob = all_["ada-2"], all_["bob"]
+async def inversion(team_: Team) -> str:
+    """Hold a lease that an urgent request waits for, and inherit its priority."""
+    twin, bob = team_["ada-2"], team_["bob"]
     held = await twin.acquire("src/api/**", priority="Info")
 
     async def wait() -> None:
@@ -187,20 +187,21 @@ async def inversion(all_: Team) -> str:
             pass
 
     waiting = asyncio.create_task(wait())
-    view = await all_.look("v1", "waits", until=lambda seen: seen["waits"])
+    view = await team_.look("v1", "waits", until=lambda seen: seen["waits"])
     raised = next(row["inherited"] for row in view["agents"] if row["agent"] == "ada-2")
     started = clock()
     await held.release()
     await waiting
     return (
-        f"The clone ada-2 held src/api/** at Info when bob needed src/api/users.py at {view['waits'][0]['priority']}: "
-        f"the clone counted as {raised} until it let go, and bob had it {(clock() - started) * 1e3:.0f} ms later."
+        f"The clone ada-2 held src/api/** at Info when bob requested src/api/users.py at "
+        f"{view['waits'][0]['priority']}: the clone inherited {raised},"
+        f" and bob had the lease {(clock() - started) * 1e3:.0f} ms after its release."
     )
 
 
-async def deadlock(all_: Team) -> str:
-    """Let two wait for each other, and part them in the decision that would close the circle."""
-    ada, bob = all_["ada"], all_["bob"]
+async def deadlock(team_: Team) -> str:
+    """Let two agents wait for each other, and resolve the deadlock."""
+    ada, bob = team_["ada"], team_["bob"]
     a, b = await ada.acquire("db/migrations"), await bob.acquire("ci/pipeline")
 
     async def wait() -> None:
@@ -208,28 +209,28 @@ async def deadlock(all_: Team) -> str:
             pass
 
     waiting = asyncio.create_task(wait())
-    await all_.look("v1", "leases", until=lambda seen: any(row["agent"] == "ada" for row in seen["waiting"]))
+    await team_.look("v1", "leases", until=lambda seen: any(row["agent"] == "ada" for row in seen["waiting"]))
     started = clock()
     try:
         await bob.acquire("db/migrations", priority="Coordinate")
-        circle = "nobody noticed"
+        cycle = "no deadlock was found"
     except Deadlock as error:
-        circle = str(error).split(":")[-1].strip()
+        cycle = str(error).split(":")[-1].strip()
     took = (clock() - started) * 1e3
     await b.lost()
     await waiting
     await a.release()
-    return f"ada and bob each held what the other wanted. bob was told after {took:.0f} ms ({circle}); ada went on."
+    return f"ada and bob each held a lease that the other requested. bob was refused after {took:.0f} ms ({cycle})."
 
 
 def _written(done: list[int]) -> str:
     return ",".join(map(str, done))
 
 
-async def interrupt(all_: Team) -> str:
-    """Interrupt work at a pause point, and go on where it was."""
-    chore = await all_["dora"].send(to="erin", type=NOTE, payload={"steps": 4}, priority="Info")
-    erin, done, at = all_["erin"], [], 0
+async def interrupt(team_: Team) -> str:
+    """Interrupt work at a pause point, and resume it."""
+    chore = await team_["dora"].send(to="erin", type=NOTE, payload={"steps": 4}, priority="Info")
+    erin, done, at = team_["erin"], [], 0
     given = await anext(erin.inbox())
     while given.message_id != chore.message_id:
         await given.processed()
@@ -239,7 +240,7 @@ async def interrupt(all_: Team) -> str:
             await asyncio.sleep(0.1)
             done.append(step)
             if step == 1:
-                await all_["ada"].send(to="erin", type=NOTE, payload={"fire": True}, priority="Critical")
+                await team_["ada"].send(to="erin", type=NOTE, payload={"fire": True}, priority="Critical")
                 await asyncio.sleep(0.2)
             stopped = await working.pause_point(save=partial(_written, done))
             if stopped is not None:
@@ -248,52 +249,52 @@ async def interrupt(all_: Team) -> str:
                     done = []
                 done = [int(each) for each in stopped.saved.split(",")]
     return (
-        f"erin was at step {at + 1} of 4 when ada rang. The work was put aside at the pause point, the alarm dealt "
-        f"with, and the steps done so far ({len(done)} in the end, none twice) were given back."
+        f"erin was at step {at + 1} of 4 when ada sent a Critical message. The work was paused, the message handled, "
+        f"and the work resumed with its saved state ({len(done)} steps in the end, none twice)."
     )
 
 
-async def escalate(all_: Team) -> str:
-    """Let a question go unanswered: to the director, then to a human, who settles it."""
+async def escalate(team_: Team) -> str:
+    """Leave a request unanswered until it is escalated to the director and then to a human."""
     started = clock()
     with contextlib.suppress(NoResponse):
-        await all_["ada"].request("carl", "CUSTOM_QUESTION", {"text": "ship it?"}, escalate=True, timeout_s=1.0)
-    async with all_.stage.join("hugo") as hugo:
-        told = await _next(hugo, lambda message: "escalation" in message.payload.get("context", {}))
+        await team_["ada"].request("carl", "CUSTOM_QUESTION", {"text": "ship it?"}, escalate=True, timeout_s=1.0)
+    async with team_.hub.join("hugo") as hugo:
+        received = await _next(hugo, lambda message: "escalation" in message.payload.get("context", {}))
         took = clock() - started
-        name = told.payload["context"]["escalation"]
+        name = received.payload["context"]["escalation"]
         settled = await hugo.resolve(name, "I asked carl on the phone: ship it")
     return (
-        f"carl did not answer ada within a second. The director was told, did not act for 3 s, and {took:.1f} s after "
-        f"the question it was in hugo's inbox at {told.priority}; hugo settled it ({settled.state})."
+        f"carl did not answer ada within a second. The director was notified and did not act for 3 s; {took:.1f} s "
+        f"after the request it was in hugo's inbox at {received.priority}, and hugo resolved it ({settled.state})."
     )
 
 
-async def dead_letter(all_: Team) -> str:
-    """Keep what cannot be handled, and send it again once that is mended."""
-    sent = await all_["dora"].send(to="bob", type=NOTE, payload={"config": "broken"})
-    bob = all_["bob"]
+async def dead_letter(team_: Team) -> str:
+    """Reject a message, and redrive it from the dead letters."""
+    sent = await team_["dora"].send(to="bob", type=NOTE, payload={"config": "broken"})
+    bob = team_["bob"]
     async for message in bob.inbox():
         if message.message_id == sent.message_id:
             await message.nack("the config cannot be read", can_retry=False)
             break
         await message.processed()
-    await all_.state(sent.message_id, "dead")
-    letters = await all_.look("v1", "dead-letters", until=lambda page: page["items"])
-    await all_["dora"].redrive(sent.message_id)
+    await team_.state(sent.message_id, "dead")
+    letters = await team_.look("v1", "dead-letters", until=lambda page: page["items"])
+    await team_["dora"].redrive(sent.message_id)
     again = await _next(bob, lambda message: message.message_id == sent.message_id)
-    await all_.state(sent.message_id, "processed")
+    await team_.state(sent.message_id, "processed")
     return (
-        f"bob could not handle a message of dora's; it became a dead letter ({letters['items'][0]['reason']}), was "
-        f"redriven once the cause was mended, and was processed on attempt {again.offer}."
+        f"bob rejected a message from dora; it became a dead letter ({letters['items'][0]['reason']}), was redriven, "
+        f"and was processed on attempt {again.offer}."
     )
 
 
-async def shed(all_: Team) -> str:
-    """Publish more than can be read: the less important go without first."""
+async def shed(team_: Team) -> str:
+    """Publish more frames than can be read: frames of less important subscribers are dropped first."""
     bus: FrameBus[dict[str, int]] = FrameBus()
     bursts, burst = 60, 48
-    #: Who reads how many frames of each burst.
+    #: Subscribers by name, with the number of frames that they read of each burst.
     readers = {
         "critical": (bus.subscribe("person-detector", priority=Priority.CRITICAL, capacity=64), burst),
         "normal": (bus.subscribe("recorder", capacity=64), burst // 2),
@@ -309,23 +310,23 @@ async def shed(all_: Team) -> str:
     accounts = bus.stats().subscribers
     bus.close()
     names = ("person-detector", "recorder", "experiment")
-    told = ", ".join(
+    received = ", ".join(
         f"{kind} {accounts[name].dropped / (bursts * burst):.0%}" for kind, name in zip(readers, names, strict=True)
     )
-    return f"{bursts * burst} frames came in bursts, twice as fast as most could be read. Dropped were: {told}."
+    return f"{bursts * burst} frames were published in bursts, twice as fast as most were read. Dropped: {received}."
 
 
-#: The acts in order, with what is announced.
-ACTS: dict[str, Act] = {
-    "the urgent overtakes the routine": urgent_first,
-    "a morning's work": work,
-    "a flood is held back": flood,
-    "a recall wins, another loses": recalls,
-    "a time to live fires": stale,
-    "an inversion is undone": inversion,
-    "a deadlock is broken": deadlock,
-    "an interrupt at a pause point": interrupt,
-    "an escalation reaches the human": escalate,
-    "a dead letter is redriven": dead_letter,
-    "frames are shed in the right order": shed,
+#: The scenes in order, with their titles.
+SCENES: dict[str, Scene] = {
+    "urgent messages first": urgent_first,
+    "tasks and updates": work,
+    "rate limits": flood,
+    "recall": recalls,
+    "expiry": stale,
+    "priority inheritance": inversion,
+    "deadlock": deadlock,
+    "interrupt at a pause point": interrupt,
+    "escalation to a human": escalate,
+    "dead letter and redrive": dead_letter,
+    "load shedding of frames": shed,
 }

@@ -1,4 +1,4 @@
-"""What happened, on one page in plain words: what the acts found, and what the tables say of all of it."""
+"""Summary of the demo: results of the scenes, and figures from the pipeline's tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,38 +11,38 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from demo.stage import Stage
+from demo.hub import DemoHub
 from tocsin.core.protocol.priority import liminal_name
 from tocsin.extract import Index, Piece, read_index, read_rows
 
-__all__ = ["page"]
+__all__ = ["summary"]
 
-_FATES = ("available_now", "drained", "expired", "recalled", "dead", "pending_pickup", "waiting")
+_STATES = ("available_now", "drained", "expired", "recalled", "dead", "pending_pickup", "waiting")
 
 
-def page(findings: dict[str, str], scene: Stage, report: Path | None) -> Group:
-    """Lay out the page."""
-    parts: list[RenderableType] = [Rule("What happened", style="dim"), Text()]
+def summary(findings: dict[str, str], hub: DemoHub, report: Path | None) -> Group:
+    """Return the summary."""
+    parts: list[RenderableType] = [Rule("Results", style="dim"), Text()]
     for title, finding in findings.items():
         parts += [Text(title.capitalize(), style="bold"), Padding(Text(finding), (0, 0, 1, 2))]
     if report is not None:
-        parts += [Rule("What history says", style="dim"), Text(), *_history(scene)]
-    parts += [Rule(style="dim"), _doors(scene, report)]
+        parts += [Rule("History", style="dim"), Text(), *_history(hub)]
+    parts += [Rule(style="dim"), _links(hub, report)]
     return Group(*parts)
 
 
-def _history(scene: Stage) -> Iterator[RenderableType]:
+def _history(hub: DemoHub) -> Iterator[RenderableType]:
     """Read the pipeline's extract, as the dashboard does."""
-    folder = scene.data / "warehouse" / "_extract"
+    folder = hub.data / "warehouse" / "_extract"
     index = read_index(folder)
     if index is None:
-        yield Text("The pipeline has left nothing to read.")
+        yield Text("The pipeline wrote no extract.")
         return
-    fates: Counter[str] = Counter()
+    states: Counter[str] = Counter()
     for row in _rows(folder, index, "signal_state"):
-        fates.update({name: row[name] for name in (*_FATES, "accepted", "undeliverable")})
-    told = ", ".join(f"{fates[name]} {name.replace('_', ' ')}" for name in _FATES if fates[name])
-    yield Text(f"{fates['accepted']} messages were accepted: {told}.")
+        states.update({name: row[name] for name in (*_STATES, "accepted", "undeliverable")})
+    text = ", ".join(f"{states[name]} {name.replace('_', ' ')}" for name in _STATES if states[name])
+    yield Text(f"{states['accepted']} messages were accepted: {text}.")
     codes: Counter[str] = Counter()
     for row in _rows(folder, index, "refusal"):
         codes[row["code"]] += row["refusals"]
@@ -50,15 +50,15 @@ def _history(scene: Stage) -> Iterator[RenderableType]:
     yield Padding(_latencies(folder, index), (1, 0))
     advice = [piece for pieces in index.advice.values() for piece in pieces]
     if advice:
-        yield Text("Its advice", style="bold")
+        yield Text("Advice", style="bold")
         yield from (_piece(piece) for piece in advice[:4])
     else:
-        yield Text("It has no advice: a minute is too short a history.")
+        yield Text("No advice: one minute of history is too short.")
 
 
 def _latencies(folder: Path, index: Index) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("priority", "messages", "offered within", "promised", "longest"):
+    for name in ("priority", "messages", "within target", "target", "longest"):
         table.add_column(name, justify="left" if name == "priority" else "right", header_style="dim")
     by_level: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in _rows(folder, index, "delivery_sla"):
@@ -84,10 +84,10 @@ def _piece(piece: Piece) -> RenderableType:
     return Padding(Group(Text(piece.text), Text(piece.patch.strip(), style="dim")), (0, 0, 1, 2))
 
 
-def _doors(scene: Stage, report: Path | None) -> Table:
+def _links(hub: DemoHub, report: Path | None) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_row("dashboard", Text(f"{scene.url}/", style="bold"))
-    table.add_row("sign in with", f"the token in {scene.browser_session}, as hugo, the human")
+    table.add_row("dashboard", Text(f"{hub.url}/", style="bold"))
+    table.add_row("sign in with", f"the token in {hub.token_file}, as hugo, the human")
     if report is not None:
-        table.add_row("as a file", str(report))
+        table.add_row("report", str(report))
     return table
