@@ -191,7 +191,7 @@ def tables() -> str:
     for layer, found in everything.items():
         parts += [f"## {layer.capitalize()}", ""]
         for name, about, columns in found:
-            parts += [f"### {name}", "", f"{about} Kept {kept[name]}.", ""]
+            parts += [f"### {name}", "", f"{about} Partitioned {kept[name]}.", ""]
             parts += [row("column", "type", "meaning"), row("---", "---", "---")]
             parts += [row(f"`{column.name}`", f"`{column.type}`", column.about) for column in columns]
             parts.append("")

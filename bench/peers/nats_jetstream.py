@@ -1,8 +1,8 @@
 """NATS JetStream: a file stream, a subject and a push consumer per mailbox and level, explicit acknowledgements.
 
 JetStream has no priorities: a consumer of a mailbox holds some messages of every level, takes the highest, and waits
-for a higher one that is being delivered before it takes a lower one. By default it calls fsync every two minutes; servers
-since 2.10 can be configured to do so before every confirmation.
+for a higher one that is being delivered before it takes a lower one. By default it calls fsync every two minutes;
+servers since 2.10 can be configured to do so before every confirmation.
 """
 
 import asyncio

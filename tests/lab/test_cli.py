@@ -1,4 +1,4 @@
-"""`tocsin lab` as people and scripts use it."""
+"""The `tocsin lab` commands."""
 
 import json
 from html.parser import HTMLParser
@@ -46,7 +46,7 @@ def lab(data: Path, *arguments: str) -> list[str]:
 
 
 class Tags(HTMLParser):
-    """Checks that every tag is closed, and notes what is there."""
+    """Parser that checks that every tag is closed, and collects tags and text."""
 
     def __init__(self) -> None:
         super().__init__()

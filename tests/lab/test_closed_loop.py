@@ -1,4 +1,4 @@
-"""Consumers that react: the same under the policy in force, and moved along with what they react to under another."""
+"""The closed loop: unchanged under the policy in force, and reactions that move with their cause under another."""
 
 from tests.lab.histories import SECOND, SETTINGS, Past, busy, traces_of
 from tocsin.core import commands as cmd
@@ -43,7 +43,7 @@ def test_the_same_trace_policy_and_seed_give_the_same_result() -> None:
 
 
 def test_an_answer_follows_its_request() -> None:
-    """A request that waits ten seconds less for a slow bus is answered ten seconds sooner."""
+    """A request that is delivered ten seconds earlier is answered ten seconds earlier."""
     past = Past(parse_policy("delivery: {channel_backoff_s: [20, 20, 20], receipt_timeout_s: {push: 5}}"))
     ann, bob = past.join("ann"), past.join("bob")
     past.send(ann, "bob", correlationId="t1")
@@ -80,7 +80,7 @@ def test_an_answer_to_what_never_arrives_is_never_sent() -> None:
 
 
 def test_work_waits_until_its_agent_is_free() -> None:
-    """Two messages of ten seconds each: the second is done ten seconds after the first, whenever that is."""
+    """Two messages with ten seconds of work each: the second is finished ten seconds after the first."""
     past = Past(parse_policy("contracts: {CUSTOM_NOTE: {ack: required, timeout_s: 300}}"))
     ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
     past.send(ann, "bob")

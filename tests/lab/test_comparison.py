@@ -1,4 +1,4 @@
-"""Differences and how sure they are, on rows that are written down."""
+"""Differences of policies and their intervals, on literal rows."""
 
 import pytest
 
@@ -13,8 +13,8 @@ SECOND = 1_000_000
 
 def history(requested: int, waited_s: float | None, **said: object) -> MessageHistory:
     offered = 0 if waited_s is None else 1 + round(waited_s * SECOND)
-    progress = {"state": "delivered" if offered else "queued", "offers": int(bool(offered))} | said
-    return MessageHistory("m", "ann", "bob", "T", requested, requested, 1, first_offered_at=offered, **progress)  # type: ignore[arg-type]
+    fields = {"state": "delivered" if offered else "queued", "offers": int(bool(offered))} | said
+    return MessageHistory("m", "ann", "bob", "T", requested, requested, 1, first_offered_at=offered, **fields)  # type: ignore[arg-type]
 
 
 def rows(histories: list[MessageHistory], refused: list[RefusedSend] | None = None) -> list[Row]:
@@ -44,7 +44,7 @@ def test_a_window_is_counted() -> None:
     }
     assert (found[1].sent, found[1].accepted, found[1].offered, found[1].starved) == (5, 3, 2, 2)
     assert (found[1].rate_limited, found[1].refused) == (1, 2)
-    assert found[1].longest_us == 100 * SECOND - 1  # what still waits has waited until the end
+    assert found[1].longest_us == 100 * SECOND - 1  # A message that still waits has waited until the end.
     assert (found[0].expired, found[0].stale) == (1, 1)
     assert (found[2].dead, found[2].boosts) == (1, 2)
     assert (found[ALL].sent, found[ALL].escalations, found[ALL].deadlocks, found[ALL].director_load) == (8, 3, 1, 6)

@@ -1,4 +1,4 @@
-"""A model that does not know the past has nothing to say about what might have been."""
+"""Fidelity: an unfaithful replay is detected, and then nothing is compared."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_the_right_model_is_faithful(trace: Trace) -> None:
 
 
 def test_consumers_that_are_too_slow_are_noticed(trace: Trace) -> None:
-    """Receipts that take an hour: the commands of history are the same, the consumers of the model are not."""
+    """Receipts that take an hour: the recorded commands are unchanged, but the consumer models are not."""
     steps = [
         msgspec.structs.replace(step, delay_us=tuple(3_600_000_000 for _ in step.delay_us))
         if step.ask == "Confirm"

@@ -1,4 +1,4 @@
-"""Segments, tables and a journal tell the same."""
+"""Event sources: segments, tables and a journal give the same events."""
 
 from pathlib import Path
 

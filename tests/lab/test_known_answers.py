@@ -1,4 +1,4 @@
-"""Answers that can be worked out by hand: each must come out in its direction and of its size."""
+"""Scenarios whose results can be computed by hand."""
 
 import pytest
 

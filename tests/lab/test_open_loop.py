@@ -1,4 +1,4 @@
-"""Every command at its recorded moment gives history back, bit for bit."""
+"""The open loop: every command at its recorded time gives exactly the recorded events."""
 
 import pytest
 
@@ -116,8 +116,8 @@ def test_every_way_to_send_comes_back_exactly() -> None:
     past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t1", payload=ASSIGNMENT)
     task = past.last_id
     past.wait(1)
-    progress = {"acknowledgedMessageId": task, "status": "received", "timestamp": "2025-11-12T00:00:00Z"}
-    past.send(bob, "ann", "ACK", correlationId="t1", payload=progress)
+    ack = {"acknowledgedMessageId": task, "status": "received", "timestamp": "2025-11-12T00:00:00Z"}
+    past.send(bob, "ann", "ACK", correlationId="t1", payload=ack)
     done = {"taskId": "t", "status": "completed", "progress": 1.0}
     past.send(bob, "ann", "TASK_UPDATE", correlationId="t1", payload=done)
     past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t2", payload=ASSIGNMENT)

@@ -1,4 +1,4 @@
-"""A run that really happened: agents of the SDK on a real journal, by the real clock, and then again in the lab."""
+"""A recorded run: SDK agents on a real journal with the real clock, replayed in the lab."""
 
 import asyncio
 from pathlib import Path

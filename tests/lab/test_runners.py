@@ -1,4 +1,4 @@
-"""Spark and this process come to the same, bit for bit."""
+"""Runners: Spark and this process give identical results."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The search: how the space is filled, what a front is, and that a stopped search goes on where it was."""
+"""The search: Latin hypercube, Pareto front, and continuing a stopped search."""
 
 from pathlib import Path
 

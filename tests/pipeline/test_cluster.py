@@ -1,4 +1,4 @@
-"""The same jobs on a real standalone cluster that loses a worker on the way, and through Spark Connect."""
+"""The jobs on a standalone cluster that loses a worker, and through Spark Connect."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A run or a stream in a process of its own, to be killed."""
+"""Process that runs or streams, to be killed by a test."""
 
 import sys
 from pathlib import Path

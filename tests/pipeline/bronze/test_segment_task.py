@@ -1,4 +1,4 @@
-"""One segment: what passes, what is quarantined and why, what is left out, and what older writers did not say."""
+"""The segment task: accepted events, quarantine, duplicates, and records of older and newer writers."""
 
 from enum import Enum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: which one is taken, what the launcher drops, and the bundled one at work."""
+"""Java: choice of the runtime, the launcher's arguments, and the bundled runtime."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SOAK, reason="the whole pipeline on another Java takes minutes: make soak")
 def test_the_bundled_java_at_work(tmp_path: Path) -> None:
-    """Everything with the wheel's Java, as on a machine that has no other; quiet, and leaving nothing in scratch."""
+    """Run the pipeline with the wheel's Java: no warnings, and no files left in the scratch folder."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     write_segment(tmp_path / "segments", "p", 1, STORY)

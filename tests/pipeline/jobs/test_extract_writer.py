@@ -1,4 +1,4 @@
-"""The extract: what the tables have, readable without Spark; only what changed is written again."""
+"""The extract: contents equal to the tables, and only changed parts are rewritten."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ def recalls(day: date, *counts: tuple[int, str, int], project: str = "apollo") -
 
 
 def commit(spark: SparkSession, warehouse: Warehouse, rows: list[tuple[Any, ...]]) -> None:
-    """Make `recall` consist of these rows, in place of those of the same days."""
+    """Commit rows of `recall`, replacing those of the same days."""
     after = msgspec.json.decode(msgspec.json.encode(warehouse.current()), type=type(warehouse.current()))
     after.version += 1
     frame = spark.createDataFrame(rows, struct_of(COLUMNS["recall"])).coalesce(1)

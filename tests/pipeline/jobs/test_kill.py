@@ -1,4 +1,4 @@
-"""Killed with SIGKILL anywhere, in batch and in streaming, and started again: nothing is lost, nothing counts twice."""
+"""Kill tests: batch and stream killed with SIGKILL and restarted lose nothing and count nothing twice."""
 
 import os
 import random
@@ -28,12 +28,12 @@ LIMIT_S = 300
 
 
 def traces(house: Warehouse) -> int:
-    """Count what a writer has left so far: every file and folder below the warehouse."""
+    """Count all files and folders below the warehouse."""
     return sum(len(names) + len(folders) for _, folders, names in os.walk(house.root))
 
 
 def kill_after(way: str, landing: Path, house: Warehouse, steps: int) -> bool:
-    """Start a victim, and kill it once it has left that many traces more; tell whether it was killed on the way."""
+    """Start a process and kill it after it has created some files; return whether it was killed before its end."""
     before = traces(house)
     command = [sys.executable, "-m", "tests.pipeline.victim", way, str(landing), str(house.root)]
     victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603

@@ -1,4 +1,4 @@
-"""Which days of a derived table are made anew, out of how much of its inputs."""
+"""The refresh: which days of a derived table are recomputed, and from which inputs."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The jobs: at once, in parts, out of order, streamed, compacted: the same tables each time, and the books balance."""
+"""The jobs: at once, in parts, out of order, streamed and compacted, with the same tables each time."""
 
 import os
 import random
@@ -52,7 +52,7 @@ def wrong(checks: list[Check]) -> list[Check]:
 
 
 def arrive(paths: list[Path], away: Path, landing: Path) -> None:
-    """Let segments that were kept away arrive."""
+    """Move segments into the landing zone."""
     for path in paths:
         target = landing / path.relative_to(away)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def test_the_same_tables_whichever_way(spark: SparkSession, tmp_path: Path, sett
 
 
 def check_housekeeping(spark: SparkSession, house: Warehouse, landing: Path, expected: dict[str, list[str]]) -> None:
-    """Compact what was made in parts: fewer files, the same rows."""
+    """Compact the tables: fewer files, the same rows."""
     tidy = open_warehouse(house.root, msgspec.structs.replace(house.settings, compact_files_min=2))
     files = sum(map(len, tidy.current().tables.values()))
     (tidy.root / "event" / "batch=killed").mkdir()
@@ -148,8 +148,8 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
     assert status(warehouse, landing)["lag"] == {"segments": 0, "bytes": 0, "seconds": 0.0, "events_not_in_tables": 0}
 
 
-def test_books_that_were_cooked(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
-    """The check above can fail: lost files, lost rows, doubled rows."""
+def test_verify_detects_inconsistent_tables(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    """Verify detects lost files, lost rows and doubled rows."""
     events, _ = simulated(5, 200)
     write_segments(landing, "p", events, 1000)
     run(spark, warehouse, landing)

@@ -1,4 +1,4 @@
-"""Manifests: one state each, committed once; and intervals of numbers."""
+"""Manifests and intervals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a task does with rows: files for each part, no more rows in one and no more waiting than allowed."""
+"""The partition writer: files per partition, limits of rows per file and of buffered bytes."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -84,7 +84,7 @@ def test_a_row_of_no_part_is_not_lost_in_silence(tmp_path: Path) -> None:
 
 
 def test_spark_reads_what_tasks_wrote(spark: SparkSession, warehouse: Warehouse) -> None:
-    """Stamps, arrays, structs and nulls come back as they were, and so do the names of projects."""
+    """Timestamps, arrays, structs, nulls and project names are read back unchanged."""
     columns = "project string, message bigint, at timestamp, words array<string>, path struct<a:bigint,b:bigint>"
     rows = [
         ("a b%c", 1, datetime(2026, 1, 2, 3, 4, 5, 6), ["x", None], (1, None)),

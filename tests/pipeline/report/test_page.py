@@ -1,4 +1,4 @@
-"""The page stands alone, hides nothing of the pipeline's state, and takes names as what they are: data."""
+"""The report page: self-contained, complete, and safe with any names."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The columns of `event` follow from the events, and clashes are noticed."""
+"""Columns of `event`: derived from the events; conflicts are detected."""
 
 import msgspec
 import pytest

@@ -116,10 +116,10 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
     if options.master.startswith("local") or f"//{_LOOPBACK}" in options.master:
         os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
         conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
-    said = options.conf.get("spark.driver.extraJavaOptions")
+    java_options = options.conf.get("spark.driver.extraJavaOptions")
     conf |= options.conf
-    if said is not None:
-        conf["spark.driver.extraJavaOptions"] = " ".join([*jvm, said])
+    if java_options is not None:
+        conf["spark.driver.extraJavaOptions"] = " ".join([*jvm, java_options])
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

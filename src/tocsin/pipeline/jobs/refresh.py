@@ -100,17 +100,17 @@ class Refresh:
 
     def _fold(self, pending: list[DataFile]) -> None:
         """Fold the new events and merge them with the existing rows of their messages."""
-        words = self._before.words
+        coded_values = self._before.words
         events = self._warehouse.read(self._spark, "event", pending)
-        lives = fold(events, words)
+        messages = fold(events, coded_values)
         projects = {file.project for file in pending}
         known = [file for file in self._files.get("message_life", []) if file.project in projects]
         touched = self._touched(events, known)
         stale = [file for file in known if file.hot or file.path in touched]
         if stale:
-            lives = merge(self._warehouse.read(self._spark, "message_life", stale), lives)
+            messages = merge(self._warehouse.read(self._spark, "message_life", stale), messages)
         written = self._warehouse.write(
-            lives.withColumn("hot", self._hot()), "message_life", self._batch, "project", "date", "hot"
+            messages.withColumn("hot", self._hot()), "message_life", self._batch, "project", "date", "hot"
         )
         replaced = {file.path for file in stale}
         self._files["message_life"] = [
@@ -138,13 +138,13 @@ class Refresh:
             return set()
         root = self._warehouse.root
         paths = [str(root / file.path) for file in near]
-        lives = (
+        messages = (
             self._spark.read.schema("message bigint, project string")
             .option("basePath", str(root / "message_life"))
             .parquet(*paths)
             .select("project", "message", F.col("_metadata.file_path").alias("path"))
         )
-        found = lives.join(about, ["project", "message"], "left_semi").select("path").distinct().collect()
+        found = messages.join(about, ["project", "message"], "left_semi").select("path").distinct().collect()
         return {Path(unquote(urlsplit(row.path).path)).relative_to(root).as_posix() for row in found}
 
     def _hot(self) -> Column:
@@ -254,14 +254,14 @@ class Refresh:
         days = sorted(date for _, date in parts if date is not None)
         begin = int(datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() * 1_000_000)
         projects = {project for project, _ in parts}
-        lives = [
+        messages = [
             file
             for file in self._files.get("message_life", [])
             if file.project in projects and str(file.date) <= days[-1] and (file.hot or file.last_at >= begin)
         ]
         if item.table == "message_life":
-            return lives
-        first = min([days[0], *(str(file.date) for file in lives)])
+            return messages
+        first = min([days[0], *(str(file.date) for file in messages)])
         return [file for file in files if first <= str(file.date) <= days[-1]]
 
     def _is_new(self, table: Table) -> bool:

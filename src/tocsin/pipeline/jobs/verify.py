@@ -72,9 +72,9 @@ def _sums(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, tables:
     """Run the checks that read rows."""
     folded = [file for file in manifest.files("event") if file.path not in manifest.pending]
     events = warehouse.read(spark, "event", folded)
-    lives = warehouse.table(spark, "message_life")
+    messages = warehouse.table(spark, "message_life")
     checks = [*_bronze(warehouse.table(spark, "event"), manifest)]
-    checks += _lives(events, lives, manifest)
+    checks += _messages(events, messages, manifest)
     for table in tables:
         checks += _derived(spark, warehouse, manifest, table)
     return checks
@@ -124,12 +124,12 @@ def _bronze(events: DataFrame, manifest: Manifest) -> Iterator[Check]:
         yield Check("bronze", f"distinct sequence numbers of {project}", expected, 0 if row is None else row.numbers)
 
 
-def _lives(events: DataFrame, lives: DataFrame, manifest: Manifest) -> Iterator[Check]:
+def _messages(events: DataFrame, messages: DataFrame, manifest: Manifest) -> Iterator[Check]:
     """Compare `message_life` with the events that it was folded from."""
     retired = sum(mark.retired for mark in manifest.projects.values())
     dropped = sum(mark.retired_messages for mark in manifest.projects.values())
     stamps = [F.col(name).isNotNull().cast("int") for name in ("delivered_at", "expired_at", "recalled_at")]
-    found = lives.agg(
+    found = messages.agg(
         F.count("*").alias("rows"),
         F.count_distinct("project", "message").alias("messages"),
         F.count("message_id").alias("accepted"),
