@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/ from the code, or with --check fail when they are stale."""
+"""Generate parts of docs/ from the code, or with --check fail if they are outdated."""
 
 import argparse
 import re
@@ -34,12 +34,12 @@ from tocsin.hub.config import (
     SocketConfig,
     load_config,
 )
-from tocsin.lab.measures import METRICS
-from tocsin.lab.scenario import Handling, LeaseFight, Load, Scenario, Team
+from tocsin.lab.figures.measures import METRICS
+from tocsin.lab.scenario import Handling, LeaseContention, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
-from tocsin.pipeline.schemas import Column
+from tocsin.pipeline.tables.schemas import Column
 from tocsin.policies import default_policy
 from tocsin.wire.operation import Access, Where
 from tocsin.wire.table import OPERATIONS
@@ -49,19 +49,19 @@ DOCS = ROOT / "docs"
 
 
 def type_name(hint: Any) -> str:
-    """Name a type as a reader would."""
+    """Return the name of a type for readers."""
     text = str(hint) if not isinstance(hint, type) or hasattr(hint, "__args__") else hint.__name__
     text = re.sub(r"typing\.Annotated\[(\w+), Meta\([^)]*\)\]", r"\1", text)
     return re.sub(r"(?:tocsin\.core\.\w+|typing|collections)\.", "", text).replace("NoneType", "null")
 
 
 def row(*cells: str) -> str:
-    """Lay out a table row, with bars inside cells escaped."""
+    """Return a Markdown table row, with bars inside cells escaped."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def lifecycle() -> str:
-    """Draw the state diagram, and list the transitions and APM's names."""
+    """Return the state diagram, the transitions and the names on the wire."""
     diagram = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: MessageAccepted"]
     diagram.append("    [*] --> held: MessageAccepted")
     for step in TRANSITIONS:
@@ -75,7 +75,7 @@ def lifecycle() -> str:
 
 
 def escalation() -> str:
-    """Draw the paths of an escalation, and list the steps and the default rules."""
+    """Return the diagram of escalations, their steps and the default rules."""
     diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Place.NORMAL}"]
     diagram += [f"    {route.before} --> {route.after}: {route.step}" for route in PATHS]
     rows = [row("from", "step", "to", "when", "drawn by"), row("---", "---", "---", "---", "---")]
@@ -106,7 +106,7 @@ def events() -> str:
 
 
 def errors() -> str:
-    """List the catalogue."""
+    """List the error catalogue."""
     head = ["code", "name", "meaning", "severity", "recoverable", "same request later?", "HTTP"]
     lines = [row(*head), row(*["---"] * len(head))]
     for entry in CATALOGUE.values():
@@ -118,7 +118,7 @@ def errors() -> str:
 
 
 def config() -> str:
-    """List every concern of the policy with its fields and defaults."""
+    """List every section of the policy with its settings and defaults."""
     document = document_of(default_policy())
     parts: list[str] = []
     for concern, hint in get_type_hints(Policy).items():
@@ -144,10 +144,10 @@ def config() -> str:
 
 
 def _server() -> list[str]:
-    """List what a hub's doors go by: `server.yaml`."""
+    """List the settings of `server.yaml`."""
     values = msgspec.to_builtins(load_config())
     parts: list[str] = []
-    sections = ("socket", "dashboard", "history", "channels")  # the channels have a page of their own
+    sections = ("socket", "dashboard", "history", "channels")  # The channels have a separate page.
     for title, hint, section in (
         ("", ServerConfig, values),
         ("socket", SocketConfig, values["socket"]),
@@ -207,7 +207,7 @@ def tables() -> str:
     for layer, found in everything.items():
         parts += [f"## {layer.capitalize()}", ""]
         for name, about, columns in found:
-            parts += [f"### {name}", "", f"{about} Kept {kept[name]}.", ""]
+            parts += [f"### {name}", "", f"{about} Partitioned {kept[name]}.", ""]
             parts += [row("column", "type", "meaning"), row("---", "---", "---")]
             parts += [row(f"`{column.name}`", f"`{column.type}`", column.about) for column in columns]
             parts.append("")
@@ -215,7 +215,7 @@ def tables() -> str:
 
 
 def advice() -> str:
-    """List the rules of the advisor and their thresholds."""
+    """List the advice rules and their thresholds."""
     parts = [row("rule", "what it asks for"), row("---", "---")]
     parts += [row(f"`{rule.__name__}`", (rule.__doc__ or "").strip()) for rule in RULES]
     parts += ["", row("threshold", "default", "meaning"), row("---", "---", "---")]
@@ -317,13 +317,20 @@ def channels() -> str:
 
 
 def lab() -> str:
-    """List the figures of the lab, its settings, and what a scenario says."""
-    lines = ["## Figures", "", "Lower is better in all of them.", "", row("figure", "of", "meaning"), row(*["---"] * 3)]
+    """List the figures of the lab, its settings, and the keys of a scenario."""
+    lines = [
+        "## Figures",
+        "",
+        "Lower is better for all of them.",
+        "",
+        row("figure", "of", "meaning"),
+        row(*["---"] * 3),
+    ]
     lines += [
         row(f"`{metric.name}`", "all" if metric.whole else "each priority, and all", metric.about)
         for metric in METRICS.values()
     ]
-    lines += ["", "## Settings", "", "`DATA/lab.yaml` names what differs.", ""]
+    lines += ["", "## Settings", "", "`DATA/lab.yaml` overrides the defaults that it names.", ""]
     lines += [row("key", "default", "meaning"), row("---", "---", "---")]
     defaults = msgspec.to_builtins(load_settings())
     lines += [row(f"`{name}`", _shown(defaults[name]), text) for name, text in field_docs(Settings).items()]
@@ -347,7 +354,7 @@ _SCENARIO: tuple[tuple[str, type], ...] = (
     ("A team", Team),
     ("How it handles a type", Handling),
     ("A load", Load),
-    ("A fight over leases", LeaseFight),
+    ("A fight over leases", LeaseContention),
 )
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -370,21 +377,21 @@ _BLOCK = re.compile(
 
 
 def fresh(path: Path, generate: Callable[[], str]) -> str:
-    """Return a page with its generated part as it should be."""
+    """Return a page with its generated part updated."""
     text = path.read_text(encoding="utf-8")
     if not _BLOCK.search(text):
-        raise SystemExit(f"{path.name} has no place for its generated part")
+        raise SystemExit(f"{path.name} has no markers for its generated part")
     return _BLOCK.sub(lambda match: f"{match[1]}\n{generate()}\n{match[2]}", text)
 
 
 def main() -> int:
-    """Write, or check."""
+    """Write the pages, or check them."""
     parser = argparse.ArgumentParser(prog="make docs", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is stale")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is outdated")
     check = parser.parse_args().check
     stale = [name for name, generate in GENERATED.items() if _update(DOCS / name, generate, check=check)]
     if check and stale:
-        print("stale: " + ", ".join(f"docs/{name}" for name in stale) + "; write them anew with make docs")
+        print("stale: " + ", ".join(f"docs/{name}" for name in stale) + "; update them with make docs")
         return 1
     return 0
 
