@@ -16,8 +16,6 @@ from tocsin.hub.host import Host
 
 __all__ = ["Holder", "Sessions"]
 
-_KIND = "push"
-
 
 class Holder(Protocol):
     """The socket that holds a session."""
