@@ -31,7 +31,6 @@ CARRYING = [
     "tocsin/journal/projection.py",
     "tocsin/hub/host.py",
     "tocsin/hub/inprocess.py",
-    "tocsin/hub/receipts.py",
     "tocsin/hub/outgoing.py",
     "tocsin/client/calls.py",
     "tocsin/client/inbox.py",

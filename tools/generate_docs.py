@@ -4,13 +4,13 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
 
 from field_docs import field_docs
+from generate_client import has_method
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.core import policy as policies
 from tocsin.core.errors import CATALOGUE
@@ -44,7 +44,7 @@ from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
 from tocsin.pipeline.schemas import Column
 from tocsin.policies import default_policy
-from tocsin.wire.operation import Access, Operation
+from tocsin.wire.operation import Access, Operation, Where
 from tocsin.wire.socket import OPERATION_NAMES
 from tocsin.wire.table import OPERATIONS
 
@@ -179,9 +179,21 @@ def _contracts(document: Any) -> list[str]:
 
 
 def client() -> str:
-    """Write every number that a client goes by."""
+    """List the operations that are methods of an agent, and the settings of a client."""
+    parts = ["### Operations", "", row("method", "returns", "what it does"), row(*["---"] * 3)]
+    for operation in filter(has_method, OPERATIONS.values()):
+        fields = msgspec.structs.fields(operation.request)
+        arguments = [field.name for field in fields if field.required]
+        arguments += [f"{field.name}=…" for field in fields if not field.required]
+        reply = getattr(operation.reply, "__args__", (operation.reply,))[0].__name__
+        shape = getattr(operation.reply, "__origin__", None)
+        returned = f"`{reply}`" if shape is None else f"{'a list' if shape is list else 'a page'} of `{reply}`"
+        notes = ["" if operation.access is Access.AGENT else "For directors and humans."]
+        notes.append("Hub only." if operation.where is Where.HUB else "")
+        about = " ".join([operation.summary, *filter(None, notes)])
+        parts.append(row(f"`{operation.name}({', '.join(arguments)})`", returned, about))
     defaults = msgspec.to_builtins(client_config())
-    parts = [row("key", "default", "meaning"), row("---", "---", "---")]
+    parts += ["", "### Settings", "", row("key", "default", "meaning"), row("---", "---", "---")]
     parts += [row(f"`{name}`", _shown(defaults[name]), text) for name, text in field_docs(ClientConfig).items()]
     return "\n".join(parts)
 

@@ -9,7 +9,6 @@ handed out, because it is unknown whether they arrived.
 
 import asyncio
 from functools import partial
-from typing import Final
 
 from tocsin.core.commands import (
     Caller,
@@ -20,6 +19,7 @@ from tocsin.core.commands import (
     Heartbeat,
     OpenSession,
     Reply,
+    SessionKind,
     SessionReady,
 )
 from tocsin.core.errors import Problem
@@ -29,7 +29,7 @@ from tocsin.hub.host import Host
 
 __all__ = ["Piggyback"]
 
-_KIND: Final = "piggyback"
+_KIND: SessionKind = "piggyback"
 
 
 class Piggyback:

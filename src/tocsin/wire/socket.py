@@ -7,7 +7,7 @@ explains what cannot be decoded. Envelopes pass through as raw JSON.
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
@@ -150,7 +150,7 @@ class Call(_Operation, tag="call"):
     #: Its arguments.
     arguments: dict[str, Any] = {}
     #: The envelope, if the operation sends one.
-    envelope: Raw = msgspec.field(default_factory=Raw)
+    envelope: Raw | UnsetType = UNSET
     #: HMAC of the envelope's bytes.
     signature: str | None = None
 

@@ -324,7 +324,8 @@ class Connection:
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         with self._hub.request_limits.one_of(self.grant.agent):
-            request = performing.read(operation, call.arguments, bytes(call.envelope), call.signature)
+            envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
+            request = performing.read(operation, call.arguments, envelope, call.signature)
             return await perform(performing, operation, request)
 
     async def _bye(self, id_: int | None, session: str) -> None:
