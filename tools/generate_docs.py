@@ -23,8 +23,13 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.contracts import Contract
 from tocsin.frames.policy import FramesPolicy
+from tocsin.gateways.dashboard.gateway import ENDPOINTS as DASHBOARD_ENDPOINTS
+from tocsin.gateways.http.app import ENDPOINTS as HTTP_ENDPOINTS
+from tocsin.gateways.mcp.mount import ENDPOINTS as MCP_ENDPOINTS
 from tocsin.gateways.mcp.schemas import input_schema
 from tocsin.gateways.mcp.tools import TOOLS, description_of
+from tocsin.gateways.websocket.asyncapi import document as asyncapi_document
+from tocsin.gateways.websocket.gateway import ENDPOINTS as SOCKET_ENDPOINTS
 from tocsin.hub.config import (
     Channels,
     DashboardConfig,
@@ -41,7 +46,8 @@ from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
 from tocsin.pipeline.tables.schemas import Column
 from tocsin.policies import default_policy
-from tocsin.wire.operation import Access, Where
+from tocsin.wire.operation import Access, Operation, Where
+from tocsin.wire.socket import OPERATION_NAMES
 from tocsin.wire.table import OPERATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,6 +311,48 @@ def _commands(name: str, command: Any) -> list[str]:
     return [row(f"`{' '.join(usage)}`", str(command.help).split("\n")[0])]
 
 
+_CALLERS = {
+    Access.AGENT: "all",
+    Access.DIRECTOR: "directors, humans",
+    Access.OVERSEER: "directors, humans, administrators",
+    Access.ADMIN: "administrators",
+}
+
+
+def http() -> str:
+    """List the operations by subject, and the other endpoints of the port."""
+    subjects: dict[str, list[Operation]] = {}
+    for operation in OPERATIONS.values():
+        subjects.setdefault(operation.tag, []).append(operation)
+    parts: list[str] = []
+    for subject, operations in subjects.items():
+        parts += [f"### {subject.capitalize()}", ""]
+        parts += [row("operation", "request", "what it does", "callers"), row("---", "---", "---", "---")]
+        parts += [row(f"`{one.name}`", f"`{one.http}`", one.summary, _CALLERS[one.access]) for one in operations]
+        parts.append("")
+    parts += ["### Other endpoints", "", row("endpoint", "request", "what it does", "token"), row(*["---"] * 4)]
+    for endpoint in (*HTTP_ENDPOINTS, *SOCKET_ENDPOINTS, *MCP_ENDPOINTS, *DASHBOARD_ENDPOINTS):
+        token = "not needed" if endpoint.public else "required"
+        parts.append(row(f"`{endpoint.name}`", f"`{endpoint.http}`", endpoint.summary, token))
+    return "\n".join(parts)
+
+
+def websocket() -> str:
+    """List the socket operations with the fields of their requests and answers."""
+    schemas = asyncapi_document("")["components"]["schemas"]
+    lines = [row("operation", "fields", "what it does", "`ok`"), row("---", "---", "---", "---")]
+    for name, shape in OPERATION_NAMES.items():
+        answer = schemas[shape.__name__]["x-answer"]
+        if answer:
+            properties = schemas[answer["$ref"].rsplit("/", 1)[1]]["properties"]
+            replied = ", ".join(f"`{field}`" for field in properties) or "an empty object"
+        else:
+            replied = "the reply of the operation"
+        fields = ", ".join(f"`{field}`" for field in shape.__struct_fields__)
+        lines.append(row(f"`{name}`", fields, (shape.__doc__ or "").strip(), replied))
+    return "\n".join(lines)
+
+
 def channels() -> str:
     """List the fields of the file gateway's section and of a file agent."""
     defaults = msgspec.to_builtins(load_config().channels)
@@ -364,6 +412,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli,
     "reference/events.md": events,
     "reference/errors.md": errors,
+    "reference/http.md": http,
+    "reference/websocket.md": websocket,
     "reference/lab.md": lab,
     "reference/config.md": config,
     "reference/mcp.md": mcp,
