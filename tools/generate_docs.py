@@ -291,7 +291,7 @@ def cli() -> str:
     """List every command with its arguments and options, by the headings of the help."""
     panels: dict[str, list[str]] = {}
     for name, command in get_group(cli_app).commands.items():
-        panels.setdefault(str(command.rich_help_panel), []).extend(_commands(name, command))
+        panels.setdefault(str(getattr(command, "rich_help_panel", "")), []).extend(_commands(name, command))
     parts: list[str] = []
     for panel, rows in panels.items():
         parts += [f"### {panel}", "", row("command", "summary"), row("---", "---"), *rows, ""]
