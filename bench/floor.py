@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.journal.base import FLUSHED, Commit, Group
-from tocsin.journal.tables import Batch, Standing, Table
+from tocsin.journal.columns import Table
+from tocsin.journal.tables import Batch, Standing
 
 
 class FloorJournal:

@@ -29,9 +29,13 @@ DECLARATIONS = {"commands", "events", "policy"}
 CARRYING = [
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
+    "tocsin/hub/committer.py",
     "tocsin/hub/host.py",
     "tocsin/hub/inprocess.py",
+    "tocsin/hub/live_state.py",
     "tocsin/hub/outgoing.py",
+    "tocsin/hub/projection_schedule.py",
+    "tocsin/hub/tick_timer.py",
     "tocsin/client/calls.py",
     "tocsin/client/inbox.py",
     "tocsin/gateways/websocket/fair_queue.py",

@@ -4,14 +4,15 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+from typer.main import get_group
 
 from field_docs import field_docs
 from generate_client import has_method
+from tocsin.cli.commands import app as cli_app
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.core import policy as policies
 from tocsin.core.errors import CATALOGUE
@@ -280,6 +281,30 @@ def _described(field: dict[str, Any]) -> str:
     return str(field.get("description") or (inner[0]["description"] if inner else ""))
 
 
+def cli() -> str:
+    """List every command with its arguments and options, by the headings of the help."""
+    panels: dict[str, list[str]] = {}
+    for name, command in get_group(cli_app).commands.items():
+        panels.setdefault(str(command.rich_help_panel), []).extend(_commands(name, command))
+    parts: list[str] = []
+    for panel, rows in panels.items():
+        parts += [f"### {panel}", "", row("command", "summary"), row("---", "---"), *rows, ""]
+    return "\n".join(parts).rstrip()
+
+
+def _commands(name: str, command: Any) -> list[str]:
+    if hasattr(command, "commands"):
+        return [line for verb, one in command.commands.items() for line in _commands(f"{name} {verb}", one)]
+    usage = [name]
+    for parameter in sorted(command.params, key=lambda one: str(one.param_type_name)):  # arguments, then options
+        if parameter.param_type_name == "argument":
+            word = f"{parameter.name.upper()}{'…' if parameter.nargs == -1 else ''}"
+            usage.append(word if parameter.required else f"[{word}]")
+        elif parameter.opts[0] not in ("--help", "--json"):
+            usage.append(parameter.opts[0] if parameter.required else f"[{parameter.opts[0]}]")
+    return [row(f"`{' '.join(usage)}`", str(command.help).split("\n")[0])]
+
+
 def channels() -> str:
     """List the fields of the file gateway's section and of a file agent."""
     defaults = msgspec.to_builtins(load_config().channels)
@@ -329,6 +354,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "concepts/lifecycle.md": lifecycle,
     "concepts/escalation.md": escalation,
     "reference/advice.md": advice,
+    "reference/cli.md": cli,
     "reference/events.md": events,
     "reference/errors.md": errors,
     "reference/lab.md": lab,

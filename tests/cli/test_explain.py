@@ -15,7 +15,7 @@ from tocsin.wire.history import HistoryEntry, MessageHistory, MessageRecord
 
 #: In an order that is the same in every process.
 EVENTS = [ev.MessageAccepted, *(kind for kind in ev.EVENT_TYPES if kind in MESSAGE_EVENTS or kind in LEVEL_EVENTS)]
-MESSAGE = dict.fromkeys(MessageRecord.__struct_fields__) | {"signal_id": "msg_1", "type": "Question"}
+MESSAGE: dict[str, Any] = dict.fromkeys(MessageRecord.__struct_fields__) | {"signal_id": "msg_1", "type": "Question"}
 
 
 def told(event: Event) -> str:

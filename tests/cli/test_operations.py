@@ -108,7 +108,7 @@ def recording() -> Iterator[Recording]:
         thread.join()
 
 
-PAGE = {"items": [], "next": None}
+PAGE: dict[str, Any] = {"items": [], "next": None}
 
 
 @pytest.mark.parametrize(

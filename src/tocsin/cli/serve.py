@@ -1,4 +1,4 @@
-"""`tocsin serve` and `tocsin init`: a hub of one's own."""
+"""Creating and serving a project in this process."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from starlette.routing import BaseRoute
 
-from tocsin.cli.output import console, fail
+from tocsin.cli.output import fail, say
 from tocsin.cli.remote import Exit
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.dashboard import gateway as dashboard
@@ -33,11 +33,11 @@ __all__ = ["initialise", "neighbours", "run_hub"]
 
 _log = logging.getLogger("tocsin.hub")
 _POLICY = """\
-# The policy of this project: name only what differs from the defaults. `tocsin policy check` finds what is wrong.
+# The policy of this project: only the settings that differ from the defaults. `tocsin policy check` finds mistakes.
 # aging: {threshold_s: 60}
 """
 _SERVER = """\
-# How this hub meets the world: name only what differs from the defaults.
+# Settings of this hub: only those that differ from the defaults.
 # port: 7077
 """
 
@@ -56,7 +56,7 @@ async def _open(data: Path, config: ServerConfig, project: str, store: str, *, s
 
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
-    """Make a project's directory with its files; return where the admin token is, if it was made now."""
+    """Create a project's directory and files; return the file of the admin token, if it was created now."""
 
     async def once() -> Path | None:
         check_store(store)
@@ -68,15 +68,15 @@ def initialise(data: Path, project: str, store: str) -> Path | None:
         await hub.close()
         return hub.first_token
 
-    with _troubles_told("the project cannot be made"):
+    with _startup_errors("the project cannot be created"):
         return asyncio.run(once())
 
 
 def run_hub(
     data: Path, project: str, store: str, *, trusting: bool, log_level: str, standby: bool = False, **changes: Any
 ) -> None:
-    """Serve a project until told to stop."""
-    with _troubles_told("the hub cannot start"):
+    """Serve a project until the process is asked to stop."""
+    with _startup_errors("the hub cannot start"):
         check_store(store)
     if standby and not is_postgres(store):
         raise fail("--standby needs --store postgresql://…: a SQLite project belongs to one machine", Exit.USAGE)
@@ -87,7 +87,7 @@ def run_hub(
         if trusting and not is_loopback(config.address):
             raise fail(f"--insecure-loopback serves loopback only, not {config.address}", Exit.USAGE)
         listener = listen(config.address, config.port)
-        # Where it really listens is what other hubs are told.
+        # Other hubs are given the port that was bound.
         config = load_config(data / "server.yaml", **(changes | {"port": listener.getsockname()[1]}))
         try:
             hub = await _opened(data, config, project, store, listener, standby=standby)
@@ -108,11 +108,11 @@ def run_hub(
         def started() -> None:
             _tune(config)
             address, port = listener.getsockname()[:2]
-            console.print(f"serving project {project} at http://{address}:{port}", soft_wrap=True, markup=False)
+            say(f"serving project {project} at http://{address}:{port}")
             if hub.first_token is not None:
-                console.print(f"admin token: {hub.first_token}", soft_wrap=True, markup=False)
+                say(f"admin token: {hub.first_token}")
             if trusting:
-                console.print("INSECURE: anyone on this machine may say who they are")
+                say("INSECURE: callers on this machine are not authenticated")
 
         async with AsyncExitStack() as gateways:
             try:
@@ -123,18 +123,18 @@ def run_hub(
                 raise
             return await serve(hub, build_app(hub, beside=beside.routes, described=beside.endpoints), listener, started)
 
-    with _troubles_told("the hub cannot start"), asyncio.Runner(loop_factory=_loop()) as runner:
+    with _startup_errors("the hub cannot start"), asyncio.Runner(loop_factory=_loop()) as runner:
         reason = runner.run(run())
     if reason:
         raise fail(f"the hub stopped: {reason}", Exit.FAILED)
 
 
 def _tune(config: ServerConfig) -> None:
-    """Make a process of its own fit for serving: no thread keeps the others out for long.
+    """Tune the interpreter for low latency.
 
-    What is there before the first request stays, so the collector need not look at it ever again: that look takes tens
-    of milliseconds, in which nothing else happens. And a thread that has work gets the interpreter soon: a commit that
-    is done waits to say so, and everybody who waits for it with it.
+    Objects that exist before the first request live until the end, so the garbage collector skips them: a full
+    collection would stop the hub for tens of milliseconds. A short switch interval lets the thread of a finished
+    commit run soon, on which all callers of that commit wait.
     """
     gc.collect()
     gc.freeze()
@@ -144,22 +144,20 @@ def _tune(config: ServerConfig) -> None:
 async def _opened(
     data: Path, config: ServerConfig, project: str, store: str, listener: socket.socket, *, standby: bool
 ) -> Hub | None:
-    """Open the project, or stand by until it is free; nothing where one was told to stop meanwhile."""
+    """Open the project, or stand by until it is free; return None if the process was asked to stop meanwhile."""
     opening = _open(data, config, project, store, standby=standby)
     if not standby:
         return await opening
     from tocsin.gateways.http.standby import stand_by
     from tocsin.hub.ownership import owners
 
-    def whereabouts() -> tuple[str, str]:
+    def owner() -> tuple[str, str]:
         return next(((row.hub, row.address) for row in owners(store) if row.project == project), ("", ""))
 
     def started() -> None:
-        console.print(
-            f"standing by for project {project} at http://{config.address}:{config.port}", soft_wrap=True, markup=False
-        )
+        say(f"standing by for project {project} at http://{config.address}:{config.port}")
 
-    return await stand_by(opening, listener, config, whereabouts, started)
+    return await stand_by(opening, listener, config, owner, started)
 
 
 class Neighbours(NamedTuple):
@@ -190,8 +188,8 @@ async def _mcp(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
     return Neighbours([await gateways.enter_async_context(mcp_route(hub))], list(ENDPOINTS))
 
 
-class _troubles_told:  # noqa: N801
-    """Turn what keeps a hub from starting into a message and an exit code."""
+class _startup_errors:  # noqa: N801
+    """Turn the errors that prevent a hub from starting into a message and an exit code."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -200,7 +198,7 @@ class _troubles_told:  # noqa: N801
         """Begin."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Say what was in the way."""
+        """Print the error."""
         if isinstance(error, PortTaken):
             raise fail(f"{error}. Another hub? Choose one with --port.", Exit.PORT_TAKEN) from None
         if isinstance(error, CannotListen):

@@ -16,16 +16,16 @@ from tocsin.wire.archive import TableBucket
 
 __all__ = ["Answer", "Question", "answer"]
 
-#: The columns that say when a row is of, the finest first.
+#: Columns with the time of a row, the finest first.
 _MOMENTS = ("minute", "hour", "window_start", "began_at", "found_at", "changed_at")
 _NUMBERS = frozenset({"int", "bigint", "double"})
-#: Up to so many days are shown by the hour.
+#: Ranges of fewer days are shown by the hour.
 _HOURLY_DAYS = 3
 _HOUR = len("2026-03-02T09")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What to read."""
+    """A query."""
 
     since: str | None
     until: str | None
@@ -34,12 +34,12 @@ class Question(msgspec.Struct, frozen=True):
     limit: int
     figure: str | None
     fold: Literal["sum", "max"]
-    #: At most so many rows are read.
+    #: Limit of the rows that are read.
     rows_max: int
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was read."""
+    """Result of a query."""
 
     rows: list[list[Any]]
     total: int
@@ -50,20 +50,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer(folder: Path, table: Table, parts: list[Part], question: Question) -> Answer:
-    """Read a table as a question asks."""
+    """Run a query on a table."""
     place = {column.name: number for number, column in enumerate(table.columns)}
     kinds = {column.name: column.type for column in table.columns}
     if question.message_type is not None and "message_type" not in place:
         raise refusal("E_VALIDATION_004", "rows of this table have no message type", field="type")
     if question.figure is not None and kinds.get(question.figure) not in _NUMBERS:
         raise refusal(
-            "E_VALIDATION_003", f"{question.figure[:64]!r} is no numeric column of this table", field="figure"
+            "E_VALIDATION_003", f"{question.figure[:64]!r} is not a numeric column of this table", field="figure"
         )
     _check_days(question)
     timed = next((place[name] for name in _MOMENTS if name in place), place.get("date"))
     wanted = [part for part in parts if part.date is None or _within(part.date, question)]
     if sum(part.kept for part in wanted) > question.rows_max:
-        detail = f"these are more than {question.rows_max:,} rows: choose fewer days"
+        detail = f"the range has more than {question.rows_max:,} rows: choose fewer days"
         raise refusal("E_ADMISSION_008", detail, expected="a shorter range", retryable=False)
     rows: list[list[Any]] = []
     total, sums = 0, dict[str, float]()
@@ -86,7 +86,7 @@ def answer(folder: Path, table: Table, parts: list[Part], question: Question) ->
 def _rows(
     folder: Path, parts: list[Part], question: Question, timed: int | None, typed: int | None
 ) -> Iterator[list[Any]]:
-    """Read the rows that fit."""
+    """Yield the rows that match."""
     for part in parts:
         for row in read_rows(folder, part):
             if question.message_type is not None and row[typed or 0] != question.message_type:
@@ -105,7 +105,7 @@ def _check_days(question: Question) -> None:
         try:
             _ = day and date.fromisoformat(day)
         except ValueError:
-            raise refusal("E_VALIDATION_004", f"{day} is no day", field=name, expected="YYYY-MM-DD") from None
+            raise refusal("E_VALIDATION_004", f"{day} is not a date", field=name, expected="YYYY-MM-DD") from None
 
 
 def _has_hours(place: dict[str, int]) -> bool:
@@ -113,7 +113,7 @@ def _has_hours(place: dict[str, int]) -> bool:
 
 
 def _is_short(parts: list[Part], question: Question) -> bool:
-    """Tell whether the range is of few days."""
+    """Tell whether the range has few days."""
     days = sorted(part.date for part in parts if part.date is not None)
     first, last = question.since or (days[0] if days else None), question.until or (days[-1] if days else None)
     if first is None or last is None:

@@ -12,8 +12,7 @@ from tocsin.cli.remote import DEFAULT_URL
 
 __all__ = ["app"]
 
-_HUB, _MESSAGES, _TEAM = "A hub", "Messages", "The team"
-_PROGRAMS, _PAST = "Coding agents and git", "What happened"
+_HUB, _MESSAGES, _TEAM, _PROGRAMS, _PAST = "Hub", "Messages", "Team", "Coding agents and git", "History"
 
 
 class _Commands(LazyGroup):

@@ -1,17 +1,17 @@
-"""What one look at the state finds: who is there, who listens, what waits for whom."""
+"""The summary of the state: presence, sessions, daemons and waiting messages."""
 
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.gateways.dashboard.summary import Daemons, summary
 
 
-def test_one_look_finds_everybody_once() -> None:
+def test_agents_sessions_and_messages_are_counted_once() -> None:
     team = Team()
     for agent in ("here", "polls", "silent", "away", "listens", "leaves"):
         team.register(agent)
     team.attach("silent")
     orphan = team.attach("away", "daemon")
-    team.advance(61)  # longer than a heartbeat may be missing
+    team.advance(61)  # longer than the heartbeat limit
     team.attach("here")
     team.attach("polls", "piggyback")
     team.attach("listens", "daemon")
@@ -26,14 +26,14 @@ def test_one_look_finds_everybody_once() -> None:
     assert (seen.push, seen.piggyback, seen.daemon) == (2, 2, 3)
     assert seen.daemons == Daemons(live=1, shutting_down=1, orphaned=1, attached=2, daemonless=4)
     assert seen.depths == [4, 0, 1, 0, 0]
-    assert seen.pending_pickup == 2  # both of them for one that has been silent for too long
+    assert seen.pending_pickup == 2  # both for an agent without a recent heartbeat
     assert seen.in_flight == 1
     team.detach(orphan)
     seen = summary(team.exchange.state, team.now)
     assert (seen.stale, seen.offline, seen.daemons.orphaned) == (1, 1, 0)
 
 
-def test_who_is_busy_and_who_games() -> None:
+def test_busy_and_gaming_agents_are_counted() -> None:
     team = Team()
     team.register("ada")
     team.register("bob")

@@ -1,4 +1,4 @@
-"""History in a real browser: freshness, tables by range and type, the figure, advice, reports that can do nothing."""
+"""The history page in a real browser: freshness, tables, figures, advice, and reports in a sandbox."""
 
 import json
 import re
@@ -17,7 +17,7 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(scope="module")
 def past(stage: Stage) -> Stage:
-    """A hub whose pipeline ran a while ago, and whose lab made a study."""
+    """A hub with an extract that is behind, and a lab report."""
     seq = stage.get("/v1/status")["seq"]
     stage.send()
     write_extract(stage.data / "warehouse" / "_extract", project="default", last_seq=seq, days=DAYS)
@@ -36,7 +36,7 @@ def rows(page: Page) -> list[str]:
     return page.get_by_role("region", name="Rows").locator("tbody tr").all_inner_texts()
 
 
-def test_before_the_pipeline_ran_it_says_how_to(tool_call: ToolCall, stage: Stage) -> None:
+def test_without_an_extract_the_page_shows_how_to_make_one(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("history").page
     expect(page.locator(".empty")).to_contain_text("tocsin pipeline run")
 
@@ -44,50 +44,50 @@ def test_before_the_pipeline_ran_it_says_how_to(tool_call: ToolCall, stage: Stag
 def test_how_far_behind_the_pipeline_is(tool_call: ToolCall, past: Stage) -> None:
     page = tool_call("history").page
     expect(page.locator(".freshness")).to_contain_text(re.compile(r"\d+ events? behind"))
-    expect(page.locator(".freshness")).to_contain_text("The tables reach to 03 Mar 2026")
+    expect(page.locator(".freshness")).to_contain_text("The tables include events up to 03 Mar 2026")
 
 
-def test_a_table_by_range_and_type_with_its_figure(tool_call: ToolCall, past: Stage) -> None:
+def test_a_table_by_range_and_type_with_a_figure(tool_call: ToolCall, past: Stage) -> None:
     visitor = tool_call("history/tables/traffic")
     page = visitor.page
-    expect(page.get_by_text(f"{8 * len(DAYS)} fit")).to_be_visible()
+    expect(page.get_by_text(f"{8 * len(DAYS)} matching rows")).to_be_visible()
     expect(page.get_by_role("img", name="messages, sum by day")).to_be_visible()
     visitor.shot("history-light")
     page.get_by_label("From").fill("2026-03-14")
     page.get_by_label("Message type").select_option("Question")
-    expect(page.get_by_text("8 fit")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^8 matching rows"))).to_be_visible()
     assert all("Question" in row for row in rows(page))
     page.get_by_label("Figure").select_option("p95_us")
-    expect(page.get_by_role("img", name="p95, largest by hour")).to_be_visible()
+    expect(page.get_by_role("img", name="p95, maximum by hour")).to_be_visible()
     expect(page).to_have_url(re.compile("since=2026-03-14.*type=Question"))
-    page.reload()  # the address says it all
-    expect(page.get_by_text("8 fit")).to_be_visible()
+    page.reload()  # the address contains the filters
+    expect(page.get_by_text(re.compile(r"^8 matching rows"))).to_be_visible()
     expect(page.get_by_label("Message type")).to_have_value("Question")
 
 
-def test_pages_of_rows_are_turned(tool_call: ToolCall, past: Stage) -> None:
+def test_rows_are_shown_in_pages(tool_call: ToolCall, past: Stage) -> None:
     page = tool_call("history/tables/traffic").page
     expect(page.get_by_text("1 to 50 of 112")).to_be_visible()
     first = rows(page)
-    page.get_by_role("button", name="After").click()
+    page.get_by_role("button", name="Next").click()
     expect(page.get_by_text("51 to 100 of 112")).to_be_visible()
     assert not set(first) & set(rows(page))
-    page.get_by_role("button", name="Before").click()
+    page.get_by_role("button", name="Previous").click()
     expect(page.get_by_text("1 to 50 of 112")).to_be_visible()
     assert rows(page) == first
 
 
-def test_a_table_is_chosen_by_keys_and_what_was_left_out_is_said(tool_call: ToolCall, past: Stage) -> None:
+def test_a_table_is_chosen_with_keys_and_omitted_rows_are_counted(tool_call: ToolCall, past: Stage) -> None:
     page = tool_call("history/tables/traffic").page
     page.get_by_label("Table").focus()
     page.keyboard.type("Reca")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Recall", exact=True)).to_be_visible()
-    expect(page.get_by_text("98 rows are left out")).to_be_visible()
+    expect(page.get_by_text("98 rows are not shown")).to_be_visible()
     expect(page.get_by_label("Message type")).to_have_count(0)
 
 
-def test_advice_comes_with_its_evidence_and_the_change(tool_call: ToolCall, past: Stage) -> None:
+def test_advice_shows_evidence_and_the_change(tool_call: ToolCall, past: Stage) -> None:
     visitor = tool_call("history/advice", color_scheme="dark")
     page = visitor.page
     expect(page.locator(".advice")).to_contain_text("20 % of Question expire")
@@ -96,7 +96,7 @@ def test_advice_comes_with_its_evidence_and_the_change(tool_call: ToolCall, past
     visitor.shot("history-advice-dark")
 
 
-def test_a_report_is_shown_and_can_do_nothing(browser: Browser, past: Stage) -> None:
+def test_a_report_is_shown_in_a_sandbox(browser: Browser, past: Stage) -> None:
     visitor = Visitor(browser, past).enter().open("history/reports")
     page = visitor.page
     blocked: list[str] = []
@@ -118,10 +118,10 @@ def test_a_report_is_shown_and_can_do_nothing(browser: Browser, past: Stage) -> 
     assert answer is not None
     assert answer.headers["content-security-policy"].startswith("sandbox;")
     expect(alone.get_by_role("heading")).to_have_text("A study of TTL")
-    assert alone.evaluate("origin") == "null", "it shares our origin"
+    assert alone.evaluate("origin") == "null", "it shares the hub's origin"
     assert said == []
-    assert blocked == ["https://example.org/x.png csp"], "the picture was asked for"
-    # The browser says that it blocked the script and the picture; nothing else may be said.
+    assert blocked == ["https://example.org/x.png csp"], "the picture was requested"
+    # The browser reports that it blocked the script and the picture; nothing else may be reported.
     words = ("Blocked script", "Content Security Policy", "elsewhere: https://example.org/x.png")
     visitor.close(allow=lambda complaint: any(word in complaint for word in words))
 

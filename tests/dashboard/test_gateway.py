@@ -1,4 +1,4 @@
-"""The dashboard's doors without a browser: what a badge is good for, what a page may load, what is told live."""
+"""The dashboard's endpoints without a browser: browser sessions, the files of the page, and live updates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ Story = Callable[[Team, httpx2.AsyncClient, DashboardGateway], Awaitable[None]]
 
 
 def with_dashboard(path: Path, story: Story, **config: Any) -> None:
-    """Run a story with a hub, its dashboard, and a browser's worth of cookies."""
+    """Run a test with a hub, its dashboard, and a client that keeps cookies."""
 
     async def run() -> None:
         async with team_at(path, **config) as team:
@@ -54,7 +54,7 @@ def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent: str,
     with_dashboard(tmp_path, story)
 
 
-def test_a_badge_counts_only_for_the_dashboards_own_page(tmp_path: Path) -> None:
+def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         await sign_in(team, client)
         assert (await client.get("/v1/me", headers=OWN)).json()["agent"] == "hanna"
@@ -68,7 +68,7 @@ def test_a_badge_counts_only_for_the_dashboards_own_page(tmp_path: Path) -> None
     with_dashboard(tmp_path, story)
 
 
-def test_a_badge_ends_with_its_token_with_its_time_and_with_the_sign_out(tmp_path: Path) -> None:
+def test_a_browser_session_ends_with_its_token_its_lifetime_or_the_sign_out(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         browser_sessions = team.hub.browser_sessions
         grant = team.hub.authority.authenticate(team.tokens["hanna"])
@@ -94,18 +94,18 @@ def test_a_badge_ends_with_its_token_with_its_time_and_with_the_sign_out(tmp_pat
     with_dashboard(tmp_path, story)
 
 
-def test_a_badge_that_is_old_is_refused(tmp_path: Path) -> None:
+def test_an_expired_browser_session_is_refused(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         text, browser_session = team.hub.browser_sessions.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
         while team.hub.now() < browser_session.expires_at:
             await asyncio.sleep(0.001)
-        with pytest.raises(TocsinError, match="signed in for long"):
+        with pytest.raises(TocsinError, match="browser session has expired"):
             team.hub.browser_sessions.check(text)
 
     with_dashboard(tmp_path, story, dashboard={"browser_session_s": 0.05})
 
 
-def test_only_so_many_sign_outs_are_remembered(tmp_path: Path) -> None:
+def test_the_number_of_remembered_sign_outs_is_limited(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         browser_sessions, grant = team.hub.browser_sessions, team.hub.authority.authenticate(team.tokens["hanna"])
         texts = [browser_sessions.issue(grant) for _ in range(3)]
@@ -118,7 +118,7 @@ def test_only_so_many_sign_outs_are_remembered(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story, dashboard={"sign_outs_max": 2})
 
 
-def test_a_page_may_load_nothing_but_our_files(tmp_path: Path) -> None:
+def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         await sign_in(team, client)
         page = await client.get("/")
@@ -146,7 +146,7 @@ def test_a_page_may_load_nothing_but_our_files(tmp_path: Path) -> None:
     with_dashboard(tmp_path, story)
 
 
-def test_a_hub_without_the_libraries_says_what_to_run(tmp_path: Path) -> None:
+def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
     (tmp_path / "page").mkdir()
     for name in ("index.html", "sign-in.html"):
         (tmp_path / "page" / name).write_text("<p>{base}</p>")
@@ -161,7 +161,7 @@ def test_a_hub_without_the_libraries_says_what_to_run(tmp_path: Path) -> None:
     assert whole.page("index.html", {}).body == f"<p>/ui/{whole.version}</p>".encode()
 
 
-def test_everyone_who_watches_is_told_the_same_and_the_feed_has_one_watcher(tmp_path: Path) -> None:
+def test_all_viewers_get_the_same_updates_and_the_feed_has_one_watcher(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         live_updates = gateway.live_updates
         viewers = [live_updates.join() for _ in range(10)]
@@ -198,7 +198,7 @@ def test_everyone_who_watches_is_told_the_same_and_the_feed_has_one_watcher(tmp_
     with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01, "sample_s": 0.1})
 
 
-def test_a_viewer_that_is_slow_gets_the_latest(tmp_path: Path) -> None:
+def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         slow, quick = gateway.live_updates.join(), gateway.live_updates.join()
         first = [await quick.next() for _ in range(3)]
