@@ -118,7 +118,7 @@ def _member(facade: str, node: ast.FunctionDef | ast.AsyncFunctionDef, source: l
         return "\n".join([*lines, f"    def {name}({hash_}{comment}", f"{_parameters(node.args)}) -> {reply}: ..."])
     lines.append(f"    def {name}({_parameters(node.args)}) -> {reply}:")
     if doc := ast.get_docstring(node, clean=False):
-        lines.append(f'        """{doc.replace("async with", "with")}"""')
+        lines.append(f'        """{doc.replace("`async with` or `await`", "`with`").replace("async with", "with")}"""')
     return "\n".join(lines + [f"        {line}" for line in _body(facade, node, decorators)])
 
 
@@ -173,7 +173,7 @@ def _wrapped(annotation: ast.expr | None, value: str) -> str:
     facade = REPLACED.get(name)
     if facade is None:
         return value
-    return f"{facade}.{'optional' if optional else 'of'}(self._background, {value})"
+    return f"{facade}{'.optional' if optional else ''}(self._background, {value})"
 
 
 def _parameters(arguments: ast.arguments) -> str:

@@ -30,11 +30,6 @@ class Facade(Generic[Wrapped]):
         self._wrapped = wrapped
 
     @classmethod
-    def of(cls, background: LoopThread, wrapped: Wrapped) -> Self:
-        """Return the facade of an object."""
-        return cls(background, wrapped)
-
-    @classmethod
     def optional(cls, background: LoopThread, wrapped: Wrapped | None) -> Self | None:
         """Return the facade of an object, if there is one."""
         return None if wrapped is None else cls(background, wrapped)

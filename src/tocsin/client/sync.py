@@ -261,7 +261,7 @@ class SyncInterruption(Facade[Interruption]):
     @property
     def message(self) -> "SyncMessage":
         """The message that interrupts."""
-        return SyncMessage.of(self._background, self._wrapped.message)
+        return SyncMessage(self._background, self._wrapped.message)
 
     @property
     def saved(self) -> str:
@@ -269,7 +269,7 @@ class SyncInterruption(Facade[Interruption]):
         return self._wrapped.saved
 
     def __enter__(self) -> "SyncMessage":
-        return SyncMessage.of(self._background, self._background.run(self._wrapped.__aenter__()))
+        return SyncMessage(self._background, self._background.run(self._wrapped.__aenter__()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -287,7 +287,7 @@ class SyncWorking(Facade[Working]):
     @property
     def message(self) -> "SyncMessage":
         """The message that is worked on."""
-        return SyncMessage.of(self._background, self._wrapped.message)
+        return SyncMessage(self._background, self._wrapped.message)
 
     @property
     def saved(self) -> str:
@@ -362,7 +362,7 @@ class SyncAgent(AgentFacade):
         config: ClientConfig | None = None,
         **unknown: Never,
     ) -> "SyncAgent":
-        """Connect an agent; use `with` or `await`.
+        """Connect an agent; use `with`.
 
         Args:
             target: Address of a hub, or an embedded bus; by default `TOCSIN_URL`, or else the configured address.
@@ -487,7 +487,7 @@ class SyncAgent(AgentFacade):
         `boost_on_timeout` the message gets a higher priority and the same time again at the timeout. With `escalate`,
         which is the default, the directors are notified at the timeout; otherwise only this agent is.
         """
-        return SyncMessage.of(
+        return SyncMessage(
             self._background,
             self._background.run(
                 self._wrapped.request(
@@ -512,13 +512,13 @@ class SyncAgent(AgentFacade):
         priority: str | Priority | None = None,
         wait_s: float | None = None,
     ) -> "SyncLease":
-        """Acquire resources, all or none, and renew the lease while it is held; use `with` or `await`.
+        """Acquire resources, all or none, and renew the lease while it is held; use `with`.
 
         `resources` are held exclusively, `shared` ones together with other agents that share them. It waits in the
         queue up to `wait_s` (0 fails at once; by default the policy's limit). If the lease is not granted it raises
         `LeaseConflict`, or `Deadlock` if the wait was ended to break a deadlock.
         """
-        return SyncLease.of(
+        return SyncLease(
             self._background,
             self._background.run(
                 awaited(self._wrapped.acquire(resources, shared=shared, ttl_s=ttl_s, priority=priority, wait_s=wait_s))
@@ -530,14 +530,14 @@ class SyncAgent(AgentFacade):
 
         If the work was put aside, such as by a crash, it is resumed, and `Working.saved` has the notes saved then.
         """
-        return SyncWorking.of(self._background, self._wrapped.working_on(message._wrapped, interruptible=interruptible))
+        return SyncWorking(self._background, self._wrapped.working_on(message._wrapped, interruptible=interruptible))
 
     def resuming(self, message_id: str | None = None) -> "SyncResuming":
         """Resume work that was put aside, as `with`, such as after a crash, when its message is confirmed.
 
         By default it is the work that was put aside last; `get_attention` lists all.
         """
-        return SyncResuming.of(self._background, self._wrapped.resuming(message_id))
+        return SyncResuming(self._background, self._wrapped.resuming(message_id))
 
     def pause_point(self, save: Callable[[], str] | None = None) -> "SyncInterruption | None":
         """Allow an interruption of the current work here; see `Working.pause_point`."""
