@@ -23,11 +23,11 @@ from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.server import Context, build_server
-from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, limit_depth, limits_of
+from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json, limits_of
 from tocsin.hub.config import load_config
 from tocsin.hub.logs import log_to_stderr
-from tocsin.wire.operation import Operation
-from tocsin.wire.table import OPERATIONS
+from tocsin.wire.drafts import Written
+from tocsin.wire.signatures import Signer
 from tocsin.wire.traces import trace_in
 
 __all__ = ["Bridge", "serve_stdio"]
@@ -35,16 +35,14 @@ __all__ = ["Bridge", "serve_stdio"]
 _NO_TOKEN = "no token: `tocsin mcp` needs TOCSIN_TOKEN, TOCSIN_TOKEN_FILE, --token-file or --as"  # noqa: S105
 #: Maximum receipts in one request.
 _RECEIPTS_MAX = 100
-#: Methods whose requests have no body.
-_IN_QUERY = frozenset({"GET", "DELETE"})
 _log = logging.getLogger("tocsin.mcp")
 
 
 class Bridge:
     """The state that the tool calls of one coding agent share."""
 
-    def __init__(self, remote: Callable[[], Remote | None], limits: AnswerLimits) -> None:
-        #: Makes the client of the hub; null without a token.
+    def __init__(self, remote: Callable[[dict[str, str]], Remote | None], limits: AnswerLimits) -> None:
+        #: Makes the client of the hub that sends the given headers; returns null without a token.
         self._remote = remote
         self.limits = limits
         #: Signal ids of answers that have left and that no call has confirmed yet.
@@ -78,18 +76,17 @@ class Bridge:
             tool_call.end(received=received)
 
     async def perform(
-        self, operation: Operation, arguments: dict[str, Any], envelope: bytes | None, trace: dict[str, str]
+        self, operation: str, arguments: dict[str, Any], envelope: bytes | None, trace: dict[str, str]
     ) -> Any:
         """Perform an operation over HTTP; a refusal is raised."""
-        path, query, body = _request(operation, arguments, envelope)
-        signed = envelope is not None
+        given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            remote = self._remote()
+            remote = self._remote(trace)
             if remote is None:
                 raise refusal("E_AUTH_001", _NO_TOKEN, expected="a token of this project")
-            call = remote.call
-            reply = await asyncio.to_thread(call, operation.method, path, body, query, signed=signed, headers=trace)
-            return limit_depth(reply, self.limits.depth_max)
+            written = None if envelope is None else _signed(remote, envelope)
+            reply = await asyncio.to_thread(remote.ask, operation, given, written)
+            return as_json(reply, self.limits.depth_max)
         except Unreachable as error:
             self.sender = None
             detail = f"{error}. Start one with `tocsin serve`, or set its URL with TOCSIN_URL"
@@ -118,13 +115,12 @@ class RemoteToolCall:
     async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values."""
         await self._confirm()
-        row = OPERATIONS[operation]
         if operation == "register_agent":
             self._bridge.sender = None
         if operation == "fetch_inbox":
             # It goes on if the call is cancelled, so that the messages that it hands out are accounted for.
-            return await asyncio.shield(asyncio.ensure_future(self._fetch(row, arguments or {})))
-        return await self._bridge.perform(row, arguments or {}, envelope, self._trace)
+            return await asyncio.shield(asyncio.ensure_future(self._fetch(arguments or {})))
+        return await self._bridge.perform(operation, arguments or {}, envelope, self._trace)
 
     async def sender(self) -> AgentRef:
         """Return the calling agent as its envelopes name it."""
@@ -144,10 +140,10 @@ class RemoteToolCall:
         else:
             self._bridge.kept += deliveries
 
-    async def _fetch(self, row: Operation, arguments: dict[str, Any]) -> Any:
+    async def _fetch(self, arguments: dict[str, Any]) -> Any:
         kept, self._bridge.kept = self._bridge.kept, []
         try:
-            batch = await self._bridge.perform(row, arguments, None, self._trace)
+            batch = await self._bridge.perform("fetch_inbox", arguments, None, self._trace)
         except BaseException:
             self._bridge.kept += kept
             raise
@@ -163,24 +159,15 @@ class RemoteToolCall:
         for start in range(0, len(confirms), _RECEIPTS_MAX):
             ids = confirms[start : start + _RECEIPTS_MAX]
             try:
-                await self._bridge.perform(OPERATIONS["confirm_messages"], {"message_ids": ids}, None, {})
+                await self._bridge.perform("confirm_messages", {"message_ids": ids}, None, {})
             except TocsinError as error:
                 _log.info("receipts were not delivered: %s", error)
                 self._bridge.left += ids
 
 
-def _request(
-    operation: Operation, arguments: dict[str, Any], envelope: bytes | None
-) -> tuple[tuple[str, ...], dict[str, Any], Any]:
-    """Return path, query and body of an operation's HTTP request; the body is the envelope if there is one."""
-    others = dict(arguments)
-    path = tuple(
-        str(others.pop(part[1:-1])) if part.startswith("{") else part for part in operation.path.strip("/").split("/")
-    )
-    query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in others.items()}
-    if envelope is not None:
-        return path, query, msgspec.json.decode(envelope)
-    return (path, query, None) if operation.method in _IN_QUERY else (path, {}, others)
+def _signed(remote: Remote, envelope: bytes) -> Written:
+    signature = None if remote.token is None else Signer(remote.token).sign(envelope)
+    return Written("", msgspec.Raw(envelope), signature)
 
 
 def _problem(error: HttpRefused) -> Problem:
@@ -218,13 +205,13 @@ def serve_stdio(url: str, data: Path, agent: str | None, token_file: Path | None
     """Serve MCP over stdin and stdout until stdin ends; nothing else is written to stdout."""
     log_to_stderr(log_level)
 
-    def remote() -> Remote | None:
+    def remote(trace: dict[str, str]) -> Remote | None:
         token = agent_token(data, agent, token_file)
         if token is None and agent is None:
             return None
-        return Remote(url, token, agent=agent or "", headers=EXPLICIT)
+        return Remote(url, token, agent=agent or "", headers=EXPLICIT | trace)
 
-    if remote() is None:
+    if remote({}) is None:
         _log.warning(_NO_TOKEN)
     Thread(target=_look_for_hub, args=(url,), daemon=True).start()
     _run(Bridge(remote, limits_of(load_config(data / "server.yaml"))))

@@ -167,7 +167,8 @@ def context(method: str, number: int, **params: Any) -> Any:
 
 def bridge_of(hub: Hub, agent: str) -> Bridge:
     return Bridge(
-        lambda: Remote(hub.url, hub.token(agent), headers=EXPLICIT), AnswerLimits(5, 10_000, 10_000, 2_000, 64)
+        lambda trace: Remote(hub.url, hub.token(agent), headers=EXPLICIT | trace),
+        AnswerLimits(5, 10_000, 10_000, 2_000, 64),
     )
 
 
@@ -227,7 +228,7 @@ def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tup
         bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
         await urgent_inbox(bridge.begin(context("tools/call", 1)))
         bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-        there, bridge._remote = bridge._remote, lambda: Remote("http://127.0.0.1:1", "none")
+        there, bridge._remote = bridge._remote, lambda trace: Remote("http://127.0.0.1:1", "none")
         with pytest.raises(TocsinError):
             await bridge.begin(context("tools/call", 2)).ask("get_me")
         bridge._remote = there

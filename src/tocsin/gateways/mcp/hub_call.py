@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from tocsin.core.commands import Caller
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import AgentRef
-from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, limit_depth
+from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.operations import Call, perform
 from tocsin.hub.project import Project
@@ -64,7 +62,7 @@ class HubToolCall:
 
     async def _perform(self, call: Call, row: Operation, arguments: dict[str, Any], envelope: bytes | None) -> Any:
         reply = await perform(call, row, call.read(row, arguments, envelope))
-        return limit_depth(msgspec.json.decode(msgspec.json.encode(reply)), self.limits.depth_max)
+        return as_json(reply, self.limits.depth_max)
 
 
 def _abandon(call: Call, task: "asyncio.Task[Any]") -> None:

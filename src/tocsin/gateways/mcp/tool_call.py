@@ -7,7 +7,7 @@ import msgspec
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.hub.config import ServerConfig
 
-__all__ = ["DEFAULT_TYPE", "AnswerLimits", "ToolCall", "limit_depth", "limits_of"]
+__all__ = ["DEFAULT_TYPE", "AnswerLimits", "ToolCall", "as_json", "limits_of"]
 
 #: Type of an agent before it registers.
 DEFAULT_TYPE = "AdHoc"
@@ -39,12 +39,16 @@ def limits_of(config: ServerConfig) -> AnswerLimits:
     )
 
 
-def limit_depth(value: Any, depth_max: int) -> Any:
-    """Return a JSON value with its deeper parts as text, so that every answer can be written."""
+def as_json(reply: Any, depth_max: int) -> Any:
+    """Return a reply as JSON values, its deeper parts as text, so that every answer can be written."""
+    return _limit_depth(msgspec.json.decode(msgspec.json.encode(reply)), depth_max)
+
+
+def _limit_depth(value: Any, depth_max: int) -> Any:
     if isinstance(value, dict):
-        return {key: limit_depth(part, depth_max - 1) for key, part in value.items()} if depth_max else _text(value)
+        return {key: _limit_depth(part, depth_max - 1) for key, part in value.items()} if depth_max else _text(value)
     if isinstance(value, list):
-        return [limit_depth(part, depth_max - 1) for part in value] if depth_max else _text(value)
+        return [_limit_depth(part, depth_max - 1) for part in value] if depth_max else _text(value)
     return value
 
 
