@@ -1,17 +1,39 @@
-"""The reference page names every operation, and what it does."""
+"""The reference page lists every operation, every other endpoint and every error of HTTP."""
 
 import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tocsin.gateways.http.app import OPERATIONS
+from tests.gateways.hubs import Team, with_team
+from tocsin.cli.serve import neighbours
+from tocsin.gateways.http.app import ENDPOINTS
 from tocsin.gateways.problems import HEAD_TIMEOUT, HTTP_ENTRIES
+from tocsin.wire.table import OPERATIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md"
 
 
-def test_the_reference_names_every_operation_and_no_other() -> None:
-    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `") and " /" in line]
-    assert rows == [f"| `{row.method} {row.path}` | {row.summary} | {row.tag} |" for row in OPERATIONS]
+def listed() -> list[tuple[str, str, str, str]]:
+    """Return heading, name, request and text of every row of an operation or endpoint."""
+    rows, heading = [], ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("### "):
+            heading = line[4:]
+        elif found := re.fullmatch(r"\| `(\w+)` \| `([A-Z]+ /\S*)` \| (.+) \| [^|]+ \|", line):
+            rows.append((heading, *found.groups()))
+    return rows
+
+
+def test_the_reference_names_every_operation_and_no_other(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        async with AsyncExitStack() as gateways:
+            endpoints = (*ENDPOINTS, *(await neighbours(team.hub, gateways)).endpoints)
+        wanted = {(row.tag.capitalize(), row.name, row.http, row.summary) for row in OPERATIONS.values()}
+        wanted |= {("Other endpoints", row.name, row.http, row.summary) for row in endpoints}
+        assert set(listed()) == wanted
+        assert len(listed()) == len(OPERATIONS) + len(endpoints)
+
+    with_team(tmp_path, test)
 
 
 def test_the_reference_names_what_only_http_gets_wrong() -> None:

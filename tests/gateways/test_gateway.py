@@ -1,4 +1,4 @@
-"""What holds for every operation: tokens, limits, problems, and a description that is true."""
+"""Rules of every HTTP operation: tokens, limits, problems, arguments, and a description that is true."""
 
 import asyncio
 import json
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgspec
 import pytest
 from msgspec.structs import fields as fields_of
-from starlette.routing import WebSocketRoute
-from tocsin.gateways.http.doors import DOORS
-from tocsin.gateways.http.operation import Access, Call, Gateway
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tests.gateways.hubs import Team, envelope, with_team
 from tocsin.cli.serve import neighbours
-from tocsin.gateways.http.app import OPERATIONS, build_app, describe, doors_of
+from tocsin.gateways.http.app import ENDPOINTS, build_app
 from tocsin.hub.logs import JsonFormatter
+from tocsin.wire.messages import SendMessages
+from tocsin.wire.operation import Access
+from tocsin.wire.table import OPERATIONS
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -31,33 +31,38 @@ def address(path: str) -> str:
 
 def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        for operation in OPERATIONS:
-            answer = await team.call(operation.method, None, address(operation.path))
-            if operation.access is Access.OPEN:
-                assert answer.status_code == 200
+        opened = set()
+        for row in (*OPERATIONS.values(), *ENDPOINTS):
+            method, path = row.http.split(" ")
+            answer = await team.call(method, None, address(path))
+            if answer.status_code == 200:
+                opened.add(path)
             else:
-                assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001"), operation.name
+                assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001"), row.name
                 assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert opened == {"/health", "/ready"}
+        assert opened == {endpoint.http.split(" ")[1] for endpoint in ENDPOINTS if endpoint.public}
 
     with_team(tmp_path, test)
 
 
 def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        gateway = Gateway(team.hub)
         async with AsyncExitStack() as gateways:
-            app = build_app(team.hub, beside=await neighbours(gateway, gateways), gateway=gateway)
+            beside = await neighbours(team.hub, gateways)
+            app = build_app(team.hub, beside=beside.routes, described=beside.endpoints)
             transport = httpx2.ASGITransport(app=app)
             client = await gateways.enter_async_context(
                 httpx2.AsyncClient(transport=transport, base_url="http://localhost")
             )
             opened = set()
-            for door in DOORS:
-                answer = await client.request(door.method, address(door.path))
+            for endpoint in beside.endpoints:
+                method, path = endpoint.http.split(" ")
+                answer = await client.request(method, address(path))
                 if answer.status_code == 401:
                     assert answer.json()["error_code"] == "unauthenticated"
                 else:
-                    opened.add((door.method, door.path, answer.status_code))
+                    opened.add((method, path, answer.status_code))
         page, file = ("GET", "/sign-in", 200), ("GET", "/ui/{version}/{name}", 404)
         assert opened == {page, file, ("GET", "/", 303)}, "a page to sign in with, its files, and the way there"
 
@@ -66,12 +71,22 @@ def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> Non
 
 def test_administration_needs_an_admin_token(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        for operation in OPERATIONS:
+        for operation in OPERATIONS.values():
             if operation.access is Access.ADMIN:
                 answer = await team.call(operation.method, "boss", address(operation.path), {})
                 assert (answer.status_code, answer.json()["code"]) == (403, "E_AUTH_003"), operation.name
 
     with_team(tmp_path, test)
+
+
+def served(routes: list[BaseRoute]) -> set[tuple[str, str]]:
+    """Return method and path of every HTTP route, as OpenAPI writes them."""
+    return {
+        (method, re.sub(r":\w+}", "}", route.path))
+        for route in routes
+        if isinstance(route, Route)
+        for method in (route.methods or {"POST"}) - {"HEAD"}
+    }
 
 
 def described(document: dict[str, Any]) -> set[tuple[str, str]]:
@@ -81,13 +96,19 @@ def described(document: dict[str, Any]) -> set[tuple[str, str]]:
 def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         alone = (await team.get("ada", "/openapi.json")).json()
-        assert described(alone) == doors_of(build_app(team.hub).routes)
-        gateway = Gateway(team.hub)
+        assert described(alone) == served(build_app(team.hub).routes)
+        headers = {"Authorization": f"Bearer {team.tokens['ada']}"}
         async with AsyncExitStack() as gateways:
-            app = build_app(team.hub, beside=await neighbours(gateway, gateways), gateway=gateway)
-        whole = msgspec.json.decode(await describe(Call(gateway, {}, None)))
-        assert described(whole) == doors_of(app.routes)
-        assert len(described(whole)) == len(OPERATIONS) + len(DOORS)
+            beside = await neighbours(team.hub, gateways)
+            app = build_app(team.hub, beside=beside.routes, described=beside.endpoints)
+            transport = httpx2.ASGITransport(app=app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                whole = (await client.get("/openapi.json", headers=headers)).json()
+        assert described(whole) == served(app.routes)
+        assert len(described(whole)) == len(OPERATIONS) + len(ENDPOINTS) + len(beside.endpoints)
+        names = {entry["operationId"] for methods in whole["paths"].values() for entry in methods.values()}
+        assert len(names) == len(described(whole))
+        assert names >= OPERATIONS.keys()
         for document in (alone, whole):
             for name in re.findall(r"#/components/schemas/(\w+)", json.dumps(document)):
                 assert name in document["components"]["schemas"]
@@ -115,8 +136,8 @@ def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
         assert document["security"] == [{"token": []}]
         team.hub.trusting = True
         document = (await team.get("ada", "/openapi.json")).json()
-        assert document["security"] == [{"token": []}, {"word": []}]
-        assert document["components"]["securitySchemes"]["word"]["name"] == "Tocsin-Agent"
+        assert document["security"] == [{"token": []}, {"name": []}]
+        assert document["components"]["securitySchemes"]["name"]["name"] == "Tocsin-Agent"
 
     with_team(tmp_path, test)
 
@@ -128,6 +149,40 @@ def test_what_http_gets_wrong_is_a_problem_too(tmp_path: Path) -> None:
         wrong = await team.call("DELETE", "ada", "/v1/status")
         assert (wrong.status_code, wrong.json()["error_code"]) == (405, "method_not_allowed")
         assert (await team.get("ada", "/v1/search?limit=many")).status_code == 422
+
+    with_team(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "argument", "hint"),
+    [
+        ("POST", "/v1/inbox/drain", {"limt": 1}, "limt", "did you mean 'limit'?"),
+        ("GET", "/v1/search?q=x&limt=1", None, "limt", "did you mean 'limit'?"),
+        ("GET", "/v1/status?verbose=1", None, "verbose", "it takes no arguments"),
+        ("POST", "/v1/inbox/drain?limit=1", None, "limit", "it takes no arguments"),
+        ("PUT", "/v1/me", {"agent_type": "Manager"}, "agent_type", "it is called 'type'"),
+        ("PUT", "/v1/me", {"type": "Manager", "supported": ["1.1.0"]}, "supported", "it is called 'versions'"),
+        ("GET", "/v1/messages?message_type=StatusUpdate", None, "message_type", "it is called 'type'"),
+        ("GET", "/v1/search?query=x", None, "query", "it is called 'q'"),
+    ],
+)
+def test_an_unknown_argument_is_refused_with_the_known_name(
+    tmp_path: Path, method: str, path: str, body: Any, argument: str, hint: str
+) -> None:
+    async def test(team: Team) -> None:
+        answer = await team.call(method, "ada", path, body)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"], problem["field"]) == (422, "E_VALIDATION_004", f"$.{argument}")
+        assert problem["detail"].endswith(f"has no argument {argument!r}; {hint}")
+
+    with_team(tmp_path, test)
+
+
+def test_an_argument_of_the_path_is_not_given_elsewhere(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        answer = await team.post("ada", "/v1/messages/msg_1_x/ack", {"message_id": "msg_2_x"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "$.message_id")
+        assert (await team.get("ada", "/v1/agents/bob?agent=ada")).json()["field"] == "$.agent"
 
     with_team(tmp_path, test)
 
@@ -162,20 +217,24 @@ def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
     """Every operation that takes a body, each of its fields, at every depth where some reader on the way gives up."""
 
     async def test(team: Team) -> None:
-        for operation in OPERATIONS:
-            if operation.body is None:
+        for operation in OPERATIONS.values():
+            if operation.method not in ("POST", "PUT"):
                 continue
-            known = () if isinstance(operation.body, str) else fields_of(operation.body)
-            fields = [field.encode_name for field in known] or ["payload", "metadata"]
+            batch = operation.request is SendMessages
+            fields = [field.encode_name for field in fields_of(operation.request)]
+            if batch or operation.takes_envelope:
+                fields = ["payload", "metadata"]
+            fields = [field for field in fields if f"{{{field}}}" not in operation.path]
             for levels, field in product((128, 450, 5000, 100_000), (None, "unknown", *fields)):
                 case = (operation.name, levels, field)
                 body = nested(levels, inside=field)
-                path = address(operation.path) + ("?topic=x" if operation.name == "publish" else "")
+                path = address(operation.path) + ("?topic=x" if operation.name == "publish_topic" else "")
                 answer = await team.call(operation.method, "root", path, body)
                 document = answer.json()
-                if operation.name == "send_batch" and answer.status_code == 200:
-                    (document,) = (item["problem"] for item in document)
                 assert answer.status_code < 500, case
+                if batch and answer.status_code == 200:
+                    (item,) = document
+                    document = {"status": 400, **item["problem"]}
                 if levels > 128:
                     assert (document["status"], document["error_code"]) == (400, "malformed_json"), case
 
@@ -227,7 +286,7 @@ def test_no_token_and_no_payload_is_ever_logged(tmp_path: Path, caplog: pytest.L
         team.tokens["eve"] = issued.json()["token"]
         await team.get("eve", "/v1/me")
         logged = "\n".join(JsonFormatter().format(record) for record in caplog.records if "httpx" not in record.name)
-        assert '"operation":"send"' in logged
+        assert '"operation":"send_message"' in logged
         assert '"agent":"eve"' in logged
         assert "swordfish" not in logged
         assert not [token for token in team.tokens.values() if token.split("_", 2)[2] in logged]

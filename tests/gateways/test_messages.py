@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from tests.gateways.hubs import Team, envelope, with_team
 from tocsin.wire.signatures import Signer
 
@@ -136,8 +139,6 @@ def test_a_broadcast_that_leaves_someone_out_says_so(tmp_path: Path) -> None:
 
 def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
-        import msgspec
-
         body = msgspec.json.encode(envelope(1))
         unsigned = await team.post("ada", "/v1/messages", body)
         assert (unsigned.status_code, unsigned.json()["error_code"]) == (401, "bad_signature")
@@ -149,3 +150,19 @@ def test_a_signature_is_checked_when_it_is_there_and_can_be_required(tmp_path: P
         assert signed.status_code == 200
 
     with_team(tmp_path, test, policy="security: {require_signatures: true}")
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_the_signature_of_a_batch_is_that_of_its_body(tmp_path: Path, required: bool) -> None:
+    async def test(team: Team) -> None:
+        body = msgspec.json.encode([envelope(1), envelope(2)])
+        wrong = await team.post("ada", "/v1/messages/batch", body, headers={"Tocsin-Signature": "v1=00"})
+        assert (wrong.status_code, wrong.json()["error_code"]) == (401, "bad_signature")
+        unsigned = await team.post("ada", "/v1/messages/batch", body)
+        assert unsigned.status_code == (401 if required else 200)
+        headers = {"Tocsin-Signature": Signer(team.tokens["ada"]).sign(body)}
+        signed = await team.post("ada", "/v1/messages/batch", body, headers=headers)
+        assert signed.status_code == 200
+        assert [item["receipt"]["message_id"] for item in signed.json()] == ["msg_1_x", "msg_2_x"]
+
+    with_team(tmp_path, test, policy=f"security: {{require_signatures: {str(required).lower()}}}")

@@ -266,7 +266,7 @@ def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_
             await asyncio.sleep(0.01)
         seen.add("priority_boosts_total")
 
-        assert before['http_requests_total{operation="send",status="200"}'] > 0
+        assert before['http_requests_total{operation="send_message",status="200"}'] > 0
         status = (await team.get("ada", "/v1/status")).json()
         assert (status["agents"], status["events"]["MessageRecalled"]) == (4, 1)
 

@@ -33,10 +33,10 @@ def read_arguments(
     """
     shape = fields_of(operation.request) if operation.takes_envelope else operation.request
     known = [field.encode_name for field in msgspec.structs.fields(shape)]
+    check_nesting(arguments)
     for name in arguments:
         if name not in known:
             raise unknown_argument(operation.name, name, known)
-    check_nesting(arguments)
     try:
         request = msgspec.convert(arguments, shape, strict=strict)
     except msgspec.ValidationError as error:

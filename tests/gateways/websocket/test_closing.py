@@ -90,15 +90,15 @@ async def _stream(hub: RunningHub) -> set[str]:
     assert await client.closed() == 1001
     assert client.bye is not None
     # What was answered just before the end counts too.
-    told = [item for frame in client.frames for item in frame if "ok" in item and "receipt" in item["ok"]]
-    return answered | {item["ok"]["receipt"]["message_id"] for item in told}
+    answers = [item for frame in client.frames for item in frame if "ok" in item and "receipt" in item["ok"]]
+    return answered | {item["ok"]["receipt"]["message_id"] for item in answers}
 
 
 async def _look(hub: RunningHub, message_ids: list[str]) -> set[str]:
     client = await _open(hub)
     found: set[str] = set()
     for message_id in message_ids:
-        for view in await client.ok("call", operation="message", path={"message_id": message_id}):
+        for view in await client.ok("call", operation="get_message", arguments={"message_id": message_id}):
             found.add(view["message_id"])
     await client.ok("bye")
     await client.closed()

@@ -1,5 +1,6 @@
 """The reference page names every operation with its fields, every close code and every metric, and no other."""
 
+import re
 from pathlib import Path
 
 from tocsin.gateways.websocket.asyncapi import document
@@ -15,12 +16,21 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_the_page_names_every_operation_with_its_fields() -> None:
-    told = {row[0].strip("`"): row for row in rows("To the hub")}
-    assert told.keys() == OPERATION_NAMES.keys()
+    listed = {row[0].strip("`"): row for row in rows("To the hub")}
+    assert listed.keys() == OPERATION_NAMES.keys()
     for name, shape in OPERATION_NAMES.items():
-        fields = [field.strip("` ") for field in told[name][1].split(",")]
+        fields = [field.strip("` ") for field in listed[name][1].split(",")]
         assert fields == list(shape.__struct_fields__), name
-        assert told[name][2] == (shape.__doc__ or "").strip()
+        assert listed[name][2] == (shape.__doc__ or "").strip()
+
+
+def test_the_page_names_the_fields_of_every_answer() -> None:
+    schemas = document("1")["components"]["schemas"]
+    for row in rows("To the hub"):
+        answer = schemas[OPERATION_NAMES[row[0].strip("`")].__name__]["x-answer"]
+        if answer:
+            properties = schemas[answer["$ref"].rsplit("/", 1)[1]]["properties"]
+            assert re.findall(r"`(\w+)`", row[3]) == list(properties), row[0]
 
 
 def test_the_page_and_the_document_name_the_same_close_codes() -> None:

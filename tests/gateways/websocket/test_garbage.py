@@ -25,14 +25,14 @@ SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 ROUNDS = 2000 if SOAK else 60
 
 NAMES = [*OPERATION_NAMES, "fly", "", "HELLO"]
-FIELDS = ["id", "window", "session", "message_id", "message_ids", "envelope", "reason", "status", "operation", "path"]
+FIELDS = ["id", "window", "session", "message_id", "message_ids", "envelope", "reason", "status", "operation"]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False),
     st.text(max_size=20),
-    st.sampled_from(["msg_1_x", "ada", "bob", "received", "me", "agents", "policy", "*", "ses_1"]),
+    st.sampled_from(["msg_1_x", "ada", "bob", "received", "get_me", "list_agents", "get_policy", "*", "ses_1"]),
 )
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
@@ -43,7 +43,7 @@ ENVELOPES = st.builds(
     st.sets(st.sampled_from(list(envelope(1))), max_size=2),
 )
 OPERATIONS = st.builds(
-    lambda name, fields, letter: {"op": name, **fields} | ({"envelope": letter} if name == "send" else {}),
+    lambda name, fields, letter: {"op": name, **fields} | ({"envelope": letter} if name == "send_message" else {}),
     st.sampled_from(NAMES),
     st.dictionaries(st.sampled_from([*FIELDS, "type", "versions", "capabilities", "arguments"]), VALUES),
     ENVELOPES,

@@ -88,7 +88,7 @@ def test_nobody_speaks_for_somebody_else(tmp_path: Path) -> None:
         assert (await boss.ok("confirm_messages", message_ids=["msg_2_x"])) == {"confirmed": 0, "unknown": ["msg_2_x"]}
         assert (await boss.refused("acknowledge_message", message_id="msg_2_x"))["code"] == "E_STATE_001"
         assert (await bob.ok("recall_message", message_id="msg_2_x"))["outcome"] == "not_found"
-        assert (await ada.refused("call", operation="adopt_policy", body={"policy": {}}))["code"] == "E_AUTH_003"
+        assert (await ada.refused("call", operation="adopt_policy", arguments={"policy": {}}))["code"] == "E_AUTH_003"
         state = team.hub.host.exchange.state
         assert [message.sender for message in state.messages.values()] == ["ada"]
 

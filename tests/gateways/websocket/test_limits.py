@@ -100,8 +100,11 @@ def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: P
         ("{", "E_VALIDATION_002"),
         ("[1,]", "E_PROTOCOL_002"),
         ("[" * 100_000, "E_PROTOCOL_002"),
-        ('[{"op":"send","id":1,"envelope":' + "[" * 50_000 + "]" * 50_000 + "}]", "E_PROTOCOL_002"),
-        ('[{"op":"call","id":1,"operation":"me","query":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}]", "E_PROTOCOL_002"),
+        ('[{"op":"send_message","id":1,"envelope":' + "[" * 50_000 + "]" * 50_000 + "}]", "E_PROTOCOL_002"),
+        (
+            '[{"op":"call","id":1,"operation":"get_me","arguments":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}]",
+            "E_PROTOCOL_002",
+        ),
         ("null", "E_VALIDATION_002"),
         ('{"op":"ping","id":1}', "E_VALIDATION_002"),
         ("[7]", "E_VALIDATION_002"),
@@ -113,8 +116,8 @@ def test_a_message_that_is_too_large_is_refused_and_the_socket_lives(tmp_path: P
         ('[{"op":"ping","id":"1"}]', "E_VALIDATION_002"),
         ('[{"op":"ping","id":-1}]', "E_VALIDATION_004"),
         ('[{"op":"ping","id":1e300}]', "E_VALIDATION_002"),
-        ('[{"op":"ack","id":1,"message_id":"x","status":"eaten"}]', "E_VALIDATION_003"),
-        ('[{"op":"confirm","message_ids":"x"}]', "E_VALIDATION_002"),
+        ('[{"op":"acknowledge_message","id":1,"message_id":"x","status":"eaten"}]', "E_VALIDATION_003"),
+        ('[{"op":"confirm_messages","message_ids":"x"}]', "E_VALIDATION_002"),
         ('[{"op":"credit","window":"all"}]', "E_VALIDATION_002"),
         (b"[]", "E_PROTOCOL_002"),
     ],
@@ -137,7 +140,8 @@ def test_a_fault_does_not_hurt_the_others_of_its_frame(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
         body = json.dumps(envelope(1))
-        await ada.raw(f'[{{"op":"fly","id":71}},{{"op":"send","id":72,"envelope":{body}}},{{"op":"ack","id":"x"}}]')
+        good = f'{{"op":"send_message","id":72,"envelope":{body}}}'
+        await ada.raw(f'[{{"op":"fly","id":71}},{good},{{"op":"acknowledge_message","id":"x"}}]')
         answers = [await ada.loose.get() for _ in range(3)]
         assert {answer["re"] for answer in answers} == {71, 72, None}
         assert next(answer for answer in answers if answer["re"] == 72)["ok"]["receipt"]["message_id"] == "msg_1_x"

@@ -2,6 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.gateways.websocket.sockets import SocketTeam, envelope, with_sockets
 from tocsin.wire.signatures import Signer
@@ -277,6 +280,33 @@ def test_a_call_carries_an_envelope_where_http_takes_one(tmp_path: Path) -> None
     with_sockets(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("op", "fields", "field", "expected"),
+    [
+        ("nack", {"message_id": "msg_1_x", "reason": "no"}, "$.op", "now called reject_message"),
+        ("ack", {"message_id": "msg_1_x"}, "$.op", "now called acknowledge_message"),
+        ("send", {"envelope": {}}, "$.op", "now called send_message"),
+        ("hello", {"agent_type": "Manager"}, "$.agent_type", "type"),
+        ("hello", {"supported": ["1.1.0"]}, "$.supported", "versions"),
+        ("reject_message", {"message_id": "msg_1_x", "reson": "no"}, "$.reson", "reason"),
+        ("call", {"operation": "register_agent", "arguments": {"agent_type": "Manager"}}, "$.agent_type", "type"),
+        ("call", {"operation": "find_messages", "arguments": {"message_type": "Alert"}}, "$.message_type", "type"),
+        ("call", {"operation": "fetch_inbx"}, "$.operation", "did you mean 'fetch_inbox'?"),
+    ],
+    ids=str,
+)
+def test_an_old_or_unknown_name_is_refused_with_the_known_one(
+    tmp_path: Path, op: str, fields: dict[str, Any], field: str, expected: str
+) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        problem = await ada.refused(op, **fields)
+        assert (problem["field"], problem["expected"]) == (field, expected)
+        assert expected in problem["detail"]
+
+    with_sockets(tmp_path, test)
+
+
 def test_calls_are_refused_as_http_refuses(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")
@@ -290,7 +320,7 @@ def test_calls_are_refused_as_http_refuses(tmp_path: Path) -> None:
         assert (await ada.refused("call", operation="list_thread", arguments=wrong))["code"] == "E_VALIDATION_002"
         unknown = await ada.refused("call", operation="list_thread", arguments={"correlation_id": "x", "limt": 1})
         assert (unknown["code"], unknown["expected"]) == ("E_VALIDATION_004", "limit")
-        for name in ("send", "drain", "health", "metrics", "describe", "no_such_thing", "__class__"):
+        for name in ("send", "drain", "send_messages", "health", "metrics", "describe", "no_such_thing", "__class__"):
             assert (await ada.refused("call", operation=name))["code"] == "E_VALIDATION_003", name
         team.join("root", "human", admin=True)
         root = await team.open("root")

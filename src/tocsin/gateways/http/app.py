@@ -1,5 +1,6 @@
 """The ASGI application: the operations, the hub's own endpoints, and the routes of other gateways."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
@@ -22,6 +23,8 @@ from tocsin.hub.service import Hub
 from tocsin.wire.table import OPERATIONS
 
 __all__ = ["ENDPOINTS", "HubCondition", "build_app"]
+
+_log = logging.getLogger("tocsin.http")
 
 
 class HubCondition(msgspec.Struct, frozen=True):
@@ -65,7 +68,7 @@ ENDPOINTS = (
     Endpoint(
         http="GET /openapi.json",
         name="describe",
-        summary="Return this document.",
+        summary="Describe the HTTP operations and endpoints as OpenAPI 3.1.",
         tag="hub",
         answers={200: _JSON},
     ),
@@ -102,7 +105,8 @@ class _OwnEndpoints:
     def __init__(self, hub: Hub, described: tuple[Endpoint, ...]) -> None:
         self._hub = hub
         self._described = described
-        self._document = b""
+        #: The OpenAPI document, by whether callers without a token are accepted.
+        self._documents: dict[bool, bytes] = {}
 
     async def health(self, request: Request) -> Response:
         return self._counted("health", _json(HubCondition(self._hub.host.condition)))
@@ -123,11 +127,12 @@ class _OwnEndpoints:
         return Response(content, media_type="text/plain")
 
     def _openapi(self) -> Response:
-        if not self._document:
+        trusting = self._hub.trusting
+        if trusting not in self._documents:
             endpoints = (*ENDPOINTS, *self._described)
-            described = openapi.document(OPERATIONS, version("tocsin"), endpoints, trusting=self._hub.trusting)
-            self._document = msgspec.json.encode(described)
-        return Response(self._document, media_type="application/json")
+            described = openapi.document(OPERATIONS, version("tocsin"), endpoints, trusting=trusting)
+            self._documents[trusting] = msgspec.json.encode(described)
+        return Response(self._documents[trusting], media_type="application/json")
 
     def _identified(self, name: str, request: Request, answer: Callable[[], Response]) -> Response:
         try:
@@ -135,6 +140,9 @@ class _OwnEndpoints:
             response = answer()
         except TocsinError as error:
             response = problem_response(error.problem)
+        except Exception:
+            _log.exception("%s failed", name)
+            response = unhandled(500, "the hub failed to answer; its log has the reason")
         return self._counted(name, response)
 
     def _counted(self, name: str, response: Response) -> Response:

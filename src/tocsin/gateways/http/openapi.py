@@ -124,7 +124,7 @@ def _entry(
     if in_query:
         parameters += [_parameter(name, "query", schema, required=name in required) for name, schema in others.items()]
     parameters.append(_known_header("Receipts"))
-    if operation.takes_envelope:
+    if operation.takes_envelope or operation.request is SendMessages:
         parameters += [_known_header(name) for name in ("Signature", "Traceparent", "Tracestate")]
     entry: dict[str, Any] = {
         "operationId": operation.name,

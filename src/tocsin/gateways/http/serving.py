@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError, refusal
+from tocsin.core.protocol.envelope import check_nesting
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.problems import problem_response, unhandled
@@ -109,7 +110,9 @@ class OperationEndpoint:
         if query:
             raise unknown_argument(f"the query of {operation.name}", next(iter(query)), [])
         if operation.request is SendMessages:
-            return _batch(await read_body(request, config.batch_bytes_max, config.body_timeout_s))
+            raw = await read_body(request, config.batch_bytes_max, config.body_timeout_s)
+            call.check_signature(raw, request.headers.get(_SIGNATURE))
+            return _batch(raw)
         body = decode_object(await read_body(request, limit, config.body_timeout_s))
         return call.read(operation, _joined(operation, path, body))
 
@@ -138,6 +141,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise refusal("E_PROTOCOL_002", f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
+        check_nesting(value)
         raise refusal("E_VALIDATION_002", "the body must be a JSON object", field="$", expected="an object")
     return value
 

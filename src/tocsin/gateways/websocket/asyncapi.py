@@ -7,11 +7,11 @@ import msgspec
 from tocsin.core import commands as cmd
 from tocsin.gateways import feed
 from tocsin.gateways.feed_items import ITEMS, record_shapes
+from tocsin.gateways.websocket.operations import CALLABLE
 from tocsin.wire import socket as wire
 from tocsin.wire.messages import SendReply
 from tocsin.wire.problems import ProblemDocument
 from tocsin.wire.schemas import ENVELOPE
-from tocsin.wire.table import OPERATIONS
 
 __all__ = ["document"]
 
@@ -117,7 +117,7 @@ def _schemas() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_REF)
     for name in ("Send", "Call", "Deliver"):
         schemas[name]["properties"]["envelope"] = _ref("Envelope")
-    schemas["Call"]["properties"]["operation"]["enum"] = list(OPERATIONS)
+    schemas["Call"]["properties"]["operation"]["enum"] = list(CALLABLE)
     for shape, answer in _ANSWERS.items():
         schemas[shape.__name__]["x-answer"] = {} if answer is Any else _ref(answer.__name__)
     schemas["Operations"] = _frame(wire.OPERATION_TYPES)

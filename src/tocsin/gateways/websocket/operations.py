@@ -6,24 +6,32 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
+from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
-from tocsin.wire.messages import SendReply
+from tocsin.wire.messages import SendMessages, SendReply
 from tocsin.wire.operation import Operation
 from tocsin.wire.table import OPERATIONS, unknown_operation
 
-__all__ = ["COMMANDS", "VIEWS", "find_operation"]
+__all__ = ["CALLABLE", "COMMANDS", "VIEWS", "find_operation"]
+
+#: Operations that `call` accepts, by name. A batch is a frame of several `send_message`.
+CALLABLE = {name: operation for name, operation in OPERATIONS.items() if operation.request is not SendMessages}
 
 
 def find_operation(name: str) -> Operation:
-    """Return an operation of the table, or refuse an unknown name."""
-    operation = OPERATIONS.get(name)
-    if operation is None:
-        raise unknown_operation(name)
-    return operation
+    """Return an operation that can be called by name, or refuse."""
+    operation = CALLABLE.get(name)
+    if operation is not None:
+        return operation
+    if name in OPERATIONS:
+        expected = "several send_message operations in one frame"
+        detail = f"{name} is not available over a socket; use {expected}"
+        raise refusal("E_VALIDATION_003", detail, field="$.operation", found=name, expected=expected)
+    raise unknown_operation(name)
 
 
 def _send(operation: wire.Send, hub: Hub, grant: Grant) -> cmd.Command:

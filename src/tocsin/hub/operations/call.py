@@ -45,6 +45,8 @@ class Call:
         self.trace: Mapping[str, str] = trace or {}
         #: Whether the caller's next call confirms what this one hands out.
         self.confirms = confirms
+        #: Whether the signature of what is sent has been checked.
+        self.signature_checked = False
         self._afterwards: list[Callable[[bool], None]] = []
 
     @property
@@ -113,12 +115,15 @@ class Call:
             who = "an admin token" if operation.access is Access.ADMIN else "a director or a human"
             raise refusal("E_AUTH_003", f"{self.agent} may not use {operation.name}: it needs {who}", expected=who)
 
-    def read_envelope(self, raw: bytes, signature: str | None) -> Envelope:
-        """Parse an envelope, check its signature, and add the trace of the call."""
-        policy = self.state.policy
+    def check_signature(self, raw: bytes, signature: str | None) -> None:
+        """Check the signature of an envelope or a batch; an embedded bus has no tokens to sign with."""
         if self.grant is not None:
-            check_signature(self.grant, raw, signature, required=policy.security.require_signatures)
-        return carry(parse_envelope(raw, policy.limits.message_bytes_max), self.trace)
+            check_signature(self.grant, raw, signature, required=self.state.policy.security.require_signatures)
+        self.signature_checked = True
+
+    def read_envelope(self, raw: bytes) -> Envelope:
+        """Parse an envelope, and add the trace of the call."""
+        return carry(parse_envelope(raw, self.state.policy.limits.message_bytes_max), self.trace)
 
     def read(
         self,
@@ -132,7 +137,8 @@ class Call:
         """Convert arguments, and an envelope where the operation takes one, to the operation's request."""
         parsed = None
         if operation.takes_envelope and envelope:
-            parsed = self.read_envelope(envelope, signature)
+            self.check_signature(envelope, signature)
+            parsed = self.read_envelope(envelope)
         return read_arguments(operation, arguments, parsed, strict=strict)
 
 

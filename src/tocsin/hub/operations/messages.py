@@ -22,14 +22,14 @@ async def send_message(call: Call, request: cmd.Send) -> SendReply:
 async def send_messages(call: Call, request: SendMessages) -> list[SendReply]:
     """Send several messages, each accepted or refused by itself."""
     limits = call.state.policy.limits
-    if call.grant is not None and call.state.policy.security.require_signatures:
-        raise refusal("E_AUTH_006", "this hub accepts signed messages only: a batch is not signed message by message")
+    if not call.signature_checked and call.grant is not None and call.state.policy.security.require_signatures:
+        raise refusal("E_AUTH_006", "this hub accepts signed messages only, and the batch is not signed")
     if len(request.envelopes) > limits.batch_max:
         raise refusal("E_ADMISSION_008", f"at most {limits.batch_max} envelopes at a time", retryable=False)
 
     async def send(envelope: msgspec.Raw) -> SendReply:
         try:
-            command = cmd.Send(call.read_envelope(bytes(envelope), None))
+            command = cmd.Send(call.read_envelope(bytes(envelope)))
         except TocsinError as error:
             return SendReply.of(error.problem)
         return SendReply.of(await call.project.host.submit(command, call.caller))
