@@ -16,7 +16,7 @@ FORM ?= compiled
 BENCH := PYTHONPATH=$(if $(filter compiled,$(FORM)),build/compiled:). $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help env check test demo run simulate soak compiled form dashboard docs lock dist release clean
+.PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
 .PHONY: bench-peers bench-capacity
 
@@ -45,6 +45,7 @@ check: $(STAMP) ## Lint and types: the quick part of make test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/generate_client.py --check
 	@$(BIN)/python tools/generate_docs.py --check
 
 test: check $(VENDOR) ## Lint, types and all tests, as CI runs them
@@ -106,6 +107,9 @@ bench-lab: form ## What replays cost, bare and on Spark, and how many agents a s
 
 bench-capacity: $(STAMP) ## What agents and open sockets cost, up to a hundred thousand agents
 	@$(BIN)/python -m bench.capacity
+
+generate: $(STAMP) ## Write the generated modules of the SDK
+	@$(BIN)/python tools/generate_client.py
 
 docs: $(STAMP) ## Write the generated parts of docs/ anew
 	@$(BIN)/python tools/generate_docs.py

@@ -1,1 +1,1 @@
-"""Figures: what things cost, printed and never asserted."""
+"""Benchmarks: figures that are printed and never asserted."""

@@ -1,9 +1,9 @@
-"""What agents cost, up to a hundred thousand: memory, decisions, heartbeats, opening a project, and open sockets.
+"""Capacity benchmark: memory, decisions, heartbeats, opening a project and open sockets, for up to 100,000 agents.
 
-*Agents*: a project with so many registered, each with a session; what each takes in memory, what a send to any of them
-and a heartbeat cost, and how long opening the project takes. *Sockets*: a real hub with so many WebSockets, each an
-agent's, that say nothing but what keeps them alive: one ping every `heartbeat_s`. Costs are processor time, which a
-busy machine does not change much; p50 and p99 are time as it went by, which it does. docs/capacity.md says how to plan.
+*Agents*: a project with many registered agents, each with a session: memory per agent, cost of a send and of a
+heartbeat, and time to open the project. *Sockets*: a hub with many WebSocket connections, one per agent, that only send
+a heartbeat every `heartbeat_s`. Costs are processor time, which other load on the machine changes little; p50 and p99
+are elapsed time, which it changes. docs/capacity.md explains how to plan with the figures.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def name_of(number: int) -> str:
 
 
 def body_to(number: int, serial: int) -> bytes:
-    """Write a message of about 600 bytes to an agent."""
+    """Return an envelope of about 600 bytes to an agent."""
     return json.dumps(
         {
             "version": "1.1.0",
@@ -67,7 +67,7 @@ def body_to(number: int, serial: int) -> bytes:
 
 
 def measure_agents(task: tuple[int, str]) -> dict[str, float]:
-    """Register so many agents with a session each, write them to a journal, and measure what is asked of them."""
+    """Register agents with a session each, write them to a journal, and measure their commands."""
     agents, folder = task
     journal = SqliteJournal(Path(folder), "capacity", checkpoint_bytes=_CHECKPOINT_BYTES)
     tables, log = journal.tables(), EventLog(journal)
@@ -124,7 +124,7 @@ def measure_agents(task: tuple[int, str]) -> dict[str, float]:
 
 
 def measure_opening(task: tuple[int, str]) -> dict[str, float]:
-    """Open a project that was left behind, as a hub does."""
+    """Measure opening an existing project, as a hub does."""
     agents, folder = task
     used, began = time.process_time(), time.perf_counter()
     journal = SqliteJournal(Path(folder), "capacity", checkpoint_bytes=_CHECKPOINT_BYTES)
@@ -132,7 +132,7 @@ def measure_opening(task: tuple[int, str]) -> dict[str, float]:
     exchange = reopen(journal, tables, RandomIds())
     opened_s, opened_cpu_s = time.perf_counter() - began, time.process_time() - used
     if len(exchange.state.agents) != agents:
-        sys.exit(f"{len(exchange.state.agents)} agents of {agents} came back")
+        sys.exit(f"{len(exchange.state.agents)} agents of {agents} were restored")
     found = {"open_cpu_s": opened_cpu_s, "open_s": opened_s, "rss_mib": rss_bytes() / 2**20}
     tables.close()
     journal.close()
@@ -140,19 +140,19 @@ def measure_opening(task: tuple[int, str]) -> dict[str, float]:
 
 
 class Crowd:
-    """Many sockets, each an agent's, that keep still."""
+    """Many idle WebSocket connections, one per agent."""
 
     def __init__(self) -> None:
         self._lines: list[ClientConnection] = []
 
     async def join(self, hub: Hub, numbers: range) -> None:
-        """Connect some more."""
+        """Open more connections."""
         tokens = [await asyncio.to_thread(hub.token, name_of(number)) for number in numbers]
         for begin in range(0, len(tokens), 50):
             self._lines += await asyncio.gather(*(self._connect(hub, token) for token in tokens[begin : begin + 50]))
 
     async def keep_alive(self, seconds: float) -> list[float]:
-        """Let each say once that it lives, evenly over a time, as many clients do; return how long the answers took."""
+        """Send one heartbeat per connection, evenly over a time; return the response times."""
         waits, start = [], time.perf_counter()
         for number, line in enumerate(self._lines):
             await asyncio.sleep(max(0.0, start + seconds * number / len(self._lines) - time.perf_counter()))
@@ -163,7 +163,7 @@ class Crowd:
         return waits
 
     async def close(self) -> None:
-        """Leave."""
+        """Close all connections."""
         await asyncio.gather(*(line.close() for line in self._lines))
 
     @staticmethod
@@ -181,7 +181,7 @@ class Crowd:
 
 
 async def measure_sockets(counts: list[int], folder: Path, heartbeat_s: float) -> dict[int, dict[str, float]]:
-    """Open more and more sockets to one hub, and measure what they take of it."""
+    """Open more and more connections to one hub, and measure their cost."""
     hub = await asyncio.to_thread(Hub, folder / "hub")
     crowd, found, open_now = Crowd(), {}, 0
     empty = hub_rss_bytes(hub)
@@ -211,18 +211,18 @@ def hub_rss_bytes(hub: Hub) -> int:
     for line in Path(f"/proc/{hub.pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError("the hub has no memory")
+    raise RuntimeError("the memory of the hub's process cannot be read")
 
 
 def _apart(measure: Any, task: tuple[int, str]) -> dict[str, float]:
-    """Run a measurement in a fresh process."""
+    """Run a measurement in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found: dict[str, float] = pool.apply(measure, (task,))
         return found
 
 
 def main() -> None:
-    """Measure everything once, and print it."""
+    """Measure everything once and print the results."""
     parser = argparse.ArgumentParser(prog="make bench-capacity", description=__doc__)
     parser.add_argument("--agents", type=int, nargs="*", default=[*AGENTS])
     parser.add_argument("--sockets", type=int, nargs="*", default=[*SOCKETS])

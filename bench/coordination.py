@@ -1,8 +1,8 @@
-"""What coordination costs: a lease decision, a deadlock check, a look for conflicting globs.
+"""Benchmark of coordination: lease decisions, deadlock checks and conflicts of globs.
 
-Each measurement runs in a fresh process. Time is real, the exchange's own clock is virtual.
-`python -m bench.coordination` prints a table and, as its last line, one JSON object. A control, a fixed piece of plain
-work, is measured in between: its p99 over its p50 is the machine's noise.
+Each measurement runs in a new process. Elapsed time is measured; the exchange's clock is virtual.
+`python -m bench.coordination` prints a table and, as its last line, one JSON object. A control, a fixed amount
+of computation, is measured in between: the ratio of its p99 to its p50 is the noise of the machine.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _FOLDERS = [f"src/service_{number:03}" for number in range(100)]
 
 
 class Bench:
-    """An exchange with many agents, and the means to let them hold and wait."""
+    """An exchange with many agents that hold and wait for leases."""
 
     def __init__(self, agents: int) -> None:
         self.exchange = Exchange(Ids())
@@ -50,18 +50,18 @@ class Bench:
             self.ask(cmd.RegisterAgent("Implementation", ("1.1.0",)), caller)
 
     def ask(self, command: cmd.Command, caller: Caller) -> Any:
-        """Ask, and return the reply."""
+        """Run a command and return the reply."""
         return self.exchange.handle(command, caller, self.now).reply
 
 
 def _resource(number: int) -> str:
-    """Name one of many resources: files, globs of files and whole folders, as a team of agents names them."""
+    """Return the name of a resource: a file, a glob of files or a folder."""
     folder = f"{_FOLDERS[number % 100]}/part_{number // 100:03}"
     return (f"{folder}/**", f"{folder}/handlers.py", f"{folder}/test_*.py", f"{folder}/[a-m]*/schema.py")[number % 4]
 
 
 def measure_leases(_: int) -> dict[str, float]:
-    """Measure acquire, release with a grant to who waits, and renew, among many leases and waiters."""
+    """Measure acquire, release with a grant to a waiting agent, and renew, among many leases and waiting requests."""
     bench = Bench(LEASES)
     held = [bench.ask(cmd.AcquireLease((_resource(number),)), bench.callers[number]).lease for number in range(LEASES)]
     rng = random.Random(1)
@@ -70,7 +70,7 @@ def measure_leases(_: int) -> dict[str, float]:
         waiter = bench.callers[LEASES // 2 + number * 2]
         bench.ask(cmd.AcquireLease((_resource(holder),), priority=PRIORITY_NAMES[number % 4]), waiter)
     if len(bench.exchange.state.leases.queue) != WAITERS:
-        raise RuntimeError("not everybody waits")
+        raise RuntimeError("not all agents wait")
     gc.collect()
     gc.freeze()
     spent: dict[str, list[float]] = {name: [] for name in ("acquire", "wait", "release", "renew", "control")}
@@ -111,7 +111,7 @@ def measure_leases(_: int) -> dict[str, float]:
 
 
 def measure_hot(_: int) -> dict[str, float]:
-    """Measure releases of one resource that as many wait for as the policy lets."""
+    """Measure releases of one resource with the longest queue that the policy allows."""
     bench = Bench(HOT + 1)
     lease = bench.ask(cmd.AcquireLease(("hot",)), bench.callers[0]).lease
     holder = bench.callers[0]
@@ -132,7 +132,7 @@ def measure_hot(_: int) -> dict[str, float]:
 
 
 def measure_deadlocks(_: int) -> dict[str, float]:
-    """Measure waits at the end of a long chain of waits: one that closes no circle, and one that does."""
+    """Measure a wait at the end of a long chain of waits: one without and one with a deadlock."""
     bench = Bench(CHAIN + 2)
     for number in range(CHAIN + 1):
         bench.ask(cmd.AcquireLease((f"link_{number:04}",), priority="Coordinate"), bench.callers[number])
@@ -157,14 +157,14 @@ def measure_deadlocks(_: int) -> dict[str, float]:
         began = time.perf_counter()
         graph.suspects[first.agent] = None
         if graph.find_deadlock():
-            raise RuntimeError("a chain is no circle")
+            raise RuntimeError("a chain without a cycle was refused")
         checks.append(time.perf_counter() - began)
         began = time.perf_counter()
         last = bench.callers[CHAIN]
         closed = bench.exchange.handle(cmd.AcquireLease(("link_0000",), priority="Info"), last, bench.now)
         closing.append(time.perf_counter() - began)
         if not isinstance(closed.reply, Problem) and len(closed.events) < 2:
-            raise RuntimeError("the circle was not found")
+            raise RuntimeError("the deadlock was not found")
         bench.ask(cmd.AcquireLease((f"link_{CHAIN:04}",), priority="Coordinate"), last)
         bench.ask(cmd.ReleaseLease(reply.lease), first)
         for lease in bench.exchange.state.leases.holding(f"link_{CHAIN:04}"):
@@ -183,7 +183,7 @@ def measure_deadlocks(_: int) -> dict[str, float]:
 
 
 def measure_globs(_: int) -> dict[str, float]:
-    """Measure looks for what conflicts, among many globs."""
+    """Measure the search for conflicts among many globs."""
     index = GlobIndex()
     for number in range(GLOBS):
         index.add(parse_pattern(_resource(number)), ("lease", number))
@@ -222,7 +222,7 @@ MEASUREMENTS: tuple[Callable[[int], dict[str, float]], ...] = (
 
 
 def main() -> None:
-    """Measure everything, a few times, and print medians."""
+    """Measure everything several times and print medians."""
     parser = argparse.ArgumentParser(prog="make bench-coordination", description=__doc__)
     parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
     options = parser.parse_args()
@@ -235,7 +235,7 @@ def main() -> None:
                 figures |= pool.apply(measure, (0,))
         runs.append(figures)
     medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    print(f"\n{LEASES} leases, {WAITERS} waiters, {HOT} in the hot line, a chain of {CHAIN}, {GLOBS} globs")
+    print(f"\n{LEASES} leases, {WAITERS} waiters, {HOT} in the longest queue, a chain of {CHAIN}, {GLOBS} globs")
     print(table(["figure", "median"], [[name, f"{value:,.1f}"] for name, value in medians.items()]))
     summary = {name: round(value, 1) for name, value in medians.items() if name.endswith("_us")}
     print(json.dumps({"form": form(), **summary}))

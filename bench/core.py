@@ -1,7 +1,7 @@
-"""What one decision of the exchange costs: rates, percentiles, memory, garbage collector.
+"""Benchmark of the exchange's decisions: rates, percentiles, memory and garbage collection.
 
-Each measurement runs in a fresh process, so that memory and garbage collector start clean. Time is real, the exchange's
-own clock is virtual. `python -m bench.core` prints a table and, as its last line, one JSON object.
+Each measurement runs in a new process, so that memory and garbage collector start clean. Elapsed time is measured; the
+exchange's clock is virtual. `python -m bench.core` prints a table and, as its last line, one JSON object.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import Envelope, parse_envelope
 from tocsin.policies import parse_policy
 
-#: Mailboxes that the pending messages are spread over.
+#: Number of mailboxes with pending messages.
 AGENTS = 100
-#: Bytes of the padding in each payload; the payload has about 600 in all.
+#: Padding in each payload, bytes; the payload has about 600 bytes.
 PADDING = 580
 PRIORITIES = ("Info",) * 60 + ("Coordinate",) * 30 + ("Blocking",) * 8 + ("Critical",) * 2
 SAMPLES = 20_000
@@ -42,18 +42,18 @@ contracts: {CUSTOM_WORK: {ack: required, timeout_s: 30, retries_max: 3, backoff_
 
 
 class Ids:
-    """Counted ids."""
+    """Source of sequential ids."""
 
     def __init__(self) -> None:
         self._count = count()
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Return an id that was never used."""
+        """Return a new id."""
         return f"{prefix}_{now}_{next(self._count)}"
 
 
 class Bench:
-    """An exchange with a team, and the means to keep it busy."""
+    """An exchange with a team, and functions that create load."""
 
     def __init__(self) -> None:
         self.exchange = Exchange(Ids())
@@ -72,7 +72,7 @@ class Bench:
         return self.exchange.handle(command, caller, self.now).reply
 
     def bytes_of_next(self) -> bytes:
-        """Write the next message as a sender would."""
+        """Return the next message, encoded."""
         self.serial += 1
         worker = self.workers[self.serial % AGENTS]
         return msgspec.json.encode(
@@ -93,20 +93,20 @@ class Bench:
         return parse_envelope(self.bytes_of_next(), 1 << 20)
 
     def fill(self, pending: int) -> None:
-        """Let messages wait."""
+        """Fill the mailboxes with messages."""
         handle = self.exchange.handle
         for _ in range(pending):
             handle(cmd.Send(self.envelope()), _BOSS, self.now)
             self.now += 10
 
     def drain_one(self, worker: Caller) -> str:
-        """Take one message, and return its id."""
+        """Drain one message and return its id."""
         reply = self._ask(cmd.Drain(self.sessions[worker.agent], 1), worker)
         return str(reply.deliveries[0].signal_id)
 
 
 def measure_rates(_: int) -> dict[str, float]:
-    """Measure messages per second of each step of a whole cycle, and what encoding adds."""
+    """Measure messages per second of each step of a cycle, and the cost of encoding."""
     bench = Bench()
     clock = time.perf_counter
     spent = dict.fromkeys(("parse", "send", "drain", "receipt", "ack", "encode"), 0.0)
@@ -148,12 +148,12 @@ def measure_rates(_: int) -> dict[str, float]:
 
 
 def control() -> dict[int, int]:
-    """Do a fixed piece of plain work, about as long as a decision: what it varies by is the machine's doing."""
+    """Do a fixed amount of computation, about as long as a decision, to measure the noise of the machine."""
     return {number: number * 2 for number in range(CONTROL_STEPS)}
 
 
 def measure_decisions(pending: int) -> dict[str, float]:
-    """Measure single decisions while a number of messages waits, and what those messages cost."""
+    """Measure single decisions with a number of pending messages, and the memory of those messages."""
     bench = Bench()
     bench.fill(AGENTS)
     gc.collect()
@@ -213,7 +213,7 @@ def measure_decisions(pending: int) -> dict[str, float]:
 
 
 def _apart(measure: Any, argument: int) -> dict[str, float]:
-    """Run a measurement in a fresh process."""
+    """Run a measurement in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         result: dict[str, float] = pool.apply(measure, (argument,))
         return result
@@ -228,7 +228,7 @@ def _noise(figures: dict[str, float]) -> float:
 
 
 def main() -> None:
-    """Measure everything, a few times, and print medians."""
+    """Measure everything several times and print medians."""
     parser = argparse.ArgumentParser(prog="make bench-core", description=__doc__)
     parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
     options = parser.parse_args()
@@ -250,8 +250,8 @@ def main() -> None:
     rows = [[name, *(f"{at[size][name]:,.1f}" for size in sizes)] for name in names]
     rows[-1][1] = "too few"
     print(table(["figure", *sizes], rows))
-    print(f"\nmedians of {options.repeat} runs, the garbage collector's pause below the worst of all;")
-    print("control is a fixed piece of work measured in between: its p99 over its p50 is the machine's noise\n")
+    print(f"\nmedians of {options.repeat} runs, for pauses of the garbage collector the maximum;")
+    print("control is a fixed amount of work measured in between: its p99 divided by its p50 is the machine's noise\n")
     summary = {
         "cycle_per_s": round(rate["cycle_per_s"]),
         "cycle_with_parse_and_encode_per_s": round(rate["cycle_with_parse_and_encode_per_s"]),

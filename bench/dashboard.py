@@ -1,18 +1,16 @@
-"""What a dashboard costs: its page in a real Chromium, and the hub with ten of them open.
+"""Benchmark of the dashboard: its page in Chromium, and the throughput of a hub with ten dashboards open.
 
-The page. A hub with ten thousand messages that wait, and a steady load of about five thousand events a second; Chromium
-shows the overview of it. Script is what Chromium says that it ran on the page's main thread (`ScriptDuration` of its
-Performance domain), in time of that thread and, beside it, by the clock on the wall, which also has what the hub and
-its load took of the same processors; frames are those that it drew, counted in a trace of the same time. So script that
-runs twice for one frame counts twice for it, and time in which nothing is drawn does not make the figure smaller.
-Memory is the heap of the page after a forced collection, at the beginning and at the end, over the minutes that are
-printed beside it.
+The page. A hub has ten thousand pending messages and a steady load of about five thousand events per second; Chromium
+shows its overview. Script time is what Chromium reports for the page's main thread (`ScriptDuration` of its Performance
+domain), in processor time of that thread and in elapsed time, which also includes what the hub and its load took of the
+same processors; frames are counted in a trace of the same time. So script that runs twice for one frame counts twice,
+and time in which nothing is drawn does not reduce the figure. Memory is the heap of the page after a forced collection,
+at the start and at the end.
 
-The hub. Rounds with none and with ten dashboards open alternate, each against a fresh hub that is sent to as fast as it
-takes it; the figure is the one over the other, as the median over the rounds, because the machine's pace changes
-between them. These dashboards are clients that do what the page does (sign in, listen, ask again as often as the
-overview does) but draw nothing: ten browsers on the same processors would measure the browsers. The last line is one
-JSON object.
+The hub. Rounds without and with ten dashboards alternate, each with a new hub that receives messages as fast as it
+accepts them; the figure is the ratio of the two, as the median over the rounds, because the machine's speed varies.
+These dashboards are clients that send the page's requests (sign in, live updates, overview) but draw nothing: ten
+browsers on the same processors would measure the browsers. The last line is one JSON object.
 """
 
 import argparse
@@ -37,21 +35,21 @@ from bench.report import table
 
 PENDING = 10_000
 EVENTS_PER_S = 5_000
-#: A message that is sent, pushed and confirmed is three events.
+#: Events per message: sent, pushed and confirmed.
 EVENTS_PER_MESSAGE = 3
 DASHBOARDS = 10
-#: How the hub is sent to while its throughput is measured.
+#: Load for measuring the hub's throughput.
 LOAD = ROWS["ws_batched"] | {"connections": 32}
 WARM_UP_S = 15.0
-#: What was measured in each round, by the number of dashboards.
+#: Results of each round, by the number of dashboards.
 Rates = dict[int, list[dict[str, float]]]
 SPENT = ("ScriptDuration", "ScriptWall", "LayoutDuration", "RecalcStyleDuration")
 TRACED = ["disabled-by-default-devtools.timeline.frame"]
 
 
 @contextmanager
-def running(task: dict[str, Any], told: dict[str, float]) -> Iterator[None]:
-    """Keep a load of `bench.dashboard_load` going; what it did is put into `told` when it ends."""
+def running(task: dict[str, Any], result: dict[str, float]) -> Iterator[None]:
+    """Run a load of `bench.dashboard_load` during the block; its result is put into `result` at the end."""
     command = [sys.executable, "-m", "bench.dashboard_load"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
     if process.stdin is None or process.stdout is None:
@@ -67,7 +65,7 @@ def running(task: dict[str, Any], told: dict[str, float]) -> Iterator[None]:
         said = process.stdout.read()
         if process.wait(60):
             sys.exit("the load failed")
-        told.update(json.loads(said.splitlines()[-1]))
+        result.update(json.loads(said.splitlines()[-1]))
 
 
 def call(hub: Hub, path: str, token: str, body: Any = None) -> Any:
@@ -79,7 +77,7 @@ def call(hub: Hub, path: str, token: str, body: Any = None) -> Any:
 
 
 def let_wait(hub: Hub, sender: str) -> None:
-    """Send messages to agents who are away."""
+    """Send messages to agents that are offline."""
     for number in range(20):
         hub.token(f"away{number}")
     for start in range(0, PENDING, 500):
@@ -97,11 +95,11 @@ def let_wait(hub: Hub, sender: str) -> None:
             for number in range(start, start + 500)
         ]
         if any("receipt" not in answer for answer in call(hub, "/v1/messages/batch", sender, batch)):
-            sys.exit("a message that should wait was refused")
+            sys.exit("a message that should be queued was refused")
 
 
 class Watched:
-    """A page, and what Chromium knows of it."""
+    """A page with Chromium's metrics of it."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -111,7 +109,7 @@ class Watched:
         self._wall.send("Performance.enable", {"timeDomain": "timeTicks"})
 
     def metrics(self) -> dict[str, float]:
-        """Return what was spent, in time of the page's thread; `ScriptWall` by the clock on the wall."""
+        """Return the metrics in processor time of the page's thread; `ScriptWall` is elapsed time."""
         found = self._cdp.send("Performance.getMetrics")["metrics"]
         known = {metric["name"]: metric["value"] for metric in found}
         found = self._wall.send("Performance.getMetrics")["metrics"]
@@ -119,7 +117,7 @@ class Watched:
         return known
 
     def heap_mib(self) -> float:
-        """Return what the page's heap holds after a collection."""
+        """Return the size of the page's heap after a garbage collection, MiB."""
         self._cdp.send("HeapProfiler.enable")
         for _ in range(3):
             self._cdp.send("HeapProfiler.collectGarbage")
@@ -128,16 +126,16 @@ class Watched:
 
 
 def measure_page(root: Path, seconds: float, minutes: float) -> dict[str, float]:
-    """Look at the overview of a busy hub."""
-    hub, told = Hub(root / secrets.token_hex(4)), dict[str, float]()
+    """Measure the overview page of a busy hub."""
+    hub, result = Hub(root / secrets.token_hex(4)), dict[str, float]()
     try:
         tokens = [hub.token(f"agent{number}") for number in range(8)]
         admin = (hub.data / "admin.token").read_text(encoding="utf-8").strip()
-        print(f"{PENDING:,} messages are left waiting", file=sys.stderr)
+        print(f"{PENDING:,} messages are pending", file=sys.stderr)
         let_wait(hub, tokens[0])
         rate = EVENTS_PER_S / EVENTS_PER_MESSAGE
         task = {"kind": "steady", "url": hub.url, "tokens": tokens, "per_s": rate, "batch": 8}
-        with sync_playwright() as playwright, running(task, told):
+        with sync_playwright() as playwright, running(task, result):
             browser = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
             page = browser.new_page(base_url=hub.url, viewport={"width": 1440, "height": 900})
             complaints: list[str] = []
@@ -154,13 +152,13 @@ def measure_page(root: Path, seconds: float, minutes: float) -> dict[str, float]
                 sys.exit(f"the page failed: {complaints[0]}")
             page.locator(".connection[data-status=live]").wait_for()
             browser.close()
-        return found | {"load_late_max_s": told["late_max_s"]}
+        return found | {"load_late_max_s": result["late_max_s"]}
     finally:
         hub.close()
 
 
 def script_of(watched: Watched, hub: Hub, admin: str, seconds: float) -> dict[str, float]:
-    """Measure script and frames of the same time."""
+    """Measure script time and frames over the same time."""
     print(f"script and frames for {seconds:g} s", file=sys.stderr)
     browser = watched.page.context.browser
     if browser is None:
@@ -183,7 +181,7 @@ def script_of(watched: Watched, hub: Hub, admin: str, seconds: float) -> dict[st
 
 
 def memory_of(watched: Watched, minutes: float) -> dict[str, float]:
-    """Measure how much the page's heap grows."""
+    """Measure the growth of the page's heap."""
     first = watched.heap_mib()
     steps = max(1, round(minutes))
     for step in range(steps):
@@ -195,8 +193,8 @@ def memory_of(watched: Watched, minutes: float) -> dict[str, float]:
 
 
 def throughput(root: Path, seconds: float, dashboards: int) -> dict[str, float]:
-    """Send as fast as a fresh hub takes it, with so many dashboards open."""
-    hub, told = Hub(root / secrets.token_hex(4)), dict[str, float]()
+    """Return the throughput of a new hub with some dashboards open."""
+    hub, result = Hub(root / secrets.token_hex(4)), dict[str, float]()
     try:
         tokens = [hub.token(f"agent{number}") for number in range(LOAD["connections"] + 1)]
         admin = (hub.data / "admin.token").read_text(encoding="utf-8").strip()
@@ -219,10 +217,10 @@ def throughput(root: Path, seconds: float, dashboards: int) -> dict[str, float]:
 
         if not dashboards:
             return load()
-        with running(watching, told):
+        with running(watching, result):
             found = load()
-        if told["frames"] < dashboards:
-            sys.exit("the dashboards heard nothing")
+        if result["frames"] < dashboards:
+            sys.exit("the dashboards received no updates")
         return found
     finally:
         hub.close()
@@ -230,11 +228,11 @@ def throughput(root: Path, seconds: float, dashboards: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-dashboard", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="over which the page's memory is measured")
-    parser.add_argument("--seconds", type=float, default=30.0, help="over which script and frames are counted")
-    parser.add_argument("--rounds", type=int, default=9, help="of throughput, each with and without dashboards")
-    parser.add_argument("--load-seconds", type=float, default=5.0, help="of each of them")
-    parser.add_argument("--only", choices=["page", "hub"], help="one half of it")
+    parser.add_argument("--minutes", type=float, default=10.0, help="minutes over which the page's memory is measured")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds over which script and frames are counted")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of throughput, each with and without dashboards")
+    parser.add_argument("--load-seconds", type=float, default=5.0, help="seconds per throughput measurement")
+    parser.add_argument("--only", choices=["page", "hub"], help="measure only one part")
     chosen = parser.parse_args()
     rates: Rates = {0: [], DASHBOARDS: []}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:

@@ -1,7 +1,7 @@
-"""The loads of `bench.dashboard`, each in a process of its own: told what to do in a line of JSON, tells what it did.
+"""Load processes of `bench.dashboard`: each reads its task as a line of JSON and writes its result as JSON.
 
-`steady` sends at a fixed rate until its standard input closes. `viewers` does what open dashboards do, without drawing:
-each signs in, listens on the live socket, and asks again what the overview asks again, as often as it does.
+`steady` sends at a fixed rate until its standard input closes. `viewers` acts like open dashboards without drawing:
+each signs in, listens to live updates, and repeats the requests of the overview at the same intervals.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from websockets.asyncio.client import connect
 from bench.load import Figures, Socket, clock, template
 
 CONNECTIONS = 8
-#: What the overview asks for while messages come and go: path, and how often at most, seconds.
+#: Requests of the overview: path, and shortest interval in seconds.
 POLLS = (("/v1/overview", 5.0), ("/v1/pending", 2.0))
 
 
-async def _told_to_stop() -> None:
-    """Wait until whoever started this closes its end."""
+async def _stop_requested() -> None:
+    """Wait until standard input is closed."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -34,7 +34,7 @@ def _ready() -> None:
 
 
 async def steady(task: dict[str, Any]) -> dict[str, float]:
-    """Send so many messages a second, each pushed to its recipient and confirmed by it."""
+    """Send messages at a fixed rate, each pushed to its recipient and confirmed."""
     figures = Figures(1e9)
     sockets = [await Socket.open(task, number, figures, window=256) for number in range(CONNECTIONS)]
     figures.start()
@@ -49,11 +49,11 @@ async def steady(task: dict[str, Any]) -> dict[str, float]:
             await asyncio.sleep(max(0.0, due - clock()))
             late = max(late, clock() - due)
             await socket.send(envelope, (socket.number + 1) % CONNECTIONS, batch)
-            due = max(due + pause, clock() - 1.0)  # what was missed for longer than a second is not made up for
+            due = max(due + pause, clock() - 1.0)  # Delays of more than a second are not caught up.
 
     senders = asyncio.gather(*[send(socket) for socket in sockets])
     _ready()
-    await _told_to_stop()
+    await _stop_requested()
     senders.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await senders
@@ -61,7 +61,7 @@ async def steady(task: dict[str, Any]) -> dict[str, float]:
 
 
 async def viewers(task: dict[str, Any]) -> dict[str, float]:
-    """Have so many dashboards open."""
+    """Simulate open dashboards."""
     heard = {"frames": 0.0, "bytes": 0.0, "answers": 0.0}
     url = task["url"]
 
@@ -97,7 +97,7 @@ async def viewers(task: dict[str, Any]) -> dict[str, float]:
 
     events = [asyncio.Event() for _ in range(task["viewers"])]
     watching = [asyncio.create_task(watch(event)) for event in events]
-    for awaited, said in ((until(events), _ready), (_told_to_stop(), None)):
+    for awaited, said in ((until(events), _ready), (_stop_requested(), None)):
         meanwhile = asyncio.create_task(awaited)
         done, _ = await asyncio.wait([meanwhile, *watching], return_when=asyncio.FIRST_COMPLETED)
         if meanwhile not in done:

@@ -1,6 +1,6 @@
-"""The floor: a bare append-only file with one `fdatasync` per group, in the place of a journal.
+"""Floor for the journal benchmark: an append-only file with one `fdatasync` per group.
 
-It can be written and nothing else: no reading, no tables, no owner. What a real journal costs is measured against it.
+It can only be written: no reading, no tables, no ownership. Real journals are compared with it.
 """
 
 import os
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.journal.base import FLUSHED, Commit, Group
-from tocsin.journal.tables import Batch, Standing, Table
+from tocsin.journal.columns import Table
+from tocsin.journal.tables import Batch, Standing
 
 
 class FloorJournal:
-    """Takes groups and gives nothing back."""
+    """A journal that can only be appended to."""
 
     project = "floor"
     epoch = 1
@@ -64,7 +65,7 @@ class FloorJournal:
 
 
 class _NoTables:
-    """Knows nothing and forgets everything."""
+    """Tables that store nothing."""
 
     def standing(self) -> Standing:
         return Standing()

@@ -1,7 +1,7 @@
-"""What a publish costs, and whom shedding protects: figures, never assertions.
+"""Benchmark of the frame bus: cost of a publish, and effect of load shedding.
 
-Every comparison is made side by side: the variants take turns in short batches, and what is printed are medians of
-batches and of ratios between neighbouring batches, so that a busy machine disturbs both alike.
+Variants are compared side by side: they take turns in short batches, and medians of batches and of ratios between
+neighbouring batches are printed, so that other load on the machine affects all variants equally.
 """
 
 import argparse
@@ -16,20 +16,20 @@ from collections.abc import Callable, Sequence
 
 from tocsin.frames import Channel, FrameBus, FramesPolicy, OnFull, Priority
 
-#: Frames per timed batch; less than a fifth of a channel, so that nobody is shed.
+#: Frames per timed batch; less than a fifth of a channel, so that nothing is shed.
 BATCH = 64
 CAPACITY = 6 * BATCH
 SUBSCRIBERS = (1, 10, 100, 1000)
-#: Pairs of buses that are compared, for each number of subscribers.
+#: Pairs of buses that are compared, per number of subscribers.
 PAIRS = 9
 
-#: One unit of the shared machine's work.
+#: Duration of one unit of the shared machine's work, seconds.
 UNIT_S = 0.002
-#: What the share of work that was done is called among the workers' shares.
+#: Name of the share of finished work among the workers' shares.
 DONE = "work done"
 #: Runs of each scenario.
 RUNS = 3
-#: The machine's units per frame: half of what the workers of each scenario need.
+#: Units of the machine per frame: half of what the workers of each scenario need.
 UNITS_PER_FRAME = 2.5
 
 Frames = FrameBus[bytes]
@@ -50,7 +50,7 @@ NO_PRIORITIES: Crew = {name: (Priority.NORMAL, cost) for name, (_, cost) in FIRS
 
 
 class Subject:
-    """A bus with subscribers, and the means to time it."""
+    """A bus with subscribers that can be timed."""
 
     def __init__(self, subscribers: int, *, mixed: bool) -> None:
         self.bus = Frames()
@@ -63,7 +63,7 @@ class Subject:
         return self.bus.subscribe(f"worker-{index}", channel)
 
     def publish_batch(self) -> float:
-        """Return the seconds that one publish took, then empty the channels."""
+        """Return the time of one publish in seconds, and empty the channels."""
         publish, frame = self.bus.publish, bytes(1024)
         began = time.perf_counter()
         for _ in range(BATCH):
@@ -76,7 +76,7 @@ class Subject:
 
 
 def medians(measures: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
-    """Let the measures take turns, each round in another order; return each one's figures."""
+    """Run the measurements in turn, each round in another order; return the figures of each."""
     figures: list[list[float]] = [[] for _ in measures]
     for measure in measures:
         measure()
@@ -88,12 +88,12 @@ def medians(measures: Sequence[Callable[[], float]], rounds: int) -> list[list[f
 
 
 def overhead_pct(plain: list[float], other: list[float]) -> float:
-    """Return by how much the other is dearer than its neighbour in the same round."""
+    """Return the overhead of the second over the first in the same round, per cent."""
     return 100 * (statistics.median(b / a for a, b in zip(plain, other, strict=True)) - 1)
 
 
 def compare(subscribers: int, scale: float) -> tuple[list[float], list[float]]:
-    """Time buses without and with priorities; several pairs of them, for where a bus lies in memory matters too."""
+    """Time buses without and with priorities; several pairs, because the placement in memory matters too."""
     rounds = max(7, int(scale * 6000 / (BATCH * max(subscribers, 10)) * 10))
     costs: tuple[list[float], list[float]] = ([], [])
     for pair in range(PAIRS):
@@ -106,7 +106,7 @@ def compare(subscribers: int, scale: float) -> tuple[list[float], list[float]]:
 
 
 def bench_publish(scale: float) -> dict[str, float]:
-    print("cost of a publish, channels calm (median of batches)")
+    print("cost of a publish without load shedding (median of batches)")
     print(f"{'subscribers':>12} {'no priorities':>15} {'four priorities':>16} {'overhead':>9} {'per subscriber':>15}")
     figures: dict[str, float] = {}
     overheads: list[float] = []
@@ -125,13 +125,13 @@ def bench_publish(scale: float) -> dict[str, float]:
     figures["priority_overhead_max_pct"] = round(max(overheads), 2)
     growth = (figures["publish_1000_us"] / 1000) / (figures["publish_10_us"] / 10)
     figures["per_subscriber_growth_10_to_1000"] = round(growth, 3)
-    print(f"{'cost per subscriber, 1000 against 10':>45}: {growth:.2f} times\n")
+    print(f"{'cost per subscriber, 1000 compared with 10':>45}: {growth:.2f} times\n")
     return figures
 
 
 def bench_busy(scale: float) -> dict[str, float]:
-    """Time the ways that are not calm, for ten subscribers."""
-    print("cost of a publish to ten subscribers, not calm")
+    """Time a publish to ten subscribers under load."""
+    print("cost of a publish to ten subscribers, under load")
     rounds = max(21, int(scale * 300))
     frame = bytes(1024)
 
@@ -167,7 +167,7 @@ def bench_busy(scale: float) -> dict[str, float]:
 
 
 def bench_sorting(scale: float) -> dict[str, float]:
-    """Time what joining and leaving cost, which is where sorting went."""
+    """Time subscribing and unsubscribing, which sort the subscribers."""
     subject = Subject(1000, mixed=True)
 
     def join_and_leave() -> float:
@@ -178,29 +178,29 @@ def bench_sorting(scale: float) -> dict[str, float]:
 
     (kept,) = medians([join_and_leave], max(21, int(scale * 200)))
     cost_us = statistics.median(kept) * 1e6
-    print(f"{'to join 1000 subscribers and leave again':>45}: {cost_us:.0f} µs, sorting twice\n")
+    print(f"{'subscribe 1000 subscribers and unsubscribe them':>45}: {cost_us:.0f} µs, sorting twice\n")
     return {"join_and_leave_1000_us": round(cost_us, 1)}
 
 
 class Machine:
-    """What all workers share: it does their work in order of arrival and knows nothing of priorities."""
+    """A machine shared by all workers, which does their work in order of arrival."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[float, float, threading.Lock] | None] = queue.SimpleQueue()
-        #: Time that its work took so far.
+        #: Total time of its work, seconds.
         self.done_s = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def work(self, units: int) -> None:
-        """Have units of work done, and wait for it."""
+        """Wait until units of work are done."""
         done = threading.Lock()
         done.acquire()
         self._jobs.put((time.monotonic(), units * UNIT_S, done))
         done.acquire()
 
     def stop(self) -> None:
-        """End, after the work that was asked for."""
+        """Stop after the queued work."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -215,9 +215,9 @@ class Machine:
 
 
 def run_crew(crew: Crew, frames: int) -> dict[str, float]:
-    """Publish at twice the pace that the machine can follow; return the share dropped, in percent, per worker.
+    """Publish at twice the rate that the machine can process; return the share of dropped frames per worker, per cent.
 
-    Under `DONE` is the share of the work that the machine came to do; less than half when the computer was busy.
+    `DONE` has the share of the work that the machine finished; less than half if the computer was busy.
     """
     machine = Machine()
     bus: FrameBus[int] = FrameBus()
@@ -232,7 +232,7 @@ def run_crew(crew: Crew, frames: int) -> dict[str, float]:
         threads.append(threading.Thread(target=read, args=(channel, cost), daemon=True))
     for thread in threads:
         thread.start()
-    # The camera's pace: a frame whose moment has passed is not made up for.
+    # A fixed frame rate: a frame whose time has passed is skipped.
     due = time.monotonic()
     for frame in range(frames):
         due = max(due + UNITS_PER_FRAME * UNIT_S, time.monotonic())
@@ -250,9 +250,7 @@ def run_crew(crew: Crew, frames: int) -> dict[str, float]:
 
 def bench_scenario(scale: float) -> dict[str, float]:
     frames = max(200, int(scale * 800))
-    print(
-        f"the first page's scenario: one machine for half of the work, channels of 5, {frames} frames a run (dropped)"
-    )
+    print(f"scenario: one machine for half of the work, channels of 5, {frames} frames a run (dropped)")
     crews = {
         "the three workers": FIRST_PAGE,
         "one worker per priority": ALL_LEVELS,

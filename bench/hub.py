@@ -1,11 +1,10 @@
-"""What the hub's doors cost: a real `tocsin serve` on loopback, fsync before every reply, a real client of each kind.
+"""Benchmark of the hub's gateways: `tocsin serve` on loopback, fsync before every reply, a real client of each kind.
 
-The hub is one process, the load another, so that on two cores neither takes the other's. Confirmed is a send whose
-receipt came back: it is durable then. End to end is from the moment of sending to the moment at which the recipient's
-own connection has the message: pushed over WebSocket, asked for as soon as the send was answered over HTTP and MCP.
-Rounds are interleaved and figures are medians over them, because a shared machine is never the same twice. The last row
-asks what a Critical message costs while a hundred connections send Info as fast as the hub takes it; the pair that
-exchanges it is a process of its own.
+The hub is one process and the load another, so that on two cores they do not compete. A send is confirmed when its
+receipt arrived, and is then durable. End to end is the time from sending until the recipient's connection has the
+message: pushed over WebSocket, requested right after the send's reply over HTTP and MCP. Rounds are interleaved and
+figures are medians over them, because other load on the machine varies. The last row measures a Critical message while
+a hundred connections send Info as fast as the hub accepts it; its sender and recipient are a separate process.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from typing import Any
 
 from bench.report import form, table
 
-#: Nobody is held back by a rate, and nothing expires: it is the doors that are measured.
+#: Policy without rate limits and expiry, so that only the gateways are measured.
 POLICY = """
 limits: {mailbox_depth_max: 10000000}
 bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
@@ -33,10 +32,10 @@ gaming: {high_priority_ratio: 1.0, messages_min: 5, samples_max: 100}
 """
 CONNECTIONS = 100
 BATCH = 32
-#: Time that a flood gets to become one, seconds.
+#: Time before measuring under load, seconds.
 RING_AFTER_S = 1.5
 
-#: What is measured: name, what the load does.
+#: Measurements by name, with the task of the load.
 ROWS: dict[str, dict[str, Any]] = {
     "ws_single": {"kind": "ws", "connections": 1, "batch": 1, "deliver": True},
     "ws_single_batched": {"kind": "ws", "connections": 1, "batch": BATCH, "window": 4},
@@ -52,7 +51,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "mcp_delivered": {"kind": "mcp", "connections": 1, "deliver": True},
     "critical_saturated": {"kind": "critical", "connections": CONNECTIONS, "batch": BATCH},
 }
-WORDS = {
+LABELS = {
     "ws_single": "WebSocket, 1 connection, one at a time",
     "ws_single_batched": f"WebSocket, 1 connection, batches of {BATCH}",
     "ws_single_batched_delivered": "  … one batch at a time, pushed to its recipient",
@@ -70,7 +69,7 @@ WORDS = {
 
 
 class Hub:
-    """A hub of its own, with an agent for every connection."""
+    """A hub process, with an agent for every connection."""
 
     def __init__(self, data: Path, policy: str = POLICY) -> None:
         self.data = data
@@ -100,7 +99,7 @@ class Hub:
         self.pid = self._process.pid
 
     def token(self, agent: str) -> str:
-        """Get a token for an agent."""
+        """Issue a token for an agent."""
         body = json.dumps({"agent": agent, "role": "primary", "type": "Manager"}).encode()
         headers = {"Authorization": f"Bearer {self._admin}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/v1/admin/tokens", body, headers)  # noqa: S310
@@ -108,12 +107,12 @@ class Hub:
             return str(json.loads(answer.read())["token"])
 
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
+        """Return the processor time of the hub in seconds."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Stop it as an operator would."""
+        """Stop the hub with SIGTERM."""
         self._process.terminate()
         if self._process.stdout is not None:
             self._process.stdout.close()
@@ -122,7 +121,7 @@ class Hub:
 
 
 class Load:
-    """A process that does as it is told and measures."""
+    """A process that creates load and measures."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         command = [sys.executable, "-m", "bench.load"]
@@ -135,16 +134,16 @@ class Load:
             self._process.stdin = None
 
     def figures(self) -> dict[str, float]:
-        """Wait for what it measured."""
-        told, trouble = self._process.communicate()
+        """Wait for its results."""
+        output, trouble = self._process.communicate()
         if self._process.returncode:
             sys.exit(f"the load failed:\n{trouble}")
-        found: dict[str, float] = json.loads(told.splitlines()[-1])
+        found: dict[str, float] = json.loads(output.splitlines()[-1])
         return found
 
 
 def _under_load(task: dict[str, Any]) -> dict[str, float]:
-    """Ring from a process of its own: what the flooding one is busy with is not the hub's doing."""
+    """Measure Critical messages from a separate process, so that the load's own delays are not included."""
     flood = Load({**task, "kind": "ws", "deliver": True, "seconds": task["seconds"] + RING_AFTER_S})
     time.sleep(RING_AFTER_S)
     urgent = Load({**task, "kind": "ring"}).figures()
@@ -153,7 +152,7 @@ def _under_load(task: dict[str, Any]) -> dict[str, float]:
 
 
 def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]:
-    """Run one row's load against a fresh hub."""
+    """Run one measurement against a new hub."""
     hub = Hub(root / secrets.token_hex(4))
     try:
         agents = row["connections"] + (2 if row["kind"] == "critical" else 1)
@@ -172,7 +171,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="*", choices=[*ROWS], default=[*ROWS])
-    parser.add_argument("--connections", type=int, default=CONNECTIONS, help="how many are many")
+    parser.add_argument(
+        "--connections", type=int, default=CONNECTIONS, help="number of connections in the rows with many"
+    )
     chosen = parser.parse_args()
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in chosen.only}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
@@ -186,10 +187,10 @@ def main() -> None:
         for name, measured in rounds.items()
     }
     head = ["", "confirmed/s", "send p50 ms", "send p99 ms", "end to end p50", "p99 ms", "hub µs each"]
-    print(table(head, [[WORDS[name], *_cells(figures)] for name, figures in found.items()]))
+    print(table(head, [[LABELS[name], *_cells(figures)] for name, figures in found.items()]))
     if urgent := found.get("critical_saturated"):
         late = f"{urgent['late_p50_ms']:.2f} ms late (p99 {urgent['late_p99_ms']:.2f})"
-        print(f"\nthe process that sends Critical was woken {late}: that much is the machine's")
+        print(f"\nscheduling delay of the process that sends Critical messages: {late}")
     print(json.dumps({"form": form(), **_figures(found)}))
 
 

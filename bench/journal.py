@@ -1,8 +1,8 @@
-"""What durability costs: confirmed sends per second and their latency, store by store, beside the floor, in one run.
+"""Benchmark of durability: confirmed sends per second and their latency, for each store and the floor, in one run.
 
-The same host, exchange and senders run over every store; only the journal differs. The floor is a bare file with one
-`fdatasync` per group and no tables to keep; the real stores do all their work: tables, search index, segments. Rounds
-are interleaved, and figures are medians over the rounds, because a shared machine is never the same twice.
+The same host, exchange and senders run on every store; only the journal differs. The floor is a file with one
+`fdatasync` per group and no tables; the real stores do all their work: tables, search index, segments. Rounds are
+interleaved, and figures are medians over the rounds, because other load on the machine varies.
 """
 
 import argparse
@@ -47,7 +47,7 @@ bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
 gaming: {samples_max: 100}
 """
 )
-#: The floor keeps no tables.
+#: The floor has no tables.
 FLOOR_POLICY = msgspec.structs.replace(
     POLICY,
     storage=msgspec.structs.replace(
@@ -60,7 +60,7 @@ MILLION = 1_000_000
 
 
 def template() -> bytes:
-    """Write an envelope of 600 bytes, with the places of ids and names left open."""
+    """Return an envelope of 600 bytes with placeholders for ids and names."""
     document = {
         "version": "1.1.0",
         "messageId": "msg_%s_%d",
@@ -76,7 +76,7 @@ def template() -> bytes:
 
 
 class Measure(msgspec.Struct):
-    """One store with one number of senders, in one round."""
+    """Result of one store with one number of senders, in one round."""
 
     per_s: float
     p50_ms: float
@@ -84,7 +84,7 @@ class Measure(msgspec.Struct):
 
 
 async def measure(journal: Journal, segments: Path | None, senders: int, seconds: float) -> Measure:
-    """Let senders send, each waiting for its receipt, for a while."""
+    """Run senders for a time, each waiting for its receipt."""
     floor = isinstance(journal, FloorJournal)
     host = await Host.start(journal, FLOOR_POLICY if floor else POLICY, segments=None if floor else segments)
     callers = [Caller(f"agent{number}", "primary") for number in range(senders)]
@@ -117,7 +117,7 @@ async def measure(journal: Journal, segments: Path | None, senders: int, seconds
 
 
 class Bench:
-    """The stores, and where they keep things."""
+    """The stores and their folders."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,19 +137,19 @@ class Bench:
         return SqliteJournal(self._folder / name, name, mode=mode, checkpoint_bytes=checkpoint_bytes)
 
     def run(self, store: str, senders: int, seconds: float) -> Measure:
-        """Measure one store once, on a new project."""
+        """Measure one store once, with a new project."""
         name = f"{store}_{senders}_{secrets.token_hex(4)}"
         journal = self.stores[store](name)
         return uvloop.run(measure(journal, self._folder / "segments", senders, seconds))
 
     def close(self) -> None:
-        """Remove the servers."""
+        """Stop the servers."""
         for server in (self._standby, self._primary, self._plain):
             server.remove()
 
 
 def fill(path: Path, count: int) -> None:
-    """Make a project with that many messages waiting, the way that a hub does."""
+    """Create a project with this many pending messages, as a hub does."""
     journal = SqliteJournal(path, "million", checkpoint_bytes=POLICY.storage.checkpoint_bytes)
     tables, log = journal.tables(), EventLog(journal)
     exchange, text = ObservedExchange(RandomIds()), template()
@@ -175,7 +175,7 @@ def fill(path: Path, count: int) -> None:
 
 
 def open_one(path: Path) -> None:
-    """Open a project and print how long it took, and how much memory it takes."""
+    """Open a project and print the time and memory that it takes."""
     begin = time.perf_counter()
     journal = SqliteJournal(path, "million", checkpoint_bytes=POLICY.storage.checkpoint_bytes)
     tables = journal.tables()
@@ -191,13 +191,13 @@ def open_one(path: Path) -> None:
 
 
 def child(*arguments: str) -> str:
-    """Run a part in a process of its own, so that it is measured alone."""
+    """Run a part in a separate process."""
     command = [sys.executable, "-m", "bench.journal", *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
 def report(rounds: int, seconds: float, million: int) -> None:
-    """Measure everything and print it, side by side."""
+    """Measure everything and print the results side by side."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
         bench = Bench(Path(name))

@@ -1,9 +1,9 @@
-"""What the lab costs: replays in a bare loop, on Spark with one core and with two, and a scenario of many agents.
+"""Benchmark of the lab: replays in one process, on Spark with one and two cores, and scenarios with many agents.
 
-History is made with the real exchange in virtual time and kept (`bench.traffic`). An event counts once, when the
-exchange decides it in the replay; reading the trace, the clock, the consumers and the counting are in the time. Rates
-per core are by processor time, the others by the clock on the wall, each the best of some rounds: what else the machine
-does only ever makes it slower. `python -m bench.lab --events N` prints a table and, as its last line, one JSON object.
+History is generated with the real exchange in virtual time and cached (`bench.traffic`). An event counts once, when the
+exchange decides it in the replay; the time includes reading the trace, the clock, the consumers and the counting. Rates
+per core use processor time, the others elapsed time; each is the best of several rounds, because other load on the
+machine can only slow it down. `python -m bench.lab --events N` prints a table and, as its last line, one JSON object.
 """
 
 import argparse
@@ -23,18 +23,18 @@ import msgspec
 from bench.report import rss_bytes, table
 from bench.traffic import landing_of
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.replaying import lenient, ready_trace
+from tocsin.lab.replays.replay import prepared_trace, without_schemas
 from tocsin.lab.runners import LocalRunner, SparkRunner, timed
 from tocsin.lab.scenario import parse_scenario
-from tocsin.lab.scenario_traces import stage
+from tocsin.lab.scenario_traces import build_traces
 from tocsin.lab.settings import Settings, load_settings
-from tocsin.lab.tasks import Replaying, Result
+from tocsin.lab.tasks import ReplayResult, ReplayTask
+from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.settings import load_settings as pipeline_settings
-from tocsin.pipeline.spark import SparkOptions, spark_session
 from tocsin.policies import default_policy
 
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
-#: Windows of two hours: a dozen groups of a million events, so that cores are busy to the end.
+#: Length of a window, seconds: a dozen windows per million events, so that all cores are busy to the end.
 _WINDOW_S = 7200
 _CROWD = """
 name: crowd
@@ -46,31 +46,31 @@ loads: [{{from: crowd, to: crowd, per_s: {rate}}}]
 
 
 class Timing(msgspec.Struct):
-    """One way of doing all replays."""
+    """Time of one way to run all replays."""
 
     wall_s: float
     cpu_s: float
     events: int
 
 
-Replays = Callable[[Sequence[Replaying]], tuple[float, list[float]]]
+Replays = Callable[[Sequence[ReplayTask]], tuple[float, list[float]]]
 
 
-def bare(tasks: Sequence[Replaying]) -> tuple[float, list[float]]:
-    """Do replays one after another in a process of their own, as fresh as a worker of Spark's."""
+def bare(tasks: Sequence[ReplayTask]) -> tuple[float, list[float]]:
+    """Run replays one after another in a new process, like a worker of Spark."""
     with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
         return fresh.submit(timed, LocalRunner(), tasks).result()
 
 
 def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
-    """Replay everything under the policies in force; the best of some rounds."""
+    """Replay all windows under the policies in force; return the best of several rounds."""
     best: Timing | None = None
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
             tasks = tasks_of(experiment, Path(folder))
-            ready_trace.cache_clear()
+            prepared_trace.cache_clear()
             wall, cpu = run(tasks)
-            done = [msgspec.json.decode(Path(task.out).read_bytes(), type=Result) for task in tasks]
+            done = [msgspec.json.decode(Path(task.out).read_bytes(), type=ReplayResult) for task in tasks]
             found = Timing(wall, sum(cpu), sum(result.events for result in done))
         best = found if best is None or found.wall_s < best.wall_s else best
     if best is None:
@@ -78,13 +78,13 @@ def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
     return best
 
 
-def tasks_of(experiment: Experiment, folder: Path) -> list[Replaying]:
-    """Return one task for each window, the largest first."""
+def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
+    """Return one task per window, the largest first."""
     settings = experiment.settings
     windows = sorted(experiment.windows, key=lambda window: -window.events)
     starved_us = round(settings.starved_after_s * 1_000_000)
     return [
-        Replaying(
+        ReplayTask(
             window.path, "", "closed", settings.seed, settings.clock_us, starved_us, str(folder / f"{number}.json")
         )
         for number, window in enumerate(windows)
@@ -92,7 +92,7 @@ def tasks_of(experiment: Experiment, folder: Path) -> list[Replaying]:
 
 
 def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
-    """Replay on Spark that has been warmed up: its workers are there, and have read the code."""
+    """Replay on Spark after a warm-up, so that its workers are running and have imported the code."""
     with (
         tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder,
         spark_session(SparkOptions(f"local[{cores}]"), pipeline_settings()) as spark,
@@ -100,20 +100,20 @@ def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
         runner = SparkRunner(spark)
         small = msgspec.structs.replace(experiment.settings, seed=0)
         warm = Experiment(Path(folder), runner, small)
-        for trace in stage(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
+        for trace in build_traces(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
             warm.add(trace)
-        warm.replays([Candidate("warm", lenient(default_policy()))])
+        warm.replays([Candidate("warm", without_schemas(default_policy()))])
         return replays(experiment, lambda tasks: timed(runner, tasks), rounds)
 
 
 def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
-    """Play a minute of so many agents; return the processor time, the events, and the memory in MiB."""
-    (trace,) = stage(parse_scenario(_CROWD.format(agents=agents, rate=max(1.0, agents / 100))), settings)
+    """Simulate a minute of a scenario with many agents; return processor time, events and memory in MiB."""
+    (trace,) = build_traces(parse_scenario(_CROWD.format(agents=agents, rate=max(1.0, agents / 100))), settings)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
         experiment = Experiment(Path(folder), LocalRunner(), settings)
         experiment.add(trace)
         begin = time.process_time()
-        ((result,),) = experiment.replays([Candidate("defaults", lenient(default_policy()))])
+        ((result,),) = experiment.replays([Candidate("defaults", without_schemas(default_policy()))])
         return time.process_time() - begin, result.events, rss_bytes() >> 20
 
 
@@ -127,11 +127,11 @@ def report(events: int, rounds: int, sizes: Sequence[int]) -> None:
     begin = time.process_time()
     experiment.record(landing)
     recording_s = time.process_time() - begin
-    print("replaying in a bare loop …", file=sys.stderr)
+    print("replaying in one process …", file=sys.stderr)
     alone = replays(experiment, bare, rounds)
     print("replaying on Spark …", file=sys.stderr)
     one, two = on_spark(experiment, 1, rounds), on_spark(experiment, 2, rounds)
-    print("playing scenarios …", file=sys.stderr)
+    print("simulating scenarios …", file=sys.stderr)
     crowds = [(agents, *crowd(agents, settings)) for agents in sizes]
     found = {
         "events": count,

@@ -1,4 +1,4 @@
-"""The load of `bench.hub`, in a process of its own: reads what to do as JSON, writes what it measured as JSON."""
+"""Load process of `bench.hub`: reads its task as JSON and writes its measurements as JSON."""
 
 import asyncio
 import contextlib
@@ -26,20 +26,20 @@ clock = time.perf_counter
 
 
 class Envelope(msgspec.Struct, rename="camel"):
-    """What a recipient looks at."""
+    """The fields of an envelope that a recipient reads."""
 
     message_id: str
 
 
 class Deliver(msgspec.Struct):
-    """A push."""
+    """A pushed message."""
 
     signal_id: str
     envelope: Envelope
 
 
 class Item(msgspec.Struct):
-    """Anything that the hub says."""
+    """Any item from the hub."""
 
     re: int | None = None
     ok: msgspec.Raw = msgspec.Raw()
@@ -52,7 +52,7 @@ ITEMS = msgspec.json.Decoder(list[Item])
 
 
 def template(message_type: str = "TaskAssigned", priority: str = "Info") -> str:
-    """Write an envelope of 600 bytes, with the places of ids and names left open."""
+    """Return an envelope of 600 bytes with placeholders for ids and names."""
     document = {
         "version": "1.1.0",
         "messageId": "msg_" + RUN + "_%d_%d",
@@ -70,7 +70,7 @@ def template(message_type: str = "TaskAssigned", priority: str = "Info") -> str:
 
 
 class Figures:
-    """What is measured, after a warm-up."""
+    """Measurements after a warm-up."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -79,11 +79,11 @@ class Figures:
         self.messages = 0
         self.sends: list[float] = []
         self.ends: list[float] = []
-        #: How late this process was woken, milliseconds: what of its figures is the machine's.
+        #: Scheduling delays of this process, milliseconds, which are part of its figures.
         self.late: list[float] = []
 
     def start(self) -> None:
-        """Begin with the warm-up: everything is connected."""
+        """Start the warm-up, when everything is connected."""
         self.begin = clock() + WARM_UP_S
         self.end = self.begin + self._seconds
 
@@ -99,7 +99,7 @@ class Figures:
         if self.begin <= now <= self.end:
             self.ends.append((now - started) * 1e3)
 
-    def told(self) -> dict[str, float]:
+    def result(self) -> dict[str, float]:
         found = {"per_s": self.confirmed / (self.end - self.begin), "messages": float(self.messages)}
         for name, values in (("send", self.sends), ("end", self.ends), ("late", self.late)):
             found[f"{name}_p50_ms"] = percentile(values, 50) if values else 0.0
@@ -108,9 +108,9 @@ class Figures:
 
 
 class Socket:
-    """One agent on one connection."""
+    """One agent on one WebSocket connection."""
 
-    #: When each message was sent whose arrival is timed, by messageId.
+    #: Send times of messages whose arrival is measured, by messageId.
     started: ClassVar[dict[str, float]] = {}
 
     def __init__(self, number: int, line: ClientConnection, figures: Figures, *, timed: bool) -> None:
@@ -118,7 +118,7 @@ class Socket:
         self._line = line
         self._figures = figures
         self._timed = timed
-        #: The number of the last operation, and of the message in it.
+        #: Numbers of the last operation and of its message.
         self._last = 1
         self._frames: dict[int, asyncio.Future[None]] = {}
         self._reader = asyncio.create_task(self._read())
@@ -142,11 +142,11 @@ class Socket:
         return cls(number, line, figures, timed=timed)
 
     async def pause(self) -> None:
-        """Take nothing: what is sent to this agent waits."""
+        """Set the window to 0, so that messages to this agent wait."""
         await self._line.send('[{"op":"credit","window":0}]')
 
     async def send(self, envelope: str, receiver: int, count: int) -> None:
-        """Send a frame, and wait until all of it is confirmed."""
+        """Send a frame and wait until all its operations are confirmed."""
         operations = []
         started = clock()
         for number in range(self._last + 1, self._last + count + 1):
@@ -155,7 +155,7 @@ class Socket:
             body = envelope % (self.number, number, self.number, receiver)
             operations.append(f'{{"op":"send","id":{number},"envelope":{body}}}')
         self._last += count
-        # Answers come in the order of the operations: the last one of a frame says that all are confirmed.
+        # Replies come in the order of the operations: the reply to the last one means that all are confirmed.
         done = self._frames[self._last] = asyncio.get_running_loop().create_future()
         await self._line.send("[" + ",".join(operations) + "]")
         await done
@@ -185,7 +185,7 @@ class Socket:
 
 
 async def over_websocket(task: dict[str, Any]) -> dict[str, float]:
-    """Let every connection send to the next; each waits for its confirmation before it sends on."""
+    """Let every connection send to the next; each waits for its confirmation before the next send."""
     connections, batch, deliver = task["connections"], task["batch"], task.get("deliver", False)
     figures = Figures(task["seconds"])
     sockets = [
@@ -207,11 +207,11 @@ async def over_websocket(task: dict[str, Any]) -> dict[str, float]:
     await asyncio.gather(*senders)
     for socket in sockets:
         await socket.close()
-    return figures.told()
+    return figures.result()
 
 
 async def ring(task: dict[str, Any]) -> dict[str, float]:
-    """Time what a Critical message takes to its recipient, every now and then."""
+    """Measure the time of a Critical message to its recipient, at intervals."""
     figures = Figures(task["seconds"])
     sender = await Socket.open(task, task["connections"], figures, window=256, timed=True)
     receiver = await Socket.open(task, task["connections"] + 1, figures, window=256)
@@ -224,11 +224,11 @@ async def ring(task: dict[str, Any]) -> dict[str, float]:
         figures.late.append((clock() - asleep - CRITICAL_EVERY_S) * 1e3)
     for socket in (sender, receiver):
         await socket.close()
-    return figures.told()
+    return figures.result()
 
 
 class Caller:
-    """A kept-alive HTTP connection of one agent: a bare socket, so that no client is measured."""
+    """A persistent HTTP connection of one agent on a plain socket, so that no client library is measured."""
 
     def __init__(self, host: str, token: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._head = f"HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
@@ -241,22 +241,22 @@ class Caller:
         return cls(host, task["tokens"][number], *await asyncio.open_connection(host, int(port)))
 
     async def post(self, path: str, content: str) -> bytes:
-        """Post something, and wait for the answer."""
+        """Send a POST request and return the response."""
         body = content.encode()
         self._writer.write(f"POST {path} {self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-        told = await self._reader.readexactly(length)
+        result = await self._reader.readexactly(length)
         if not answer.startswith(b"HTTP/1.1 200"):
-            sys.exit(f"refused: {told.decode()}")
-        return told
+            sys.exit(f"refused: {result.decode()}")
+        return result
 
     def close(self) -> None:
         self._writer.close()
 
 
 async def over_http(task: dict[str, Any]) -> dict[str, float]:
-    """Send, each connection waiting for its answer; with `deliver`, its recipient asks for it as soon as that came."""
+    """Send, each connection waiting for its reply; with `deliver`, the recipient then drains the message."""
     figures = Figures(task["seconds"])
     envelope, agents = template(), len(task["tokens"])
 
@@ -280,15 +280,18 @@ async def over_http(task: dict[str, Any]) -> dict[str, float]:
 
     figures.start()
     await asyncio.gather(*[send(number) for number in range(task["connections"])])
-    return figures.told()
+    return figures.result()
 
 
 async def over_mcp(task: dict[str, Any]) -> dict[str, float]:
-    """Send with the official client, one call after another; with `deliver`, the recipient's client fetches each."""
-    from bench.mcp_load import visitor  # the slowest import of all
+    """Send with the official MCP client, one call after another; with `deliver`, the recipient fetches each message."""
+    from bench.mcp_load import connect_agent  # A slow import.
 
     figures = Figures(task["seconds"])
-    async with visitor(task["url"], task["tokens"][0]) as sender, visitor(task["url"], task["tokens"][1]) as recipient:
+    async with (
+        connect_agent(task["url"], task["tokens"][0]) as sender,
+        connect_agent(task["url"], task["tokens"][1]) as recipient,
+    ):
         figures.start()
         while (started := clock()) < figures.end:
             sent = await sender.send("agent1", {"text": "lorem ipsum " * 30})
@@ -297,7 +300,7 @@ async def over_mcp(task: dict[str, Any]) -> dict[str, float]:
                 if sent not in await recipient.fetch():
                     sys.exit(f"{sent} did not come")
                 figures.arrived(started)
-    return figures.told()
+    return figures.result()
 
 
 KINDS = {"ws": over_websocket, "ring": ring, "http": over_http, "mcp": over_mcp}

@@ -8,22 +8,22 @@ import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-__all__ = ["Visitor", "visitor"]
+__all__ = ["McpAgent", "connect_agent"]
 
 
-class Visitor:
-    """One agent, connected."""
+class McpAgent:
+    """One connected agent."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def send(self, recipient: str, payload: dict[str, Any]) -> str:
-        """Send a message, and return its id."""
+        """Send a message and return its id."""
         arguments = {"to": recipient, "message_type": "TaskAssigned", "payload": payload}
         return str((await self._call("send_message", arguments))["message_id"])
 
     async def fetch(self) -> list[str]:
-        """Take what waits, and return its ids."""
+        """Fetch waiting messages and return their ids."""
         return [message["message_id"] for message in (await self._call("fetch_inbox", {}))["messages"]]
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -34,11 +34,11 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor(url: str, token: str) -> AsyncIterator[Visitor]:
+async def connect_agent(url: str, token: str) -> AsyncIterator[McpAgent]:
     """Connect an agent."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
     ):
-        yield Visitor(client)
+        yield McpAgent(client)

@@ -1,8 +1,8 @@
-"""What the pipeline costs: segments to bronze, bronze to lives, all tables; memory; growth; DuckDB beside it.
+"""Benchmark of the pipeline: bronze, `message_life`, all tables, memory and growth, with DuckDB for comparison.
 
-Traffic is made with the real exchange in virtual time and kept (`bench.traffic`). Every measurement is a process of its
-own with its own Spark, watched from outside for the memory of its whole tree. `python -m bench.pipeline --events N`
-prints a table and, as its last line, one JSON object.
+Traffic is generated with the real exchange in virtual time and cached (`bench.traffic`). Every measurement is a new
+process with its own Spark, and the memory of its process tree is measured from outside.
+`python -m bench.pipeline --events N` prints a table and, as its last line, one JSON object.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from bench.report import table
 from bench.traffic import landing_of
 
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
-#: How often the memory of the process tree is looked at.
+#: Interval at which the memory of the process tree is measured, seconds.
 _LOOK_S = 0.2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def tree_rss(root: int) -> int:
-    """Return the resident memory of a process and all its descendants; what they share counts for each."""
+    """Return the resident memory of a process and its descendants; shared memory counts for each."""
     children: dict[int, list[int]] = {}
     sizes: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -53,7 +53,7 @@ def tree_rss(root: int) -> int:
 
 
 def measured(*arguments: str) -> tuple[dict[str, Any], float]:
-    """Run a part in a process of its own; return what it says, and the most memory that its tree had."""
+    """Run a part in a new process; return its output and the peak memory of its process tree."""
     command = [sys.executable, "-m", "bench.pipeline", *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
     peak, done = 0, threading.Event()
@@ -75,33 +75,34 @@ def measured(*arguments: str) -> tuple[dict[str, Any], float]:
     return json.loads(out.splitlines()[-1]), peak / (1 << 20)
 
 
-def told(stage: str, done: int, total: int) -> None:
-    """Say how far it is; the figures go to standard output, this does not."""
+def report_progress(stage: str, done: int, total: int) -> None:
+    """Print progress to standard error."""
     print(f"  {stage}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
 
 def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
-    """Take a landing zone through everything, and time the stages; then scan, fold and let DuckDB fold the same."""
-    from tocsin.pipeline.ingest import ingest, landed
-    from tocsin.pipeline.io import Warehouse
-    from tocsin.pipeline.refresh import refresh
+    """Run the pipeline over a landing zone and time its stages; then scan and fold, also with DuckDB."""
+    from tocsin.pipeline.bronze.ingest import ingest
+    from tocsin.pipeline.bronze.landing_zone import landed_segments
+    from tocsin.pipeline.catalogue import open_warehouse
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+    from tocsin.pipeline.jobs.refresh import refresh
     from tocsin.pipeline.settings import load_settings
     from tocsin.pipeline.silver.message_life import fold
-    from tocsin.pipeline.spark import SparkOptions, spark_session
 
     settings = load_settings()
-    house = Warehouse(folder / "warehouse", settings)
+    house = open_warehouse(folder / "warehouse", settings)
     clock = time.perf_counter
     with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
         spark.range(1).collect()
         begin = clock()
-        manifest = ingest(spark, house, landing, landed(landing), told)
+        manifest = ingest(spark, house, landing, landed_segments(landing), report_progress)
         bronze = clock()
         stages: list[tuple[str, float]] = []
 
         def staged(stage: str, done: int, total: int) -> None:
             stages.append((stage, clock()))
-            told(stage, done, total)
+            report_progress(stage, done, total)
 
         manifest = refresh(spark, house, staged)
         end = clock()
@@ -135,13 +136,13 @@ def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
 
 
 def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
-    """Make the same silver table with DuckDB, from the same bronze files."""
+    """Make `message_life` with DuckDB, from the same bronze files."""
     import duckdb
 
-    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.catalogue import open_warehouse
     from tocsin.pipeline.settings import load_settings
 
-    house = Warehouse(folder / "warehouse", load_settings())
+    house = open_warehouse(folder / "warehouse", load_settings())
     paths = [str(house.root / file.path) for file in house.current().files("event")]
     connection = duckdb.connect()
     connection.execute(f"SET threads={cores}")
@@ -162,7 +163,7 @@ def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
 
 
 def report(events: int, cores: int, rounds: int) -> None:
-    """Measure everything and print it."""
+    """Measure everything and print the results."""
     found: dict[str, Any] = {}
     peaks: list[float] = []
     runs: dict[int, list[dict[str, Any]]] = {}
@@ -173,19 +174,19 @@ def report(events: int, cores: int, rounds: int) -> None:
             print(f"{count:,} events, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
                 common = ("--landing", str(landing), "--folder", name, "--cores", str(cores))
-                said, peak = measured("--part", "whole", *common)
-                if said["events"] != count:
-                    sys.exit(f"{said['events']} events of {count}")
-                runs.setdefault(size, []).append(said)
+                result, peak = measured("--part", "whole", *common)
+                if result["events"] != count:
+                    sys.exit(f"{result['events']} events of {count}")
+                runs.setdefault(size, []).append(result)
                 if size == events:
                     peaks.append(peak)
                     duck, _ = measured("--part", "duckdb", *common)
-                    if duck["messages"] != said["messages"]:
-                        sys.exit(f"DuckDB finds {duck['messages']} messages, Spark {said['messages']}")
+                    if duck["messages"] != result["messages"]:
+                        sys.exit(f"DuckDB finds {duck['messages']} messages, Spark {result['messages']}")
                     ducks.append(duck["duckdb_s"])
 
     def middle(size: int, name: str) -> float:
-        return float(statistics.median(said[name] for said in runs[size]))
+        return float(statistics.median(result[name] for result in runs[size]))
 
     count = runs[events][0]["events"]
     found = {

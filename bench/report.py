@@ -1,4 +1,4 @@
-"""What all benchmarks print with: percentiles, memory, tables."""
+"""Common parts of the benchmarks: percentiles, memory and tables."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ __all__ = ["form", "percentile", "rss_bytes", "table"]
 
 
 def form() -> str:
-    """Say which form of the package is measured: `pure`, or `compiled` by mypyc."""
+    """Return the form of the package that is measured: `pure`, or `compiled` by mypyc."""
     return "pure" if str(tocsin.core.exchange.__file__).endswith(".py") else "compiled"
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """Return the value that `percent` of all are at or under."""
+    """Return a percentile of values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -27,7 +27,7 @@ def rss_bytes() -> int:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Lay out rows under a head, first column left, others right."""
+    """Return a text table; the first column is left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     lines = [head, ["-" * width for width in widths], *rows]
     return "\n".join(

@@ -1,4 +1,4 @@
--- The lives of messages as DuckDB makes them, for comparison: the columns of message_life, from the same bronze files.
+-- The table message_life in DuckDB's SQL, for comparison: the same columns, from the same bronze files.
 WITH event AS (SELECT * FROM $source),
 step AS (
   SELECT project, message,

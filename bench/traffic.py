@@ -1,7 +1,7 @@
-"""Traffic for the pipeline: a team on the real exchange in virtual time, written down as the hub writes segments.
+"""Generator of traffic for the pipeline: a team on the real exchange in virtual time, written as segments.
 
 `python -m bench.traffic FOLDER --events N` fills a landing zone. The same seed and number give the same files, so a
-folder that is complete is used again. Time passes at `EVENTS_PER_DAY`, so more events are more days, not denser ones.
+complete folder is reused. A day has `EVENTS_PER_DAY` events, so more events give more days.
 """
 
 import argparse
@@ -35,7 +35,7 @@ PROJECTS = ("apollo", "borealis")
 AGENTS = 40
 EVENTS_PER_DAY = 2_000_000
 SEGMENT_BYTES = 64 << 20
-#: After how many events it says how far it is.
+#: Number of events after which progress is printed.
 _TOLD_EVERY = 1_000_000
 _SECOND = 1_000_000
 _DAY_US = 86_400 * _SECOND
@@ -65,18 +65,18 @@ _JSON = msgspec.json.Encoder()
 
 
 class Ids:
-    """Counted ids."""
+    """Source of sequential ids."""
 
     def __init__(self) -> None:
         self._count = count()
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Return an id that was never used."""
+        """Return a new id."""
         return f"{prefix}_{now}_{next(self._count)}"
 
 
 class Team:
-    """One project's agents: some always there, some now and then, some careless."""
+    """The agents of one project, with different sessions and behaviour."""
 
     def __init__(self, project: str, seed: int, per_day: int = EVENTS_PER_DAY) -> None:
         self.project = project
@@ -93,7 +93,7 @@ class Team:
         self._seq = 0
 
     def play(self, events: int) -> Iterator[tuple[int, Event]]:
-        """Yield that many events, numbered, and a few more to end the last command."""
+        """Yield about this many events, numbered; the last command is completed."""
         for command, caller in self._script():
             for event in self.exchange.handle(command, caller, self.now).events:
                 self._seq += 1
@@ -129,7 +129,7 @@ class Team:
                 yield cmd.Redrive((message.message_id,)), _BOSS
 
     def _come_and_go(self) -> Iterator[tuple[Command, Caller]]:
-        """Let every session beat, and now and then one leave or come."""
+        """Send heartbeats of all sessions, and sometimes close or open one."""
         state = self.exchange.state
         for number, caller in enumerate(self._callers):
             session = self._sessions.get(caller.agent)
@@ -168,7 +168,7 @@ class Team:
         return cmd.Send(parse_envelope(_JSON.encode(document), 1 << 20)), sender
 
     def _confirm_push(self) -> Iterator[tuple[Command, Caller]]:
-        """Let a session that something was just pushed to say so, as the SDK does."""
+        """Confirm a pushed message, as the SDK does."""
         recipient = self._receiver
         session = self.exchange.state.sessions.get(self._sessions.get(recipient, ""))
         if session is not None and session.pushes and session.in_flight:
@@ -179,7 +179,7 @@ class Team:
                 self._taken.extend((caller, message_id) for message_id in arrived)
 
     def _take(self) -> Iterator[tuple[Command, Caller]]:
-        """Let somebody drain, and confirm what arrived."""
+        """Drain the mailbox of an agent, and confirm the messages."""
         caller = self._callers[self._random.randrange(AGENTS)]
         session = self._sessions.get(caller.agent)
         state = self.exchange.state
@@ -206,7 +206,7 @@ class Team:
 
 
 def write_segments(root: Path, project: str, events: Iterator[tuple[int, Event]], segment_bytes: int) -> int:
-    """Write events as the hub's exporter does: the events of a day, so many bytes at most, named by the first."""
+    """Write events as segments, as the hub does: one day each, with a maximum size, named by the first event."""
     day, size, last = -1, 0, 0
     out: Any = None
     for seq, event in events:
@@ -229,7 +229,7 @@ def write_segments(root: Path, project: str, events: Iterator[tuple[int, Event]]
 
 
 def landing_of(folder: Path, events: int, seed: int = 1, segment_bytes: int = SEGMENT_BYTES) -> tuple[Path, int]:
-    """Return a landing zone with about that many events, made now unless it is there, and their number."""
+    """Return a landing zone with about this many events and their number; generate it if it does not exist."""
     root = folder / f"traffic-{events}-{seed}-{segment_bytes}"
     done = root / "complete.json"
     if not done.exists():

@@ -1,1 +1,1 @@
-"""`make demo`: a believable team on a real hub, for about a minute; then its history, told and shown."""
+"""`make demo`: a simulated team on a real hub for about a minute, followed by a summary and the dashboard."""

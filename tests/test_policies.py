@@ -31,7 +31,7 @@ def test_a_project_changes_only_what_it_names(tmp_path: Path) -> None:
         ("frames: {shedding: {high: 0.1}}", "fill thresholds"),
         ("frames: {channel: {capacity: 1.5}}", "$.frames.channel.capacity"),
         ("agng: {}", "did you mean 'aging'"),
-        ("- a list", "a mapping of concerns"),
+        ("- a list", "a mapping of sections"),
         ("aging: [", "not YAML"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Make the compiled form of the package: the same sources, those that decide and carry turned into C by mypyc.
+"""Build the compiled form of the package: the core and other hot modules compiled to C by mypyc.
 
-What is in `src` stays what it is: the compiled form is a copy in `build/compiled`, used where it comes first in
-PYTHONPATH, and made anew when a source has changed. It needs a C compiler and Python's headers; without them the
-package works as it is, only slower.
+The sources in `src` are not changed: the compiled form is a copy in `build/compiled`, used if it comes first in
+PYTHONPATH, and rebuilt when a source has changed. It needs a C compiler and Python's headers; without them the package
+works too, only slower.
 """
 
 import argparse
@@ -24,22 +24,25 @@ STAMP = ".made-of"
 DECLARING = {
     *("__init__", "contracts", "documents", "envelope", "errors", "model", "payloads", "snapshot", "validation"),
 }
-#: Packages of the core that only declare.
+#: Packages of the core that contain only declarations.
 DECLARATIONS = {"commands", "events", "policy"}
 CARRYING = [
     "tocsin/journal/changes.py",
     "tocsin/journal/projection.py",
+    "tocsin/hub/committer.py",
     "tocsin/hub/host.py",
     "tocsin/hub/inprocess.py",
-    "tocsin/hub/receipts.py",
+    "tocsin/hub/live_state.py",
     "tocsin/hub/outgoing.py",
+    "tocsin/hub/projection_schedule.py",
+    "tocsin/hub/tick_timer.py",
     "tocsin/client/calls.py",
     "tocsin/client/inbox.py",
     "tocsin/gateways/websocket/fair_queue.py",
-    "tocsin/lab/closed_loop.py",
+    "tocsin/lab/replays/closed_loop.py",
 ]
 
-#: What mypyc says of a generator that it evaluates at once, to its end.
+#: Warning of mypyc about a generator that it evaluates completely at once.
 _EAGER = "Treating generator comprehension as list"
 
 _SETUP = """
@@ -66,7 +69,7 @@ def modules() -> list[str]:
 
 
 def fingerprint() -> str:
-    """Return what tells one state of the sources, and of this interpreter, from another."""
+    """Return a fingerprint of the sources and of this interpreter."""
     digest = hashlib.sha256(sysconfig.get_config_var("EXT_SUFFIX").encode())
     for path in [Path(__file__), *sorted((SOURCE / "tocsin").rglob("*"))]:
         if path.is_file() and path.suffix not in {".pyc", ".so"}:
@@ -75,10 +78,10 @@ def fingerprint() -> str:
 
 
 def main() -> None:
-    """Make it, unless it is there already."""
+    """Build the compiled form unless it is up to date."""
     parser = argparse.ArgumentParser(prog="make compiled", description=__doc__)
-    parser.add_argument("--if-possible", action="store_true", help="without a compiler say so, and be content")
-    parser.add_argument("--verbose", action="store_true", help="show what the compilers say")
+    parser.add_argument("--if-possible", action="store_true", help="without a compiler print a message and exit with 0")
+    parser.add_argument("--verbose", action="store_true", help="show the output of the compilers")
     chosen = parser.parse_args()
     wanted = fingerprint()
     stamp = TARGET / STAMP
@@ -91,7 +94,7 @@ def main() -> None:
             print(trouble, file=sys.stderr)
             return
         sys.exit(trouble)
-    print("compiling what decides and carries: a minute or two …", file=sys.stderr)
+    print("compiling with mypyc: this takes a minute or two …", file=sys.stderr)
     shutil.rmtree(TARGET, ignore_errors=True)
     shutil.copytree(SOURCE / "tocsin", TARGET / "tocsin", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     done = subprocess.run(  # noqa: S603
@@ -103,9 +106,9 @@ def main() -> None:
         check=False,
     )
     if done.returncode:
-        sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be made")
+        sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be built")
     if eager := [line for line in (done.stdout or "").splitlines() if _EAGER in line]:
-        sys.exit("\n".join(eager) + "\nwrite a list or a loop: compiled, these read all that the interpreter would not")
+        sys.exit("\n".join(eager) + "\nuse a list or a loop: when compiled, these generators are evaluated completely")
     shutil.rmtree(TARGET / "build", ignore_errors=True)
     stamp.write_text(wanted, encoding="ascii")
 

@@ -1,4 +1,4 @@
-"""Read what the source says of each field: the `#:` lines above it."""
+"""Documentation of fields: the `#:` lines above them in the source."""
 
 import ast
 import inspect
@@ -8,7 +8,7 @@ __all__ = ["field_docs"]
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """Return the documentation of a class's own fields, in order; a field without any has an empty one."""
+    """Return the documentation of a class's own fields, in order; empty for a field without any."""
     path = Path(inspect.getfile(cls))
     lines = path.read_text(encoding="utf-8").splitlines()
     for node in ast.walk(ast.parse("\n".join(lines))):

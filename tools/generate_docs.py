@@ -1,10 +1,9 @@
-"""Write the generated parts of docs/ from the code, or with --check fail when they are stale."""
+"""Generate parts of docs/ from the code, or with --check fail if they are outdated."""
 
 import argparse
 import re
 import sys
 from collections.abc import Callable
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -12,6 +11,7 @@ import msgspec
 from typer.main import get_group
 
 from field_docs import field_docs
+from generate_client import has_method
 from tocsin.cli.commands import app as cli_app
 from tocsin.client.config import ClientConfig, client_config
 from tocsin.core import policy as policies
@@ -23,8 +23,13 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.contracts import Contract
 from tocsin.frames.policy import FramesPolicy
+from tocsin.gateways.dashboard.gateway import ENDPOINTS as DASHBOARD_ENDPOINTS
+from tocsin.gateways.http.app import ENDPOINTS as HTTP_ENDPOINTS
+from tocsin.gateways.mcp.mount import ENDPOINTS as MCP_ENDPOINTS
 from tocsin.gateways.mcp.schemas import input_schema
 from tocsin.gateways.mcp.tools import TOOLS, description_of
+from tocsin.gateways.websocket.asyncapi import document as asyncapi_document
+from tocsin.gateways.websocket.gateway import ENDPOINTS as SOCKET_ENDPOINTS
 from tocsin.hub.config import (
     Channels,
     DashboardConfig,
@@ -34,32 +39,35 @@ from tocsin.hub.config import (
     SocketConfig,
     load_config,
 )
-from tocsin.lab.measures import METRICS
-from tocsin.lab.scenario import Handling, LeaseFight, Load, Scenario, Team
+from tocsin.lab.figures.measures import METRICS
+from tocsin.lab.scenario import Handling, LeaseContention, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
 from tocsin.pipeline.catalogue import DERIVED, SOURCES
-from tocsin.pipeline.schemas import Column
+from tocsin.pipeline.tables.schemas import Column
 from tocsin.policies import default_policy
+from tocsin.wire.operation import Access, Operation, Where
+from tocsin.wire.socket import OPERATION_NAMES
+from tocsin.wire.table import OPERATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 
 
 def type_name(hint: Any) -> str:
-    """Name a type as a reader would."""
+    """Return the name of a type for readers."""
     text = str(hint) if not isinstance(hint, type) or hasattr(hint, "__args__") else hint.__name__
     text = re.sub(r"typing\.Annotated\[(\w+), Meta\([^)]*\)\]", r"\1", text)
     return re.sub(r"(?:tocsin\.core\.\w+|typing|collections)\.", "", text).replace("NoneType", "null")
 
 
 def row(*cells: str) -> str:
-    """Lay out a table row, with bars inside cells escaped."""
+    """Return a Markdown table row, with bars inside cells escaped."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def lifecycle() -> str:
-    """Draw the state diagram, and list the transitions and APM's names."""
+    """Return the state diagram, the transitions and the names on the wire."""
     diagram = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: MessageAccepted"]
     diagram.append("    [*] --> held: MessageAccepted")
     for step in TRANSITIONS:
@@ -73,7 +81,7 @@ def lifecycle() -> str:
 
 
 def escalation() -> str:
-    """Draw the paths of an escalation, and list the steps and the default rules."""
+    """Return the diagram of escalations, their steps and the default rules."""
     diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Place.NORMAL}"]
     diagram += [f"    {route.before} --> {route.after}: {route.step}" for route in PATHS]
     rows = [row("from", "step", "to", "when", "drawn by"), row("---", "---", "---", "---", "---")]
@@ -104,7 +112,7 @@ def events() -> str:
 
 
 def errors() -> str:
-    """List the catalogue."""
+    """List the error catalogue."""
     head = ["code", "name", "meaning", "severity", "recoverable", "same request later?", "HTTP"]
     lines = [row(*head), row(*["---"] * len(head))]
     for entry in CATALOGUE.values():
@@ -116,7 +124,7 @@ def errors() -> str:
 
 
 def config() -> str:
-    """List every concern of the policy with its fields and defaults."""
+    """List every section of the policy with its settings and defaults."""
     document = document_of(default_policy())
     parts: list[str] = []
     for concern, hint in get_type_hints(Policy).items():
@@ -142,10 +150,10 @@ def config() -> str:
 
 
 def _server() -> list[str]:
-    """List what a hub's doors go by: `server.yaml`."""
+    """List the settings of `server.yaml`."""
     values = msgspec.to_builtins(load_config())
     parts: list[str] = []
-    sections = ("socket", "dashboard", "history", "channels")  # the channels have a page of their own
+    sections = ("socket", "dashboard", "history", "channels")  # The channels have a separate page.
     for title, hint, section in (
         ("", ServerConfig, values),
         ("socket", SocketConfig, values["socket"]),
@@ -173,9 +181,21 @@ def _contracts(document: Any) -> list[str]:
 
 
 def client() -> str:
-    """Write every number that a client goes by."""
+    """List the operations that are methods of an agent, and the settings of a client."""
+    parts = ["### Operations", "", row("method", "returns", "what it does"), row(*["---"] * 3)]
+    for operation in filter(has_method, OPERATIONS.values()):
+        fields = msgspec.structs.fields(operation.request)
+        arguments = [field.name for field in fields if field.required]
+        arguments += [f"{field.name}=…" for field in fields if not field.required]
+        reply = getattr(operation.reply, "__args__", (operation.reply,))[0].__name__
+        shape = getattr(operation.reply, "__origin__", None)
+        returned = f"`{reply}`" if shape is None else f"{'a list' if shape is list else 'a page'} of `{reply}`"
+        notes = ["" if operation.access is Access.AGENT else "For directors and humans."]
+        notes.append("Hub only." if operation.where is Where.HUB else "")
+        about = " ".join([operation.summary, *filter(None, notes)])
+        parts.append(row(f"`{operation.name}({', '.join(arguments)})`", returned, about))
     defaults = msgspec.to_builtins(client_config())
-    parts = [row("key", "default", "meaning"), row("---", "---", "---")]
+    parts += ["", "### Settings", "", row("key", "default", "meaning"), row("---", "---", "---")]
     parts += [row(f"`{name}`", _shown(defaults[name]), text) for name, text in field_docs(ClientConfig).items()]
     return "\n".join(parts)
 
@@ -193,7 +213,7 @@ def tables() -> str:
     for layer, found in everything.items():
         parts += [f"## {layer.capitalize()}", ""]
         for name, about, columns in found:
-            parts += [f"### {name}", "", f"{about} Kept {kept[name]}.", ""]
+            parts += [f"### {name}", "", f"{about} Partitioned {kept[name]}.", ""]
             parts += [row("column", "type", "meaning"), row("---", "---", "---")]
             parts += [row(f"`{column.name}`", f"`{column.type}`", column.about) for column in columns]
             parts.append("")
@@ -201,7 +221,7 @@ def tables() -> str:
 
 
 def advice() -> str:
-    """List the rules of the advisor and their thresholds."""
+    """List the advice rules and their thresholds."""
     parts = [row("rule", "what it asks for"), row("---", "---")]
     parts += [row(f"`{rule.__name__}`", (rule.__doc__ or "").strip()) for rule in RULES]
     parts += ["", row("threshold", "default", "meaning"), row("---", "---", "---")]
@@ -271,7 +291,7 @@ def cli() -> str:
     """List every command with its arguments and options, by the headings of the help."""
     panels: dict[str, list[str]] = {}
     for name, command in get_group(cli_app).commands.items():
-        panels.setdefault(str(command.rich_help_panel), []).extend(_commands(name, command))
+        panels.setdefault(str(getattr(command, "rich_help_panel", "")), []).extend(_commands(name, command))
     parts: list[str] = []
     for panel, rows in panels.items():
         parts += [f"### {panel}", "", row("command", "summary"), row("---", "---"), *rows, ""]
@@ -291,6 +311,48 @@ def _commands(name: str, command: Any) -> list[str]:
     return [row(f"`{' '.join(usage)}`", str(command.help).split("\n")[0])]
 
 
+_CALLERS = {
+    Access.AGENT: "all",
+    Access.DIRECTOR: "directors, humans",
+    Access.OVERSEER: "directors, humans, administrators",
+    Access.ADMIN: "administrators",
+}
+
+
+def http() -> str:
+    """List the operations by subject, and the other endpoints of the port."""
+    subjects: dict[str, list[Operation]] = {}
+    for operation in OPERATIONS.values():
+        subjects.setdefault(operation.tag, []).append(operation)
+    parts: list[str] = []
+    for subject, operations in subjects.items():
+        parts += [f"### {subject.capitalize()}", ""]
+        parts += [row("operation", "request", "what it does", "callers"), row("---", "---", "---", "---")]
+        parts += [row(f"`{one.name}`", f"`{one.http}`", one.summary, _CALLERS[one.access]) for one in operations]
+        parts.append("")
+    parts += ["### Other endpoints", "", row("endpoint", "request", "what it does", "token"), row(*["---"] * 4)]
+    for endpoint in (*HTTP_ENDPOINTS, *SOCKET_ENDPOINTS, *MCP_ENDPOINTS, *DASHBOARD_ENDPOINTS):
+        token = "not needed" if endpoint.public else "required"
+        parts.append(row(f"`{endpoint.name}`", f"`{endpoint.http}`", endpoint.summary, token))
+    return "\n".join(parts)
+
+
+def websocket() -> str:
+    """List the socket operations with the fields of their requests and answers."""
+    schemas = asyncapi_document("")["components"]["schemas"]
+    lines = [row("operation", "fields", "what it does", "`ok`"), row("---", "---", "---", "---")]
+    for name, shape in OPERATION_NAMES.items():
+        answer = schemas[shape.__name__]["x-answer"]
+        if answer:
+            properties = schemas[answer["$ref"].rsplit("/", 1)[1]]["properties"]
+            replied = ", ".join(f"`{field}`" for field in properties) or "an empty object"
+        else:
+            replied = "the reply of the operation"
+        fields = ", ".join(f"`{field}`" for field in shape.__struct_fields__)
+        lines.append(row(f"`{name}`", fields, (shape.__doc__ or "").strip(), replied))
+    return "\n".join(lines)
+
+
 def channels() -> str:
     """List the fields of the file gateway's section and of a file agent."""
     defaults = msgspec.to_builtins(load_config().channels)
@@ -303,13 +365,20 @@ def channels() -> str:
 
 
 def lab() -> str:
-    """List the figures of the lab, its settings, and what a scenario says."""
-    lines = ["## Figures", "", "Lower is better in all of them.", "", row("figure", "of", "meaning"), row(*["---"] * 3)]
+    """List the figures of the lab, its settings, and the keys of a scenario."""
+    lines = [
+        "## Figures",
+        "",
+        "Lower is better for all of them.",
+        "",
+        row("figure", "of", "meaning"),
+        row(*["---"] * 3),
+    ]
     lines += [
         row(f"`{metric.name}`", "all" if metric.whole else "each priority, and all", metric.about)
         for metric in METRICS.values()
     ]
-    lines += ["", "## Settings", "", "`DATA/lab.yaml` names what differs.", ""]
+    lines += ["", "## Settings", "", "`DATA/lab.yaml` overrides the defaults that it names.", ""]
     lines += [row("key", "default", "meaning"), row("---", "---", "---")]
     defaults = msgspec.to_builtins(load_settings())
     lines += [row(f"`{name}`", _shown(defaults[name]), text) for name, text in field_docs(Settings).items()]
@@ -333,7 +402,7 @@ _SCENARIO: tuple[tuple[str, type], ...] = (
     ("A team", Team),
     ("How it handles a type", Handling),
     ("A load", Load),
-    ("A fight over leases", LeaseFight),
+    ("A fight over leases", LeaseContention),
 )
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -343,6 +412,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli,
     "reference/events.md": events,
     "reference/errors.md": errors,
+    "reference/http.md": http,
+    "reference/websocket.md": websocket,
     "reference/lab.md": lab,
     "reference/config.md": config,
     "reference/mcp.md": mcp,
@@ -356,21 +427,21 @@ _BLOCK = re.compile(
 
 
 def fresh(path: Path, generate: Callable[[], str]) -> str:
-    """Return a page with its generated part as it should be."""
+    """Return a page with its generated part updated."""
     text = path.read_text(encoding="utf-8")
     if not _BLOCK.search(text):
-        raise SystemExit(f"{path.name} has no place for its generated part")
+        raise SystemExit(f"{path.name} has no markers for its generated part")
     return _BLOCK.sub(lambda match: f"{match[1]}\n{generate()}\n{match[2]}", text)
 
 
 def main() -> int:
-    """Write, or check."""
+    """Write the pages, or check them."""
     parser = argparse.ArgumentParser(prog="make docs", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when a page is stale")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is outdated")
     check = parser.parse_args().check
     stale = [name for name, generate in GENERATED.items() if _update(DOCS / name, generate, check=check)]
     if check and stale:
-        print("stale: " + ", ".join(f"docs/{name}" for name in stale) + "; write them anew with make docs")
+        print("stale: " + ", ".join(f"docs/{name}" for name in stale) + "; update them with make docs")
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Make what is unreleased a version: sets it in pyproject.toml and the package, and names its part of the changelog."""
+"""Release a version: set it in pyproject.toml and the package, and date its part of the changelog."""
 
 import re
 import sys
@@ -16,10 +16,10 @@ _PLACES = {
 
 
 def version_of(path: Path) -> str:
-    """Read the version that one of the two files says."""
+    """Return the version in one of the two files."""
     found = _PLACES[path].search(path.read_text(encoding="utf-8"))
     if found is None:
-        sys.exit(f"{path} says no version")
+        sys.exit(f"{path} has no version")
     return found[2]
 
 
@@ -29,18 +29,18 @@ def renumbered(path: Path, version: str) -> str:
 
 
 def with_release(changelog: str, version: str, day: date) -> str:
-    """Return the changelog with what was unreleased as a version's part, and nothing unreleased."""
+    """Return the changelog with the unreleased changes moved to a version."""
     head, found, rest = changelog.partition("## Unreleased\n")
     changes = rest.split("\n## ", 1)[0].strip()
     if not found or not changes:
         sys.exit("the changelog has nothing under Unreleased: there is nothing to release")
     if f"\n## {version} " in changelog:
-        sys.exit(f"the changelog has {version} already")
+        sys.exit(f"the changelog already has {version}")
     return f"{head}## Unreleased\n\n## {version} ({day.isoformat()})\n{rest}"
 
 
 def main() -> None:
-    """Write all three files, or none."""
+    """Update all three files, or none."""
     version = sys.argv[1] if len(sys.argv) == 2 else ""
     if not _VERSION.fullmatch(version):
         sys.exit("usage: make release VERSION=1.2.3")

@@ -1,7 +1,7 @@
-"""Put the libraries of the dashboard's page beside it: files out of node_modules, with their licences.
+"""Copy the libraries of the dashboard's page from node_modules, with their licences.
 
-No bundler: a browser loads them as the modules that they are. It knows no `node_modules` though, so that where one
-library imports another by its bare name, the name becomes a path. What was put there is written down in `vendor.json`.
+No bundler is used: a browser loads the libraries as ES modules. Browsers do not resolve bare module names, so imports
+between libraries are rewritten to paths. `vendor.json` lists the copied files.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "node_modules"
 VENDOR = ROOT / "src" / "tocsin" / "gateways" / "dashboard" / "page" / "vendor"
-#: What the page loads, and where it is in `node_modules`.
+#: Files that the page loads, with their paths in `node_modules`.
 FILES = {
     "preact.js": "preact/dist/preact.mjs",
     "preact-hooks.js": "preact/hooks/dist/hooks.mjs",
@@ -29,7 +29,7 @@ _SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=\S+\s*$")
 
 
 def fetch() -> None:
-    """Install exactly what package-lock.json names."""
+    """Install the packages of package-lock.json."""
     npm = shutil.which("npm")
     if npm is None:
         sys.exit("the dashboard's libraries come from npm: install Node.js (https://nodejs.org), then `make dashboard`")
@@ -40,7 +40,7 @@ def fetch() -> None:
 
 
 def vendor() -> None:
-    """Copy what the page loads."""
+    """Copy the files that the page loads."""
     shutil.rmtree(VENDOR, ignore_errors=True)
     VENDOR.mkdir(parents=True)
     packages: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def vendor() -> None:
         entry = packages.setdefault(package, {"version": facts["version"], "license": facts["license"], "files": {}})
         entry["files"][name] = hashlib.sha256(text.encode()).hexdigest()
         shutil.copyfile(MODULES / package / "LICENSE", VENDOR / f"{package}.LICENSE.txt")
-    # Written last: where it is, everything is.
+    # Written last, so that it exists only if everything was copied.
     (VENDOR / "vendor.json").write_text(json.dumps(packages, indent=2) + "\n", encoding="utf-8")
 
 

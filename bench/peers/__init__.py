@@ -1,1 +1,1 @@
-"""The same work for Tocsin and for what one would pick instead: one file per system, one protocol, one harness."""
+"""Benchmark of Tocsin and comparable systems: one module per system, one interface, one harness."""

@@ -1,9 +1,9 @@
-"""The truth about its speed: the same work for Tocsin and for what one would pick instead, in one run on this machine.
+"""Comparison of Tocsin with other systems: the same work in one run on this machine.
 
-Each system does its work in a process of its own, against a server of its own where it has one. Rounds are interleaved
-and figures are medians over them, because a shared machine is never the same twice. A message counts as done when it is
-confirmed to its sender and acknowledged by its consumer; the time is taken until the last one is. Only systems whose
-confirmation says "on disk" are compared with Tocsin, whose confirmation always says it; the floors are no peers.
+Each system runs in its own process, with its own server if it has one. Rounds are interleaved and figures are medians
+over them, because other load on the machine varies. A message counts as done when it is confirmed to its sender and
+acknowledged by its consumer; the time ends with the last one. Only systems whose confirmation means "on disk" are
+compared with Tocsin, whose confirmation always does; the floors are not peers.
 """
 
 import argparse
@@ -26,7 +26,7 @@ FLOOR = "floor_"
 
 
 def measure(task: Task, patience_s: float) -> Found | str:
-    """Run one system's work; a line that says why, where it cannot be done here."""
+    """Run one system's work; return the reason as text if it cannot run here."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "bench.peers.run"],
@@ -44,7 +44,7 @@ def measure(task: Task, patience_s: float) -> Found | str:
 
 
 def middle(rounds: list[Found]) -> dict[str, Any]:
-    """Put rounds together: medians of numbers; what must hold, held in all of them; what never came, did not come."""
+    """Combine rounds: medians of numbers; a condition holds if it held in all rounds; missing values stay missing."""
     told: dict[str, Any] = {}
     for field in Found.__struct_fields__:
         values = [getattr(found, field) for found in rounds]
@@ -78,7 +78,7 @@ def cells(name: str, told: dict[str, Any]) -> list[str]:
 
 
 def figures(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return what the last line says."""
+    """Return the figures for the last line."""
     rates = {name: told["per_s"] for name, told in results.items()}
     peers = {
         name: rate for name, rate in rates.items() if not name.startswith((TOCSIN, FLOOR)) and peer_of(name).fsynced
@@ -99,9 +99,11 @@ def figures(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-peers", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of the crowd, per round; a lone sender gets half")
-    parser.add_argument("--backlog", type=int, default=100_000, help="messages that a Critical one has to overtake")
-    parser.add_argument("--patience", type=float, default=600.0, help="seconds for one system in one round")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="seconds of the crowd, per round; the single sender gets half"
+    )
+    parser.add_argument("--backlog", type=int, default=100_000, help="messages in the backlog before a Critical one")
+    parser.add_argument("--patience", type=float, default=600.0, help="time limit for one system in one round, seconds")
     parser.add_argument("--only", nargs="*", choices=[*PEERS], default=[*PEERS])
     chosen = parser.parse_args()
     rounds: dict[str, list[Found]] = {}
@@ -127,7 +129,7 @@ def main() -> None:
         *("alone p50", "p99 ms", "to consumer", "Critical ms", "priorities honoured"),
     ]
     print(table(head, [cells(name, told) for name, told in results.items()]))
-    print("\nwhat a confirmation promises")
+    print("\nguarantees of a confirmation")
     for name in results:
         print(f"  {peer_of(name).title}: {peer_of(name).promise}")
     for name, told in results.items():

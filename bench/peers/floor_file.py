@@ -1,7 +1,7 @@
-"""A floor: an append-only file with one `fdatasync` for all who wait, and the same queues in memory behind it.
+"""Floor: an append-only file with one `fdatasync` for all waiting senders, and in-memory queues behind it.
 
-Nothing that is durable before it is confirmed can be faster in Python than this. Acknowledgements are not written down,
-and nothing can be read back.
+No system in Python that is durable before it confirms can be faster. Acknowledgements are not stored, and nothing can
+be read back.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A floor: asyncio's own priority queue. It promises nothing and is what Python can do at all."""
+"""Floor: asyncio's priority queue, without durability; the upper limit for Python."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

@@ -1,8 +1,8 @@
 """NATS JetStream: a file stream, a subject and a push consumer per mailbox and level, explicit acknowledgements.
 
-JetStream knows no priorities: a consumer of a mailbox holds up to so many messages of every level, takes the highest,
-and waits for one that is on its way before it takes a lower. It fsyncs every two minutes by default; servers from 2.10
-on can be told to do so before every confirmation.
+JetStream has no priorities: a consumer of a mailbox holds some messages of every level, takes the highest, and waits
+for a higher one that is being delivered before it takes a lower one. By default it calls fsync every two minutes;
+servers since 2.10 can be configured to do so before every confirmation.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ jetstream {{ store_dir: "{folder}/store"{sync} }}
 
 
 class Nats:
-    """A NATS server with JetStream, as it comes."""
+    """A NATS server with JetStream, with its default configuration."""
 
     title: ClassVar[str] = "NATS JetStream, as it comes"
     promise: ClassVar[str] = "with the operating system; fsynced every two minutes"
@@ -71,7 +71,7 @@ class Nats:
     async def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
         connection = await nats.connect(self._url)
         held: list[tuple[int, int, Any]] = []
-        more = [0] * LEVELS  # how many the server has beyond those that came, by level
+        more = [0] * LEVELS  # Messages that the server has not delivered yet, by level.
         arrived = asyncio.Event()
 
         async def take(message: Any) -> None:
@@ -98,7 +98,7 @@ class Nats:
                 if not any(held_level == -level for held_level, _, _ in held):
                     more[level] = told.num_pending + told.num_ack_pending
             while True:
-                while not held or any(more[1 - held[0][0] :]):  # the next of a higher level is on its way
+                while not held or any(more[1 - held[0][0] :]):  # A message of a higher level is being delivered.
                     arrived.clear()
                     await arrived.wait()
                 message = heapq.heappop(held)[2]

@@ -1,9 +1,9 @@
-"""What a system must be able to do to be compared: take a message, hand it out, be told that it was handled.
+"""Interface of the compared systems: accept a message, deliver it, and acknowledge it.
 
-Each system gets its best reasonable configuration, by the same three rules. What is sent at the same time may share a
-round trip and a commit, as long as each sender waits for its own confirmation. Where a system knows no priorities, a
-queue per level is read in order, as its users would build it. What a confirmation promises is said in the row, and only
-promises of one kind are compared.
+Each system gets its best reasonable configuration, by the same three rules. Messages sent at the same time may share a
+round trip and a commit, as long as each sender waits for its own confirmation. For a system without priorities, one
+queue per level is read in order. The guarantee of a confirmation is part of the row, and only equal guarantees are
+compared.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 __all__ = ["LEVELS", "Grouped", "Letter", "Peer"]
 
-#: Priorities, lowest first; the last is Critical.
+#: Number of priorities, lowest first; the last is Critical.
 LEVELS = 4
 
 
@@ -26,35 +26,35 @@ class Letter(NamedTuple):
 
 
 class Peer(Protocol):
-    """One system, with its server where it has one."""
+    """One system, with its server if it has one."""
 
-    #: Its row in the table.
+    #: Title of its row in the table.
     title: ClassVar[str]
-    #: What holds once a send is confirmed.
+    #: Guarantee of a confirmation.
     promise: ClassVar[str]
-    #: Whether a confirmed message is on disk: a power cut cannot take it back.
+    #: Whether a confirmed message is on disk and survives a power failure.
     fsynced: ClassVar[bool]
-    #: How priorities are come by.
+    #: How priorities are implemented.
     priorities: ClassVar[str]
 
     async def start(self, folder: Path, mailboxes: int) -> None:
-        """Start the server with its data in a folder, and make the mailboxes."""
+        """Start the server with its data in a folder, and create the mailboxes."""
 
     async def send(self, letter: Letter) -> None:
-        """Send a message and come back when it is confirmed."""
+        """Send a message and return when it is confirmed."""
 
     async def fill(self, letters: Sequence[Letter]) -> None:
-        """Send many, as fast as they are taken, and come back when all are confirmed."""
+        """Send many messages as fast as possible, and return when all are confirmed."""
 
     def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
-        """Hand out bodies; coming back for the next one acknowledges. Up to `ahead` may be taken from the server."""
+        """Yield message bodies; requesting the next one acknowledges. Up to `ahead` messages may be prefetched."""
 
     async def close(self) -> None:
-        """Let go of everything, and end the server."""
+        """Close all connections and stop the server."""
 
 
 class Grouped:
-    """Lets those who wait at the same time share one round trip: client-side group commit."""
+    """Client-side group commit: sends that wait at the same time share one round trip."""
 
     def __init__(self, write: Callable[[list[Letter]], Awaitable[None]], *, lines: int, most: int) -> None:
         self._write = write
@@ -65,14 +65,14 @@ class Grouped:
         self._lines = [loop.create_task(self._carry()) for _ in range(lines)]
 
     async def send(self, letter: Letter) -> None:
-        """Wait for the next trip, and until it has arrived."""
+        """Send with the next group, and wait until it is confirmed."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((letter, done))
         self._work.release()
         await done
 
     async def close(self) -> None:
-        """Stop carrying."""
+        """Stop sending."""
         for line in self._lines:
             line.cancel()
         await asyncio.gather(*self._lines, return_exceptions=True)
@@ -82,7 +82,7 @@ class Grouped:
             await self._work.acquire()
             load, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             if not load:
-                continue  # another line took it along
+                continue  # Another group included it.
             try:
                 await self._write([letter for letter, _ in load])
             except Exception as error:

@@ -1,8 +1,8 @@
-"""A PostgreSQL queue as one would write it well: SKIP LOCKED, an index in delivery order, and grouped inserts.
+"""PostgreSQL as a queue: SKIP LOCKED, an index in delivery order, and grouped inserts.
 
-Sends that wait together are one INSERT and one commit. A consumer deletes what it takes in a transaction of its own and
-commits once it has handled it: that is the acknowledgement, and what a dead consumer had is there again. Those commits
-need not wait for the disk (`synchronous_commit = off`): one that is lost means that a message comes twice, not never.
+Sends that wait together are one INSERT and one commit. A consumer deletes a message in its own transaction and commits
+when it has handled it: that is the acknowledgement, and messages of a failed consumer are available again. These
+commits need not wait for the disk (`synchronous_commit = off`): if one is lost, a message is delivered twice, not lost.
 NOTIFY wakes consumers.
 """
 

@@ -18,7 +18,7 @@ _ERLANG = "/usr/lib/erlang"
 
 
 class RabbitMq:
-    """A RabbitMQ node of its own, with an Erlang port mapper of its own."""
+    """A RabbitMQ node with its own Erlang port mapper."""
 
     title: ClassVar[str] = "RabbitMQ, durable priority queue, confirms"
     promise: ClassVar[str] = "on disk (persistent, confirmed after the message store's fsync)"
@@ -101,13 +101,13 @@ class RabbitMq:
 
 
 def _programs() -> tuple[Path, dict[str, str]]:
-    """Find the broker, and how its scripts find an Erlang that was unpacked instead of installed."""
+    """Return the broker's path, and the environment in which its scripts find an unpacked Erlang."""
     program = locate("rabbitmq-server", "rabbitmq-server")
     if STORE not in program.parents:
         return program, {}
     root = unpacked("rabbitmq-server")
     erl = root / "usr/lib/erlang/bin/erl"
     text = erl.read_text(encoding="utf-8")
-    if f"ROOTDIR={_ERLANG}\n" in text:  # the script knows only the place that it is meant for
+    if f"ROOTDIR={_ERLANG}\n" in text:  # The script expects its installed location.
         erl.write_text(text.replace(f"ROOTDIR={_ERLANG}\n", f"ROOTDIR={root}{_ERLANG}\n"), encoding="utf-8")
     return root / "usr/lib/rabbitmq/bin/rabbitmq-server", {"PATH": f"{root}/usr/bin:/usr/bin:/bin"}

@@ -1,7 +1,7 @@
 """Redis streams: one per mailbox and level, with a consumer group; sends that wait together share a pipeline.
 
-Redis knows no priorities. A script asks the streams of a mailbox in order, highest first, and takes from the first that
-has something; with nothing in any of them, the consumer blocks on all. What was handled is acknowledged and deleted.
+Redis has no priorities. A script checks the streams of a mailbox in order, highest first, and takes from the first that
+is not empty; if all are empty, the consumer blocks on all. Handled messages are acknowledged and deleted.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -126,11 +126,11 @@ class RedisEverySecond(RedisStreams):
 
 
 def _pairs(found: Any) -> list[tuple[str, list[Any]]]:
-    """Return streams with their entries, as a list of pairs whichever form they came in."""
+    """Return streams with their entries as a list of pairs, for both reply formats."""
     return list(found.items()) if isinstance(found, dict) else [(key, entries) for key, entries in found or []]
 
 
 def _body(fields: Any) -> str:
-    """Return the one field; a script's answer has them flat, a reply's as a mapping."""
+    """Return the body field of an entry, for both reply formats."""
     body: str = fields["b"] if isinstance(fields, dict) else fields[1]
     return body

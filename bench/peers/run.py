@@ -1,4 +1,4 @@
-"""One system's work in a process of its own: reads what to do as JSON, writes what was found as JSON."""
+"""Process for one system's work: reads its task as JSON and writes its results as JSON."""
 
 import importlib
 import sys
@@ -31,7 +31,7 @@ PEERS: dict[str, tuple[str, str]] = {
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What to do."""
+    """The task."""
 
     peer: str
     seconds: float
@@ -39,14 +39,14 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def peer_of(name: str) -> type[Peer]:
-    """Load a system's file; its client library is needed only then."""
+    """Import a system's module, which needs its client library."""
     module, kind = PEERS[name]
     found: type[Peer] = getattr(importlib.import_module(f"bench.peers.{module}"), kind)
     return found
 
 
 async def run(task: Task, folder: Path) -> Found:
-    """Start a system, let it do the work, and stop it whatever happens."""
+    """Start a system, run the work, and stop the system in any case."""
     peer = peer_of(task.peer)()
     try:
         await peer.start(folder, BACKLOG + 1)

@@ -1,9 +1,8 @@
-"""Where the peers' servers come from, and how they are started and ended.
+"""Servers of the compared systems: locating, starting and stopping them.
 
-A server that is installed is used. One that is not is taken from Debian's packages, which are unpacked into
-`build/peers` and not installed: no service is set up, nothing of the machine changes, nobody has to be root, and
-`make clean` takes them away again. Every server listens on loopback, on a port that was free, and ends with the process
-that started it.
+An installed server is used. Otherwise Debian's packages are unpacked into `build/peers` without installing them: no
+service is set up, the system is not changed, root is not needed, and `make clean` removes them. Every server listens on
+a free port on loopback and ends with the process that started it.
 """
 
 import asyncio
@@ -28,11 +27,11 @@ _PDEATHSIG = 1
 
 
 class Missing(Exception):
-    """A server is not here, and cannot be got."""
+    """A server is not installed and cannot be downloaded."""
 
 
 def locate(program: str, package: str) -> Path:
-    """Find a program: the machine's own, else the one of a Debian package."""
+    """Return the path of a program: installed, or from a Debian package."""
     own = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *_PLACES]))
     if own is not None:
         return Path(own)
@@ -44,7 +43,7 @@ def locate(program: str, package: str) -> Path:
 
 
 def unpacked(package: str) -> Path:
-    """Unpack a Debian package with all that it needs and that is not installed; return where."""
+    """Unpack a Debian package with its missing dependencies; return the folder."""
     root = STORE / package
     if (root / ".complete").exists():
         return root
@@ -64,7 +63,7 @@ def unpacked(package: str) -> Path:
 
 
 def libraries(program: Path) -> dict[str, str]:
-    """Return the environment in which an unpacked program finds its libraries."""
+    """Return the environment variables with which an unpacked program finds its libraries."""
     if STORE not in program.parents:
         return {}
     root = STORE / program.relative_to(STORE).parts[0]
@@ -73,7 +72,7 @@ def libraries(program: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody has."""
+    """Return a free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -81,7 +80,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A server process of ours."""
+    """A server process."""
 
     def __init__(self, command: list[str | Path], folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = folder / f"{Path(command[0]).name}.log"
@@ -97,7 +96,7 @@ class Server:
             )
 
     async def listening(self, port: int) -> None:
-        """Come back when it takes connections."""
+        """Wait until it accepts connections."""
         for _ in range(int(START_MAX_S / 0.05)):
             if self._process.poll() is not None:
                 break
@@ -109,7 +108,7 @@ class Server:
         raise RuntimeError(f"{self._log.stem} did not start: {self._log.read_text(errors='replace')[-2000:]}")
 
     async def close(self) -> None:
-        """End it, and wait until it has ended."""
+        """Stop it and wait until it has ended."""
         self._process.terminate()
         try:
             await asyncio.to_thread(self._process.wait, STOP_MAX_S)
@@ -119,7 +118,7 @@ class Server:
 
 
 def _end_with_parent() -> None:
-    """Ask the kernel to end this process with the one that started it: no server is ever left behind."""
+    """Ask the kernel to end this process together with its parent, so that no server is left running."""
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGTERM)
 
 

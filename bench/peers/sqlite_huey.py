@@ -1,6 +1,6 @@
-"""Huey's SQLite storage: a queue library with priorities, told to fsync. It has no acknowledgements: taken is gone.
+"""Huey's SQLite storage with fsync: a queue library with priorities and without acknowledgements.
 
-One database, a thread that sends and one that takes, one commit per message: the library has no way to share one.
+One database, one thread that sends and one that receives, and one commit per message: the library cannot group them.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class HueyQueue:
 
     async def fill(self, letters: Sequence[Letter]) -> None:
         def put() -> None:
-            with self._queues[0].db(commit=True) as cursor:  # the library's own statement, many to a commit
+            with self._queues[0].db(commit=True) as cursor:  # The library's statement, many per commit.
                 cursor.executemany(
                     "insert into task (queue, data, priority) values (?, ?, ?)",
                     [(f"q{letter.mailbox}", letter.body.encode(), letter.priority) for letter in letters],

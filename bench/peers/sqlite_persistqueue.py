@@ -1,7 +1,7 @@
-"""persist-queue's SQLite queue with acknowledgements: one per mailbox and level, as it knows no priorities.
+"""persist-queue's SQLite queue with acknowledgements: one per mailbox and level, because it has no priorities.
 
-One commit per message: the library has no way to share one, but queues are files of their own, so a few threads help.
-What was acknowledged is cleared now and then.
+One commit per message: the library cannot group them, but each queue is a separate file, so several threads help.
+Acknowledged messages are deleted at intervals.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class PersistQueue:
         return await asyncio.get_running_loop().run_in_executor(self._takers, function, *arguments)
 
     def _put_many(self, queue: Any, bodies: list[str]) -> None:
-        """Put a backlog there in one commit; beyond what the library offers, so that filling takes no half hour."""
+        """Insert a backlog in one commit, bypassing the library, so that it does not take half an hour."""
         with queue.tran_lock, queue._putter as transaction:
             transaction.executemany(queue._sql_insert, [(pickle.dumps(body), time.time()) for body in bodies])
         queue.total += len(bodies)

@@ -1,4 +1,4 @@
-"""Tocsin's agents as senders and consumers, alike for a bus in this process and for a hub."""
+"""Tocsin agents as senders and consumers, for the embedded bus and for a hub."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
@@ -8,9 +8,8 @@ from tocsin.client import Agent, Draft
 
 __all__ = ["POLICY", "SENDING_AGENTS", "Senders", "bodies"]
 
-#: Nobody is held back by a rate; and nothing is raised by waiting, neither by age nor by escalation, as nothing is with
-#: the others: on a slow machine filling a backlog takes more than the minute after which its first messages would be,
-#: and these would rightly go before a Critical one.
+#: Policy without rate limits, aging and escalation, as in the other systems: on a slow machine filling a backlog takes
+#: more than a minute, after which aging would boost its first messages.
 POLICY = (
     HUB_POLICY
     + """
@@ -19,26 +18,26 @@ escalation: {rules: {blocking_waits: {trigger: time_in_queue, level: Blocking, a
 """
 )
 
-#: Agents that the senders share; sends of many tasks at a time go together by themselves.
+#: Number of agents that the senders share; concurrent sends of one agent are grouped by the client.
 SENDING_AGENTS = 4
 PRIORITIES = ("Info", "Coordinate", "Blocking", "Critical")
 FILL = 1000
 
 
 class Senders:
-    """A few agents that send for everybody."""
+    """Agents that all senders share."""
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
         self._turn = 0
 
     async def join(self, join: Callable[[str], Awaitable[Agent]]) -> None:
-        """Attach them."""
+        """Connect the agents."""
         for number in range(SENDING_AGENTS):
             self._agents.append(await join(f"sender{number}"))
 
     async def send(self, letter: Letter) -> None:
-        """Send through the next of them; a refusal is raised."""
+        """Send through the next agent; a refusal raises an error."""
         self._turn = (self._turn + 1) % SENDING_AGENTS
         await self._agents[self._turn].send(
             to=f"mailbox{letter.mailbox}",
@@ -48,7 +47,7 @@ class Senders:
         )
 
     async def fill(self, letters: Sequence[Letter]) -> None:
-        """Send many, in pieces that an agent may have under way."""
+        """Send many messages, in groups of the size that an agent may have in flight."""
         for begin in range(0, len(letters), FILL):
             drafts = [
                 Draft(
@@ -64,12 +63,12 @@ class Senders:
                     raise outcome
 
     async def close(self) -> None:
-        """Let them leave."""
+        """Disconnect the agents."""
         for agent in self._agents:
             await agent.close()
 
 
 async def bodies(agent: Agent) -> AsyncGenerator[str, None]:
-    """Hand out what comes; coming back for the next one confirms."""
+    """Yield message bodies; requesting the next one confirms."""
     async for message in agent.inbox(receipts="handled"):
         yield message.payload["text"]

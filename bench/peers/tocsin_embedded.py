@@ -1,4 +1,4 @@
-"""Tocsin in this process: `Tocsin.open`, on SQLite with an fsync before every receipt, through the SDK."""
+"""Tocsin embedded in this process: `Tocsin.open`, on SQLite with an fsync before every receipt."""
 
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class TocsinEmbedded:
 
     async def start(self, folder: Path, mailboxes: int) -> None:
         bus = self._bus = await Tocsin.open(folder, policy=parse_policy(POLICY))
-        for mailbox in range(mailboxes):  # registered; what is sent to them waits
+        for mailbox in range(mailboxes):  # Registered, so that messages to them are queued.
             async with bus.join(f"mailbox{mailbox}"):
                 pass
         await self._senders.join(lambda name: bus.join(name, type="Manager"))

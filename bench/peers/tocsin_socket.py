@@ -1,4 +1,4 @@
-"""Tocsin over WebSocket: a real `tocsin serve` in a process of its own, and the SDK in this one."""
+"""Tocsin over WebSocket: `tocsin serve` in a separate process, and the SDK in this one."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -30,11 +30,11 @@ class TocsinSocket:
     async def start(self, folder: Path, mailboxes: int) -> None:
         hub = self._hub = await asyncio.to_thread(Hub, folder / "hub", POLICY)
         self._tokens = [await asyncio.to_thread(hub.token, f"mailbox{number}") for number in range(mailboxes)]
-        for token in self._tokens:  # registered; what is sent to them waits
+        for token in self._tokens:  # Registered, so that messages to them are queued.
             async with Agent.connect(hub.url, token=token, type="Manager"):
                 pass
         await self._senders.join(
-            lambda name: Agent.connect(hub.url, token=hub.token(name), type="Manager")  # once, before the work
+            lambda name: Agent.connect(hub.url, token=hub.token(name), type="Manager")  # Once, before the work.
         )
 
     async def send(self, letter: Letter) -> None:

@@ -1,10 +1,9 @@
-"""The work that every system does: many senders at once, one sender alone, and a Critical message behind a backlog.
+"""The work of every system: many senders at once, a single sender, and a Critical message behind a backlog.
 
-*Crowd*: 64 senders, each waiting for its confirmation before it sends on, to 16 mailboxes whose consumers acknowledge
-everything. *Alone*: one sender and one consumer, nothing else. *Order*: what a mailbox with a mixed lot in it hands
-out, one at a time: whether priorities are honoured is looked at here, not believed. *Backlog*: a mailbox with very many
-messages below Critical whose consumer is busy with one of them; then a Critical message is sent, and timed until the
-consumer has it. A system that hands it out after everything else is given up on after a while.
+*Crowd*: 64 senders, each waiting for its confirmation before the next send, to 16 mailboxes whose consumers acknowledge
+everything. *Alone*: one sender and one consumer. *Order*: the order in which a mailbox with mixed priorities delivers,
+to check that priorities are respected. *Backlog*: a mailbox with many messages below Critical whose consumer is busy
+with one of them; then a Critical message is sent, and the time until the consumer has it is measured, up to a limit.
 """
 
 import asyncio
@@ -21,20 +20,20 @@ __all__ = ["MAILBOXES", "MESSAGE_BYTES", "SENDERS", "Found", "do_all"]
 
 MESSAGE_BYTES = 600
 SENDERS = 64
-#: Mailboxes of the crowd; each other part of the work has one more of its own.
+#: Number of mailboxes of the crowd; each other part of the work has one more.
 MAILBOXES = 16
 ALONE, ORDER, BACKLOG = MAILBOXES, MAILBOXES + 1, MAILBOXES + 2
-#: Of a hundred messages, how many are of each priority, lowest first.
+#: Share of each priority, per cent, lowest first.
 SHARES = (60, 30, 8, 2)
 CRITICAL = len(SHARES) - 1
-#: How many a consumer may take at a time, where throughput is what counts.
+#: Number of messages that a consumer may prefetch when throughput is measured.
 AHEAD = 64
 WARM_UP_S = 0.5
-#: Time for consumers to catch up once the senders have stopped, seconds.
+#: Time for consumers to catch up after the senders have stopped, seconds.
 DRAIN_MAX_S = 30.0
-#: How long a Critical message is waited for behind a backlog, seconds.
+#: Longest time to wait for a Critical message behind a backlog, seconds.
 CRITICAL_MAX_S = 20.0
-#: Critical messages that are timed one after another behind a backlog; the median counts.
+#: Number of Critical messages measured behind a backlog; the median is used.
 CRITICALS = 9
 ORDER_COUNT = 200
 
@@ -42,32 +41,32 @@ clock = time.perf_counter
 
 
 class Found(msgspec.Struct):
-    """What one system did, in one round."""
+    """Results of one system in one round."""
 
-    #: Messages that were sent, confirmed, consumed and acknowledged, per second, until the last of them was.
+    #: Messages sent, confirmed, consumed and acknowledged per second, until the last one.
     per_s: float
-    #: Sends confirmed per second, while there were senders: more than consumers can take, where a backlog builds up.
+    #: Sends confirmed per second while the senders ran; with a backlog it is more than consumers can process.
     confirmed_per_s: float
-    #: Confirmed messages that no consumer had seen when there was no more patience: 0 where nothing is lost or late.
+    #: Confirmed messages that were not consumed within the time limit; 0 if nothing is lost or late.
     missing: int
     crowd_p50_ms: float
     crowd_p99_ms: float
     alone_p50_ms: float
     alone_p99_ms: float
-    #: From the moment of sending until the consumer has it, with one sender.
+    #: Time from sending until the consumer has the message, with one sender.
     end_p50_ms: float
     end_p99_ms: float
-    #: Whether a mailbox handed out the highest priority first, and the oldest first within one.
+    #: Whether a mailbox delivered the highest priority first, and the oldest first within one.
     priorities_honoured: bool
     oldest_first: bool
     #: Messages in the backlog.
     backlog: int
-    #: Null: it had not come when there was no more patience.
+    #: Null if it did not arrive within the time limit.
     critical_under_backlog_ms: float | None
 
 
 class Letters:
-    """Writes messages, and remembers when each was sent."""
+    """Creates messages and records their send times."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -76,7 +75,7 @@ class Letters:
         self.sent: dict[int, float] = {}
 
     def write(self, mailbox: int, priority: int | None = None, below: int = CRITICAL + 1) -> tuple[int, Letter]:
-        """Write one message and return its number with it."""
+        """Return a new message and its number."""
         if priority is None:
             priority = self._random.choices(range(below), SHARES[:below])[0]
         self._count += 1
@@ -84,22 +83,22 @@ class Letters:
         return self._count, Letter(mailbox, priority, head + self._filler[: MESSAGE_BYTES - len(head)])
 
     def to_anyone(self) -> tuple[int, Letter]:
-        """Write one to any mailbox of the crowd."""
+        """Return a new message to a random mailbox of the crowd."""
         return self.write(self._random.randrange(MAILBOXES))
 
 
 def number_of(body: str) -> int:
-    """Read which message it is."""
+    """Return the number of a message."""
     return int(body[:9])
 
 
 def priority_of(body: str) -> int:
-    """Read of which priority it is."""
+    """Return the priority of a message."""
     return int(body[10])
 
 
 async def do_all(peer: Peer, seconds: float, backlog: int) -> Found:
-    """Do all of the work with a system that has been started."""
+    """Run all of the work on a running system."""
     per_s, confirmed, missing, crowd_ms = await crowd(peer, seconds)
     alone_ms, end_ms = await alone(peer, seconds / 2)
     honoured, oldest_first = await order(peer)
@@ -122,7 +121,7 @@ async def do_all(peer: Peer, seconds: float, backlog: int) -> Found:
 
 
 async def crowd(peer: Peer, seconds: float) -> tuple[float, int, int, list[float]]:
-    """Return messages done per second, sends confirmed in the time, what was missing at the end, and sends' times."""
+    """Return messages per second, confirmed sends, messages missing at the end, and the times of sends."""
     letters, waits = Letters(1), [0.0]
     confirmed = consumed = 0
     begin = clock() + WARM_UP_S
@@ -165,7 +164,7 @@ async def crowd(peer: Peer, seconds: float) -> tuple[float, int, int, list[float
 
 
 async def alone(peer: Peer, seconds: float) -> tuple[list[float], list[float]]:
-    """Return what single sends took, and what they took to their consumer."""
+    """Return the times of single sends, and their times to the consumer."""
     letters, waits, ends = Letters(2), [0.0], [0.0]
     arrived = asyncio.Event()
 
@@ -190,7 +189,7 @@ async def alone(peer: Peer, seconds: float) -> tuple[list[float], list[float]]:
 
 
 async def order(peer: Peer) -> tuple[bool, bool]:
-    """Return whether a mailbox hands out the highest priority first, and the oldest first within one."""
+    """Return whether a mailbox delivers the highest priority first, and the oldest first within one."""
     letters, expected = Letters(3), []
     for _ in range(ORDER_COUNT):
         number, letter = letters.write(ORDER)
@@ -211,7 +210,7 @@ async def order(peer: Peer) -> tuple[bool, bool]:
 
 
 async def critical(peer: Peer, backlog: int) -> float | None:
-    """Return how long a Critical message took to a busy consumer with a backlog, as the median of several."""
+    """Return the median time of a Critical message to a busy consumer with a backlog."""
     letters = Letters(4)
     await peer.fill([letters.write(BACKLOG, below=CRITICAL)[1] for _ in range(backlog)])
     waits: list[float] = []
@@ -236,7 +235,7 @@ async def critical(peer: Peer, backlog: int) -> float | None:
 
 async def _stop(tasks: list["asyncio.Task[None]"]) -> None:
     going = set(tasks)
-    while going:  # a client library may swallow a cancellation
+    while going:  # A client library may suppress a cancellation.
         for task in going:
             task.cancel()
         _, going = await asyncio.wait(going, timeout=1)
@@ -246,7 +245,7 @@ async def _stop(tasks: list["asyncio.Task[None]"]) -> None:
 
 
 def _raise_of(tasks: list["asyncio.Task[None]"]) -> None:
-    """Raise what a consumer failed by: it is not waited for."""
+    """Raise the error of a failed consumer instead of waiting for it."""
     for task in tasks:
         if task.done():
             task.result()

@@ -1,12 +1,10 @@
-"""The extract: gold tables and advice as plain files, for whoever has no Spark. Its format, and how it is read.
+"""Format and reader of the extract: gold tables and advice as plain files, for readers without Spark.
 
-Theory of operation. The pipeline writes it beside its tables after a refresh (`tocsin.pipeline.extracting`); the hub
-reads it. A part of a table, which is one project's day or one project, is a compressed file of JSON lines, each an
-array of values in the order of the table's columns. Its name is a digest of what it was made from, so a file never
-changes, and a part that has not changed is not written again. `index.json` names the parts and is replaced whole. A
-reader that finds a part gone has an old index, and reads the new one.
-
-Nothing here knows how tables are made, and nothing but files of the extract is read.
+Theory of operation. The pipeline writes the extract beside its tables after a refresh
+(`tocsin.pipeline.jobs.extract_writer`); the hub reads it. A part of a table, which is one project and day or one
+project, is a compressed file of JSON lines, each an array of values in the order of the table's columns. Its name is a
+digest of its source files, so a file never changes, and an unchanged part is not written again. `index.json` names the
+parts and is replaced atomically. A reader that finds a part missing has an old index and reads the new one.
 """
 
 from collections.abc import Iterator
@@ -31,8 +29,9 @@ __all__ = [
     "read_rows",
 ]
 
-#: Where it is, below the warehouse.
+#: Folder of the extract, below the warehouse.
 FOLDER = "_extract"
+#: Name of the index file in it.
 INDEX = "index.json"
 
 
@@ -40,21 +39,23 @@ class Column(msgspec.Struct, frozen=True):
     """A column of a table."""
 
     name: str
+    #: Type, as in the reference of the tables.
     type: str
+    #: Description.
     about: str
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One project's one day of a table, or all of one project."""
+    """One project and day of a table, or one project."""
 
     project: str
-    #: The day, where the table is kept by day.
+    #: The day, if the table is partitioned by day.
     date: str | None
-    #: Name of the file.
+    #: File name.
     file: str
-    #: Rows that the table has.
+    #: Number of rows in the table.
     rows: int
-    #: Rows that the file has: the first so many, where there are too many.
+    #: Number of rows in the file; fewer than `rows` if the limit was reached.
     kept: int
 
 
@@ -67,56 +68,59 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """How far a project's tables go."""
+    """Progress of a project's tables."""
 
-    #: The last event that is in them.
+    #: Sequence number of the last event in them.
     last_seq: int
-    #: When it happened, microseconds since the epoch.
+    #: Time of that event, microseconds since the epoch.
     last_event_at: int
-    #: Ranges of events that are missing below it.
+    #: Number of gaps in the sequence numbers before it.
     gaps: int
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """A figure, and where it can be looked up."""
+    """A figure, and the table that it comes from."""
 
     #: The gold table.
     table: str
-    #: What of it, with how it was chosen.
+    #: Column and selection of the figure.
     figure: str
     value: float
-    #: How many rows of history it stands on.
+    #: Number of messages, latencies or agents that it is based on.
     count: int
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A piece of advice."""
+    """One recommended change of the policy."""
 
-    #: The rule that gives it.
+    #: Name of the rule.
     rule: str
-    #: What it is about: a type, a priority, an agent, a quota.
+    #: Subject: a message type, a priority, an agent or a quota.
     subject: str
-    #: The finding and the remedy, in a sentence or two.
+    #: Finding and recommendation, in a sentence or two.
     text: str
     evidence: list[Evidence]
-    #: The change, as YAML to lay over the project's `tocsin.yaml`.
+    #: The change, as YAML to merge into the project's `tocsin.yaml`.
     patch: str
 
 
 class Index(msgspec.Struct, frozen=True):
-    """What the extract consists of."""
+    """The parts of the extract."""
 
-    #: The state of the warehouse that it was made from, and when that was committed, microseconds since the epoch.
+    #: Version of the warehouse that it was made from.
     version: int
+    #: Time of that version's commit, microseconds since the epoch.
     written_at: int
+    #: Gold tables by name.
     tables: dict[str, Table]
-    #: By project.
+    #: Progress by project.
     reach: dict[str, Reach]
+    #: Advice by project.
     advice: dict[str, list[Piece]]
 
 
 def read_index(folder: Path) -> Index | None:
-    """Read the index; nothing where there is no extract. One that cannot be read is a `msgspec.DecodeError`."""
+    """Read the index; return None if there is no extract. An invalid index raises `msgspec.DecodeError`."""
     try:
         raw = (folder / INDEX).read_bytes()
     except FileNotFoundError:
@@ -125,7 +129,7 @@ def read_index(folder: Path) -> Index | None:
 
 
 def read_rows(folder: Path, part: Part) -> Iterator[list[Any]]:
-    """Read the rows of a part, one by one."""
+    """Yield the rows of a part."""
     decode = msgspec.json.Decoder(list[Any]).decode
     with zstd.open(folder / Path(part.file).name) as lines:
         for line in lines:

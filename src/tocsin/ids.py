@@ -1,7 +1,7 @@
-"""Random ids, for everything that runs for real: `{prefix}_{timestamp}_{random}`, as APM §1.2 has them.
+"""Random ids of the form `{prefix}_{timestamp}_{random}` (APM §1.2).
 
-Randomness is drawn for many ids at a time. Asking the system for it lets go of the interpreter, and a busy thread that
-takes it up keeps it for a while: on a hub's event loop that came to a sixth of its time.
+Random bytes are read for many ids at a time. Reading them releases the interpreter lock, and getting it back from a
+busy thread takes a while: with one read per id, a hub's event loop spent a sixth of its time on it.
 """
 
 import os
@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 
 __all__ = ["RandomIds"]
 
-#: Bytes of randomness: two ids of one second collide once in 2^48 pairs.
+#: Random bytes per id: two ids of the same second are equal once in 2^48 pairs.
 _RANDOM_BYTES = 6
+#: Number of ids for which random bytes are read at a time.
 _DRAWN = 512
 
 _drawn: list[str] = []
@@ -19,13 +20,13 @@ os.register_at_fork(after_in_child=_drawn.clear)
 
 
 class RandomIds:
-    """Ids that nobody can guess; from any thread, and after a fork."""
+    """Source of unguessable ids; safe to use from any thread and after a fork."""
 
     def __init__(self) -> None:
         self._moment = (-1, "")
 
     def fresh(self, prefix: str, now: int) -> str:
-        """Return an id that was never used; `now` is microseconds since the epoch."""
+        """Return a new id; `now` is microseconds since the epoch."""
         second, written = self._moment
         if now // 1_000_000 != second:
             second = now // 1_000_000
@@ -38,6 +39,6 @@ def _random() -> str:
     while True:
         try:
             return _drawn.pop()
-        except IndexError:  # not asked beforehand: another thread may take the last one
+        except IndexError:  # Not checked beforehand: another thread may take the last one.
             digits, size = secrets.token_hex(_RANDOM_BYTES * _DRAWN), 2 * _RANDOM_BYTES
             _drawn.extend([digits[begin : begin + size] for begin in range(0, len(digits), size)])

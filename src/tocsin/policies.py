@@ -1,4 +1,4 @@
-"""Read policies from YAML: the packaged defaults, and a project's own changes on top of them."""
+"""Policies from YAML: the packaged defaults, overridden by a project's file."""
 
 from functools import cache
 from importlib import resources
@@ -19,17 +19,17 @@ __all__ = ["default_policy", "frames_policy", "load_policy", "parse_policy"]
 
 @cache
 def default_policy() -> Policy:
-    """Return the policy of a project that changes nothing."""
+    """Return the packaged default policy."""
     return policy_from(_filled(_defaults()))
 
 
 def load_policy(path: Path) -> Policy:
-    """Read a project's policy file and lay it over the defaults."""
+    """Read a project's policy file and apply it over the defaults."""
     return parse_policy(path.read_text(encoding="utf-8"))
 
 
 def parse_policy(text: str) -> Policy:
-    """Lay a YAML text over the defaults; an unknown key is refused with the nearest known one named."""
+    """Apply a YAML text over the defaults; an unknown key is refused, and the nearest known key is named."""
     try:
         changes = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -37,14 +37,19 @@ def parse_policy(text: str) -> Policy:
     if changes is None:
         return default_policy()
     if not isinstance(changes, dict):
-        raise refusal("E_POLICY_001", "a policy is a mapping of concerns", field="$", found=type(changes).__name__)
+        raise refusal(
+            "E_POLICY_001",
+            "a policy must be a mapping of sections",
+            field="$",
+            found=type(changes).__name__,
+        )
     policy = policy_from(_filled(_merged(_defaults(), changes)))
     frames_policy(policy)
     return policy
 
 
 def frames_policy(policy: Policy) -> FramesPolicy:
-    """Return the numbers of the frame bus, or say which is wrong."""
+    """Return the settings of the frame bus; an invalid one raises `E_POLICY_001`."""
     try:
         return msgspec.convert(policy.frames, FramesPolicy)
     except msgspec.ValidationError as error:
@@ -68,7 +73,7 @@ def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filled(document: dict[str, Any]) -> dict[str, Any]:
-    """Give each contract what it does not name from the custom contract."""
+    """Fill the settings that a contract does not name from the custom contract."""
     base, contracts = document.get("custom_contract"), document.get("contracts")
     if not isinstance(base, dict) or not isinstance(contracts, dict):
         return document

@@ -1,4 +1,4 @@
-"""Zstandard compression: the standard library's from Python 3.14 on, its backport before."""
+"""Zstandard compression: from the standard library since Python 3.14, from its backport before."""
 
 import sys
 

@@ -20,7 +20,7 @@ def test_agents_are_registered_asked_and_found_again(tmp_path: Path, monkeypatch
 def test_agents_that_do_not_come_back_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "SAMPLES", 1)
     capacity.measure_agents((5, str(tmp_path / "project")))
-    with pytest.raises(SystemExit, match="5 agents of 6 came back"):
+    with pytest.raises(SystemExit, match="5 agents of 6 were restored"):
         capacity.measure_opening((6, str(tmp_path / "project")))
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.hub import ROWS, WORDS
+from bench.hub import LABELS, ROWS
 
 ROOT = Path(__file__).parent.parent.parent
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
@@ -23,7 +23,7 @@ def test_what_is_asked_for_is_measured() -> None:
     assert done.returncode == 0, done.stderr
     *table, last = done.stdout.splitlines()
     assert [name for name in WANTED if name not in json.loads(last)] == []
-    assert len([line for line in table if line.startswith(tuple(WORDS.values()))]) == len(rows)
+    assert len([line for line in table if line.startswith(tuple(LABELS.values()))]) == len(rows)
 
 
 def test_every_door_is_measured_to_its_recipient_too() -> None:

@@ -26,7 +26,7 @@ def test_status_says_what_waits(tmp_path: Path, command: tuple[str, ...]) -> Non
     path = write_segment(tmp_path / "segments", "p", 1, STORY)
     told = runner.invoke(app, [*(word.format(tmp_path) for word in command), "status"])
     assert told.exit_code == Exit.DONE
-    assert f"behind: 1 segments ({path.stat().st_size} bytes)" in told.stdout
+    assert f"lag: 1 segments ({path.stat().st_size} bytes)" in told.stdout
 
 
 @pytest.mark.parametrize("command", ["run", "stream", "verify", "compact"])
@@ -46,11 +46,11 @@ def test_wrong_settings_are_told(tmp_path: Path) -> None:
 def test_no_java_is_told(tmp_path: Path) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), "--java", "/nowhere", "run"])
     assert told.exit_code == Exit.FAILED
-    assert "/nowhere is no Java" in told.stderr
+    assert "/nowhere is not a Java" in told.stderr
 
 
 @pytest.mark.parametrize("command", ["report", "advise"])
 def test_a_day_is_written_as_one(tmp_path: Path, command: str) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), command, "--since", "yesterday"])
     assert told.exit_code == Exit.USAGE
-    assert "--since yesterday: say YYYY-MM-DD" in told.stderr
+    assert "--since yesterday is not a date: use YYYY-MM-DD" in told.stderr

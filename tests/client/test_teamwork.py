@@ -257,14 +257,14 @@ def test_a_request_that_the_hub_knows_of_is_escalated(kind: str, tmp_path: Path)
             await answering
             assert await ada.list_requests() == []
             with pytest.raises(NoResponse, match=r"within 0\.2 s"):
-                await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=0.2)
+                await ada.request("bob", NOTE, {"n": 1}, escalate=True, timeout_s=0.2, message_id="msg_late_1")
             with pytest.raises(NotPermitted):
                 await ada.list_escalations()
-            (escalation,) = await _timed_out(dora)
+            (escalation,) = await _timed_out(dora, "msg_late_1")
             assert (escalation.trigger, escalation.state) == ("request_timeout", "director_notified")
             await dora.resolve_escalation(escalation.escalation, "bob is on leave")
-            assert await _timed_out(dora) == []
-            (closed,) = await _timed_out(dora, closed=True)
+            assert await _timed_out(dora, "msg_late_1") == []
+            (closed,) = await _timed_out(dora, "msg_late_1", closed=True)
             assert (closed.resolution, closed.resolved_by) == ("bob is on leave", "dora")
 
     run(test())
@@ -285,10 +285,9 @@ def test_any_request_to_one_agent_is_a_wait_that_the_hub_knows_of(kind: str, tmp
             await _answer_one(bob)
             assert (await asking).payload == {"n": 2}
             assert await ada.list_requests() == []
-            before = await _timed_out(dora, closed=True)
             with pytest.raises(NoResponse, match=r"within 0\.1 s"):
-                await ada.request("bob", NOTE, {"n": 1}, timeout_s=0.1, escalate=False)
-            assert await _timed_out(dora, closed=True) == before, "nobody asked for that"
+                await ada.request("bob", NOTE, {"n": 1}, timeout_s=0.1, escalate=False, message_id="msg_late_2")
+            assert await _timed_out(dora, "msg_late_2", closed=True) == [], "nobody asked for that"
             assert [message.type async for message in ada.inbox(timeout_s=0.1)] == []
 
     run(test())
@@ -310,9 +309,9 @@ def test_what_no_answer_is_foreseen_for_can_be_asked_all_the_same(kind: str, tmp
     run(test())
 
 
-async def _timed_out(director: Agent, *, closed: bool = False) -> list[EscalationRecord]:
+async def _timed_out(director: Agent, request: str, *, closed: bool = False) -> list[EscalationRecord]:
     known = await director.list_escalations(closed=closed)
-    return [escalation for escalation in known if escalation.trigger == "request_timeout"]
+    return [row for row in known if (row.trigger, row.subject) == ("request_timeout", request)]
 
 
 async def _answer_one(agent: Agent) -> None:
@@ -406,14 +405,16 @@ def test_a_director_brings_an_escalation_before_a_human(kind: str, tmp_path: Pat
             ground.join("hugo", role="human") as hugo,
         ):
             with pytest.raises(NoResponse):
-                await ada.request("bob", NOTE, {}, escalate=True, timeout_s=0.1)
-            (opened,) = await _timed_out(dora)
+                await ada.request("bob", NOTE, {}, timeout_s=0.1, message_id="msg_late_3")
+            (opened,) = await _timed_out(dora, "msg_late_3")
             with pytest.raises(NotPermitted):
                 await ada.escalate_to_human(opened.escalation)
-            assert (await dora.escalate_to_human(opened.escalation, reason="who knows bob?")).state == "human_escalation"
+            assert (
+                await dora.escalate_to_human(opened.escalation, reason="who knows bob?")
+            ).state == "human_escalation"
             told = await anext(hugo.inbox())
             assert opened.escalation in str(told.payload)
             await hugo.resolve_escalation(opened.escalation, "I do")
-            assert await _timed_out(dora) == []
+            assert await _timed_out(dora, "msg_late_3") == []
 
     run(test())

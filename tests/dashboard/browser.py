@@ -1,7 +1,7 @@
-"""The browser that the dashboard's tests drive: found on the machine, or brought here, or a clear word why not.
+"""Search for the browser that the dashboard's tests use; it is installed if there is none.
 
-In this order: what `TOCSIN_CHROMIUM` names; a Chromium or Chrome on the path; Debian's package, where this process may
-install one; Playwright's own download. Workers that look at the same time take turns, so that it is brought once.
+In this order: the path in `TOCSIN_CHROMIUM`; a Chromium or Chrome on the path; Debian's package, if this process may
+install it; Playwright's download. A lock makes sure that only one worker installs it.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from pathlib import Path
 __all__ = ["FLAGS", "NoBrowser", "find_browser"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: No sandbox, since tests run as whoever runs them, root included; nothing that calls anybody by itself.
+#: Without the sandbox, which does not work for root, and without background network traffic.
 FLAGS = (
     "--no-sandbox",
     "--disable-dev-shm-usage",
@@ -37,13 +37,13 @@ _TIMEOUT_S = 600
 
 
 class NoBrowser(Exception):
-    """There is no browser, and none could be brought."""
+    """There is no browser, and none could be installed."""
 
 
 def find_browser(
     environment: Mapping[str, str] = os.environ, *, root: bool | None = None, python: str = sys.executable
 ) -> Path:
-    """Return the path of a Chromium, bringing one here where there is none."""
+    """Return the path of a Chromium; install one if there is none."""
     named = environment.get("TOCSIN_CHROMIUM")
     if named:
         if not os.access(named, os.X_OK):
@@ -60,10 +60,10 @@ def find_browser(
         if found is None:
             found = _from_playwright(environment, python, tried)
     if found is None:
-        told = "".join(f"\n  - {line}" for line in tried)
+        attempts = "".join(f"\n  - {line}" for line in tried)
         raise NoBrowser(
             "the dashboard's tests need Chromium, and there is none on the path. Tried:"
-            f"{told}\nInstall it (apt-get install chromium), or say where one is: TOCSIN_CHROMIUM=/path/to/chromium"
+            f"{attempts}\nInstall it (apt-get install chromium), or set its path: TOCSIN_CHROMIUM=/path/to/chromium"
         )
     return found
 
@@ -79,26 +79,26 @@ def _from_debian(environment: Mapping[str, str], root: bool, tried: list[str]) -
         tried.append("Debian's package: " + ("there is no apt-get" if apt is None else "only root may install it"))
         return None
     trouble = ""
-    for arguments in _APT:  # lists that cannot be brought up to date may still be good enough
+    for arguments in _APT:  # the package lists may be usable although they cannot be updated
         trouble = _run([apt, *arguments], {**environment, "DEBIAN_FRONTEND": "noninteractive"})[1]
     found = _on_the_path(environment)
     if found is None:
-        tried.append(f"Debian's package: {trouble or 'it brought no chromium'}")
+        tried.append(f"Debian's package: {trouble or 'it installed no chromium'}")
     return found
 
 
 def _from_playwright(environment: Mapping[str, str], python: str, tried: list[str]) -> Path | None:
     _, trouble = _run([python, "-m", "playwright", "install", "chromium"], environment)
     if not trouble:
-        said, trouble = _run([python, "-c", _PLAYWRIGHT], environment)
-        if not trouble and os.access(said, os.X_OK):
-            return Path(said)
-    tried.append(f"Playwright's download: {trouble or 'it brought no chromium'}")
+        output, trouble = _run([python, "-c", _PLAYWRIGHT], environment)
+        if not trouble and os.access(output, os.X_OK):
+            return Path(output)
+    tried.append(f"Playwright's download: {trouble or 'it installed no chromium'}")
     return None
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Run a command; return what it said, and its last words where it failed."""
+    """Run a command; return its output, and the last line of its output if it failed."""
     try:
         done = subprocess.run(  # noqa: S603
             command, env=dict(environment), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -11,7 +11,7 @@ from tests.dashboard.stage import Stage, Visitor
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[tuple[Browser, AbstractEventLoop]]:
-    """One Chromium per worker, and the event loop that it is driven by."""
+    """One Chromium per worker, and the event loop that drives it."""
     expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
@@ -44,7 +44,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture
 def tool_call(browser: Browser, stage: Stage) -> Iterator[Callable[..., Visitor]]:
-    """Bring somebody in front of the dashboard, signed in unless `agent` is empty; the page must not complain."""
+    """Open the dashboard, signed in unless `agent` is empty; the page must not log errors or warnings."""
     visitors: list[Visitor] = []
 
     def arrive(address: str = "", agent: str = "hanna", **options: Any) -> Visitor:

@@ -1,4 +1,4 @@
-"""Whether what a page writes can be read: the contrast of every visible text with its ground (WCAG 2.2, 1.4.3)."""
+"""The contrast of every visible text with its background (WCAG 2.2, 1.4.3)."""
 
 from typing import Any
 
@@ -55,6 +55,6 @@ _SCRIPT = """() => {
 
 
 def too_faint(page: Page) -> list[Any]:
-    """Return the texts whose contrast is under what AA asks for, with their classes and ratios."""
+    """Return the texts whose contrast is below WCAG AA, with their classes and ratios."""
     found: list[Any] = page.evaluate(_SCRIPT)
     return found

@@ -1,4 +1,4 @@
-"""An extract as the pipeline writes one, made by hand: small tables whose every number is known."""
+"""A small extract with known numbers, in the form that the pipeline writes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def write_extract(
     advice: Sequence[Piece] = (ADVICE,),
     senders: Sequence[str] = ("ada", "bob"),
 ) -> Index:
-    """Write a whole one: two tables by day and one by project, and another project that is nobody's business here."""
+    """Write an extract: two tables by day, one without days, and rows of another project that must not be shown."""
 
     def traffic(date: str, whose: str, factor: int) -> list[list[Any]]:
         return [

@@ -1,4 +1,4 @@
-"""What the dashboard's tests play on: a real hub process with a team, and a real browser with somebody signed in."""
+"""Fixtures of the dashboard's tests: a real hub process with agents, and a real browser with a signed-in person."""
 
 import itertools
 import re
@@ -12,13 +12,13 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 from tests.cli.processes import RunningHub
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
-#: Everything that moves by itself moves quickly here.
+#: Short intervals for everything that happens periodically.
 POLICY = "storage: {projection_interval_s: 0.02}\n"
 SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, shared_s: 0, sample_s: 0.2}\n"
 
 
 class Stage:
-    """A hub, its team, and the ways to make something happen."""
+    """A hub with agents, and calls on their behalf."""
 
     def __init__(self, folder: Path, policy: str = POLICY, server: str = SERVER, *options: str) -> None:
         self.data = folder / "data"
@@ -28,7 +28,7 @@ class Stage:
         self._options = options
         self._numbers = itertools.count(1)
         self.tokens: dict[str, str] = {}
-        self._badges: dict[str, tuple[str, str]] = {}
+        self._sessions: dict[str, tuple[str, str]] = {}
         self.hub = RunningHub(self.data, *options)
         self.client = httpx2.Client(timeout=30)
 
@@ -50,13 +50,13 @@ class Stage:
         return self.hub.url
 
     def start_again(self) -> None:
-        """Start another hub in the place of one that was stopped, on the same port."""
+        """Start another hub on the port of the one that was stopped."""
         port = self.url.rpartition(":")[2]
         self.hub = RunningHub(self.data, *self._options, "--port", port)
         self.hub.__enter__()
 
     def join(self, agent: str, role: str = "primary", *, kind: str = "AdHoc", admin: bool = False) -> str:
-        """Give somebody a token, and register it."""
+        """Issue a token to an agent and register the agent."""
         body = {"agent": agent, "role": role, "type": kind, "admin": admin}
         self.tokens[agent] = self.ok("POST", "admin", "/v1/admin/tokens", body)["token"]
         return self.tokens[agent]
@@ -66,7 +66,7 @@ class Stage:
         return self.client.request(method, self.url + path, json=body, headers=headers, **more)
 
     def ok(self, method: str, agent: str, path: str, body: Any = None, **more: Any) -> Any:
-        """Call, and insist that it is done."""
+        """Make a call that must succeed; return its reply."""
         answer = self.call(method, agent, path, body, **more)
         assert answer.is_success, answer.text
         return answer.json()
@@ -75,7 +75,7 @@ class Stage:
         return self.ok("GET", agent, path)
 
     def send(self, sender: str = "ada", receiver: str = "bob", **changes: Any) -> str:
-        """Send a message, and return its id; a refusal is no error here."""
+        """Send a message and return its ID; a refusal is ignored."""
         number = next(self._numbers)
         envelope = {
             "version": "1.1.0",
@@ -91,21 +91,21 @@ class Stage:
         return str(envelope["messageId"])
 
     def drain(self, agent: str) -> list[str]:
-        """Let somebody take what waits for it, and confirm it."""
+        """Fetch the messages of an agent and confirm their receipt."""
         taken = [item["signal_id"] for item in self.ok("POST", agent, "/v1/inbox/drain", {})["deliveries"]]
         if taken:
             self.ok("POST", agent, "/v1/inbox/receipts", {"message_ids": taken})
         return taken
 
     def browser_session(self, agent: str) -> tuple[str, str]:
-        """Sign somebody in, once, and return the cookie."""
-        if agent not in self._badges:
+        """Sign an agent in, once, and return the session cookie."""
+        if agent not in self._sessions:
             headers = {"Origin": self.url, "Tocsin-Dashboard": "1"}
             answer = httpx2.post(f"{self.url}/sign-in", json={"token": self.tokens[agent]}, headers=headers)
             assert answer.is_success, answer.text
             ((name, value),) = answer.cookies.items()
-            self._badges[agent] = (name, value)
-        return self._badges[agent]
+            self._sessions[agent] = (name, value)
+        return self._sessions[agent]
 
     def states(self, message_id: str) -> list[str]:
         """Return the states of a message's copies."""
@@ -113,7 +113,7 @@ class Stage:
 
 
 class Visitor:
-    """Somebody in front of a browser; whatever the page complains about is kept."""
+    """A person with a browser; errors and warnings of the page are collected."""
 
     def __init__(self, browser: Browser, stage: Stage, **options: Any) -> None:
         self.stage = stage
@@ -131,7 +131,7 @@ class Visitor:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def _dialog(self, dialog: Dialog) -> None:
-        """Only a script that should not be there opens one."""
+        """Collect a dialog: only an injected script opens one."""
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
@@ -140,7 +140,7 @@ class Visitor:
             self.complaints.append(f"elsewhere: {request.url}")
 
     def sign_in(self, agent: str = "hanna") -> "Visitor":
-        """Sign in as people do."""
+        """Sign in with the form."""
         self.page.goto("/sign-in")
         self.page.get_by_label("Token").fill(self.stage.tokens[agent])
         self.page.get_by_role("button", name="Sign in").click()
@@ -148,7 +148,7 @@ class Visitor:
         return self
 
     def enter(self, agent: str = "hanna") -> "Visitor":
-        """Be signed in already, as who comes back is."""
+        """Be signed in already, by cookie."""
         name, value = self.stage.browser_session(agent)
         self.context.add_cookies([{"name": name, "value": value, "url": self.stage.url}])
         return self
@@ -163,12 +163,12 @@ class Visitor:
         expect(self.page.locator(".connection")).to_have_attribute("data-status", "live")
 
     def shot(self, name: str, *, full: bool = True) -> None:
-        """Keep a picture of the page for looking at."""
+        """Save a screenshot of the page."""
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=full)
 
     def close(self, *, allow: Callable[[str], bool] = lambda complaint: False) -> None:
-        """Leave; insist that the page had nothing to complain about but what is allowed."""
+        """Close the browser; the page must not have logged anything but what is allowed."""
         self.context.close()
         left = [complaint for complaint in self.complaints if not allow(complaint)]
         assert not left, left

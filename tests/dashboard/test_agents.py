@@ -1,4 +1,4 @@
-"""Agents: who is here, what they are at, what they may still spend, and who talks to whom."""
+"""The page of agents: presence, current work, budget, and message counts between agents."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ ToolCall = Callable[..., Visitor]
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A hub whose buckets fill slowly, so that one sees what was spent."""
+    """A hub whose budgets refill slowly, so that spending is visible."""
     slow = "bucket: {refill_per_s: 0.01}\nquotas: {blocking: {cap: 20, refill_per_s: 0.001}}\n"
     with Stage(tmp_path_factory.mktemp("stage"), POLICY + slow) as opened:
         opened.join("gabe")
@@ -26,7 +26,7 @@ def row(page: Page, agent: str) -> Locator:
     return table.get_by_role("row").filter(has=page.get_by_role("link", name=agent, exact=True))
 
 
-def test_presence_sessions_and_attention_are_live(tool_call: ToolCall, stage: Stage) -> None:
+def test_presence_sessions_and_attention_are_updated_live(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("agents").page
     expect(row(page, "bob")).to_contain_text("offline")
     task = stage.send(priority="Coordinate")
@@ -41,52 +41,52 @@ def test_presence_sessions_and_attention_are_live(tool_call: ToolCall, stage: St
     expect(row(page, "bob")).to_contain_text("idle")
 
 
-def test_what_is_spent_is_seen_and_who_games_is_flagged(tool_call: ToolCall, stage: Stage) -> None:
+def test_budgets_and_gaming_agents_are_shown(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("agents").page
     expect(row(page, "gabe")).to_contain_text("1,000 / 1,000")
     expect(row(page, "boss")).to_contain_text("unlimited")
     for _ in range(6):
         stage.send("gabe", "bob", priority="Blocking", messageType="ReviewRequested")
-    # Five cost 20 each before the sixth is found to be one too many, and goes as Info.
+    # Five cost 20 each; the sixth exceeds the gaming threshold and is treated as Info.
     expect(row(page, "gabe")).to_contain_text(re.compile(r"89\d / 1,000"))
     expect(row(page, "gabe")).to_contain_text("15/20")
     expect(row(page, "gabe")).to_contain_text("gaming")
     row(page, "gabe").get_by_role("link", name="gabe", exact=True).click()
-    expect(page.get_by_text(re.compile(r"6, of those Blocking or above: 6 \(100 %\)"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"6, of which Blocking or higher: 6 \(100 %\)"))).to_be_visible()
     expect(page.get_by_role("meter", name="Blocking quota")).to_have_attribute("aria-valuenow", re.compile(r"^15"))
     stage.drain("bob")
 
 
-def test_what_is_lent_is_shown(tool_call: ToolCall, stage: Stage) -> None:
+def test_inherited_priority_is_shown(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("agents").page
     held = stage.ok("POST", "ada", "/v1/leases", {"exclusive": ["src/api.py"]})
     stage.ok("POST", "bob", "/v1/leases", {"exclusive": ["src/api.py"], "priority": "Critical"})
-    expect(row(page, "ada")).to_contain_text("lent Critical")
+    expect(row(page, "ada")).to_contain_text("inherits Critical")
     stage.ok("DELETE", "ada", f"/v1/leases/{held['lease']}")
-    expect(row(page, "ada")).not_to_contain_text("lent")
+    expect(row(page, "ada")).not_to_contain_text("inherits")
 
 
-def test_who_talks_to_whom_leads_to_what_they_said(tool_call: ToolCall, stage: Stage) -> None:
+def test_a_message_count_links_to_the_messages(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(3):
-        said = stage.send("boss", "gabe")
+        sent = stage.send("boss", "gabe")
     page = tool_call("agents").page
     cell = page.get_by_role("link", name="3 from boss to gabe")
     cell.click()
-    expect(page.get_by_role("link", name=said)).to_be_visible()
+    expect(page.get_by_role("link", name=sent)).to_be_visible()
     expect(page.get_by_label("Sender")).to_have_value("boss")
     stage.drain("gabe")
 
 
-def test_a_part_of_a_name_is_enough(tool_call: ToolCall, stage: Stage) -> None:
+def test_agents_are_found_by_part_of_their_name(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("agents").page
     page.get_by_label("Part of a name").fill("ga")
     expect(row(page, "ada")).to_have_count(0)
     expect(row(page, "gabe")).to_have_count(1)
     page.get_by_label("Part of a name").fill("nobody at all")
-    expect(page.get_by_text("No agent of that name is registered.")).to_be_visible()
+    expect(page.get_by_text("No registered agent has such a name.")).to_be_visible()
 
 
-def test_one_agent_in_full(tool_call: ToolCall, stage: Stage) -> None:
+def test_the_details_of_one_agent(tool_call: ToolCall, stage: Stage) -> None:
     stage.drain("bob")
     visitor = tool_call("agents/bob")
     page = visitor.page

@@ -1,4 +1,4 @@
-"""The frame around all pages: signing in and out, who gets in, the connection, themes, keys."""
+"""The frame around all pages: sign-in and sign-out, access, connection, themes, keys."""
 
 import re
 from collections.abc import Callable
@@ -29,11 +29,11 @@ def test_a_human_signs_in_and_out(tool_call: ToolCall, stage: Stage) -> None:
     expect(page).to_have_url(re.compile("/sign-in$"))
     visitor.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": stage.url}])
     page.goto("/")
-    expect(page).to_have_url(re.compile("/sign-in$"))  # the badge does not outlive the sign-out
+    expect(page).to_have_url(re.compile("/sign-in$"))  # the session does not outlive the sign-out
 
 
 @pytest.mark.parametrize(("token", "words"), [("tcs_nonsense", "not valid"), ("bob", "directors, humans")])
-def test_who_may_not_see_everything_is_told_so(browser: Browser, stage: Stage, token: str, words: str) -> None:
+def test_a_refused_sign_in_shows_the_reason(browser: Browser, stage: Stage, token: str, words: str) -> None:
     visitor = Visitor(browser, stage)
     visitor.page.goto("/sign-in")
     visitor.page.get_by_label("Token").fill(stage.tokens.get(token, token))
@@ -43,7 +43,7 @@ def test_who_may_not_see_everything_is_told_so(browser: Browser, stage: Stage, t
     visitor.close(allow=lambda complaint: "status of 40" in complaint)
 
 
-def test_the_connection_shows_when_it_drops_and_heals(browser: Browser, tmp_path: Path) -> None:
+def test_a_lost_connection_is_shown_and_made_again(browser: Browser, tmp_path: Path) -> None:
     with Stage(tmp_path) as stage:
         waiting = stage.send()
         visitor = Visitor(browser, stage).sign_in()
@@ -51,7 +51,7 @@ def test_the_connection_shows_when_it_drops_and_heals(browser: Browser, tmp_path
         expect(page.get_by_role("link", name=waiting)).to_be_visible()
         stage.hub.stop()
         expect(page.locator(".connection")).to_have_text("connection lost")
-        expect(page.locator(".banner")).to_contain_text("what is shown may be old")
+        expect(page.locator(".banner")).to_contain_text("the data shown may be out of date")
         visitor.shot("connection-lost", full=False)
         stage.start_again()
         visitor.expect_live()
@@ -62,7 +62,7 @@ def test_the_connection_shows_when_it_drops_and_heals(browser: Browser, tmp_path
         visitor.close(allow=lambda complaint: re.search("WebSocket|ERR_|status of 503", complaint) is not None)
 
 
-def test_a_page_that_could_not_be_filled_is_filled_when_the_hub_is_back(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_opened_without_a_hub_is_filled_when_the_hub_is_back(browser: Browser, tmp_path: Path) -> None:
     with Stage(tmp_path) as stage:
         visitor = Visitor(browser, stage).sign_in()
         page = visitor.page
@@ -70,7 +70,7 @@ def test_a_page_that_could_not_be_filled_is_filled_when_the_hub_is_back(browser:
         expect(page.locator(".connection")).to_have_text("connection lost")
         page.keyboard.press("g")
         page.keyboard.press("a")
-        # The page itself may not have been loaded before: then it says so.
+        # If the page's module was not loaded before, it cannot be loaded now, and a notice says so.
         expect(
             page.get_by_role("alert").filter(has_text=re.compile("does not answer|could not be loaded"))
         ).not_to_have_count(0)
@@ -83,7 +83,7 @@ def test_a_page_that_could_not_be_filled_is_filled_when_the_hub_is_back(browser:
         visitor.close(allow=lambda complaint: re.search("WebSocket|ERR_|status of 503", complaint) is not None)
 
 
-def test_pages_are_reached_by_keys_alone(tool_call: ToolCall) -> None:
+def test_pages_are_opened_with_keys_alone(tool_call: ToolCall) -> None:
     page = tool_call("overview").page
     page.keyboard.press("g")
     page.keyboard.press("a")
@@ -108,6 +108,6 @@ def test_the_theme_follows_the_system_and_the_button(tool_call: ToolCall) -> Non
     assert page.evaluate(ground) == dark
 
 
-def test_an_address_that_is_no_page_says_so(tool_call: ToolCall) -> None:
+def test_an_unknown_address_shows_a_notice(tool_call: ToolCall) -> None:
     page = tool_call("nowhere").page
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The past over HTTP: what the extract has, how far behind it is, and what must not be seen or read."""
+"""The pipeline's tables, advice and lab reports over HTTP: content, freshness and access."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ async def found(team: Team, path: str, agent: str = "boss") -> Any:
     return answer.json()
 
 
-def test_before_the_pipeline_ran_all_is_behind(tmp_path: Path) -> None:
+def test_without_an_extract_all_events_are_behind(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         view = await found(team, "/v1/history")
         assert (view["available"], view["tables"], view["behind_s"]) == (False, [], None)
@@ -38,7 +38,7 @@ def test_before_the_pipeline_ran_all_is_behind(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_how_far_behind_it_is(tmp_path: Path) -> None:
+def test_how_far_the_extract_is_behind(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         seq = team.hub.host.committed_seq
         write_extract(folder(team), last_seq=seq)
@@ -48,7 +48,7 @@ def test_how_far_behind_it_is(tmp_path: Path) -> None:
         view = await found(team, "/v1/history")
         assert view["behind_events"] == team.hub.host.committed_seq - seq > 0
         assert view["behind_s"] > 0
-        assert view["reached_at"] == "2026-03-03T09:00:00.000Z"
+        assert view["reached_at"] == "2026-03-03T09:00:00Z"
 
     with_team(tmp_path, test)
 
@@ -64,7 +64,7 @@ def test_tables_are_listed_with_their_days_and_the_projects_own_rows(tmp_path: P
         assert traffic["by_type"]
         assert tables["recall"]["by_type"] is False
         assert tables["lead_time"]["first_day"] is None
-        assert "Question" in view["message_types"]
+        assert "Question" in view["types"]
 
     with_team(tmp_path, test)
 
@@ -104,7 +104,7 @@ def test_a_figure_over_time(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_rows_without_a_day_are_shown_whatever_the_range_and_say_so(tmp_path: Path) -> None:
+def test_rows_without_a_day_ignore_the_date_range(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_extract(folder(team))
         view = await found(team, "/v1/history/tables/lead_time?since=2030-01-01&figure=samples")
@@ -126,7 +126,7 @@ def test_rows_without_a_day_are_shown_whatever_the_range_and_say_so(tmp_path: Pa
         ("/v1/history/tables/recall?type=Question", 422, "E_VALIDATION_004"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(tmp_path: Path, path: str, status: int, code: str) -> None:
+def test_invalid_queries_are_refused(tmp_path: Path, path: str, status: int, code: str) -> None:
     async def test(team: Team) -> None:
         write_extract(folder(team))
         answer = await team.get("boss", path)
@@ -138,7 +138,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path, path: str, status: int,
     with_team(tmp_path, test)
 
 
-def test_more_rows_than_one_question_may_read_are_refused(tmp_path: Path) -> None:
+def test_a_query_of_too_many_rows_is_refused(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_extract(folder(team))
         answer = await team.get("boss", ROWS)
@@ -149,7 +149,7 @@ def test_more_rows_than_one_question_may_read_are_refused(tmp_path: Path) -> Non
     with_team(tmp_path, test, history=HISTORY | {"rows_max": 8})
 
 
-def test_only_who_directs_looks_back(tmp_path: Path) -> None:
+def test_only_overseers_may_read_history(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_extract(folder(team))
         for path in ("/v1/history", ROWS, "/v1/history/advice", "/v1/history/reports"):
@@ -159,7 +159,7 @@ def test_only_who_directs_looks_back(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_advice_is_the_projects_own_with_its_evidence(tmp_path: Path) -> None:
+def test_advice_is_of_this_project_and_has_evidence(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_extract(folder(team))
         (piece,) = (await found(team, "/v1/history/advice"))["advice"]
@@ -169,7 +169,7 @@ def test_advice_is_the_projects_own_with_its_evidence(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_a_part_that_was_replaced_meanwhile_and_a_broken_index(tmp_path: Path) -> None:
+def test_a_missing_part_and_a_broken_index(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         index = write_extract(folder(team))
         (folder(team) / index.tables["traffic"].parts[0].file).unlink()
@@ -190,7 +190,7 @@ def write_reports(team: Team, *names: str) -> Path:
     return reports
 
 
-def test_reports_are_listed_and_shown_where_they_can_do_nothing(tmp_path: Path) -> None:
+def test_reports_are_listed_and_shown_in_a_sandbox(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         reports = write_reports(team, "study-1", "study-2", ".hidden", "b c")
         (reports / "study-1.json").write_bytes(
@@ -214,7 +214,7 @@ def test_reports_are_listed_and_shown_where_they_can_do_nothing(tmp_path: Path) 
             page = await show(listed[0]["path"])
             assert page.status_code == 200
             assert page.headers["content-security-policy"] == SANDBOX
-            assert re.match("sandbox;", SANDBOX), "a page must be in an origin of its own"
+            assert re.match("sandbox;", SANDBOX), "a page must be in a separate origin"
             assert "allow-scripts" not in SANDBOX
             for name in ("nothing", "..%2f..%2fadmin", ".hidden", "b%20c"):
                 assert (await show(f"/dashboard/reports/{name}")).status_code == 404
@@ -224,7 +224,7 @@ def test_reports_are_listed_and_shown_where_they_can_do_nothing(tmp_path: Path) 
     with_team(tmp_path, test)
 
 
-def test_reports_as_the_lab_keeps_them_and_none_of_other_projects(tmp_path: Path) -> None:
+def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         reports = team.hub.data / "lab" / "reports"
         for name, project in (("lab-0123456789ab", "team"), ("lab-ba9876543210", "elsewhere")):
@@ -249,7 +249,7 @@ def test_reports_as_the_lab_keeps_them_and_none_of_other_projects(tmp_path: Path
     with_team(tmp_path, test)
 
 
-def test_only_so_many_reports_are_listed(tmp_path: Path) -> None:
+def test_the_number_of_listed_reports_is_limited(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_reports(team, "a", "b", "c", "d")
         assert len(await found(team, "/v1/history/reports")) == 3

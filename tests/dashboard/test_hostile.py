@@ -1,4 +1,4 @@
-"""Hostile agents: whatever they can write anywhere is text on every page, and nothing else."""
+"""Hostile agents: everything that an agent can write is shown as text on every page."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from tests.dashboard.stage import Stage, Visitor
 
 ToolCall = Callable[..., Visitor]
 ATTACK = "<img src=x onerror=alert(1)>\"'><svg/onload=alert(2)></textarea><script>alert(3)</script>"
-#: The same where a name must be short or without slashes.
+#: An attack for names that must be short or without slashes.
 SHORT = '"><img src=x onerror=alert(4)>'
 LINK = "javascript:alert(5)"
 
 
 @pytest.fixture(scope="module")
 def hostile(stage: Stage) -> dict[str, str]:
-    """Let ada and bob write an attack into every field that takes free text; return the messages that matter."""
+    """Let ada and bob write an attack into every field with free text; return the messages that the tests open."""
     ok = stage.ok
     ok("PUT", "ada", "/v1/me", {"type": "Manager", "capabilities": [SHORT, "CUSTOM_PLAN"]})
     ok("PUT", "bob", "/v1/me", {"type": "Implementation"})
@@ -58,7 +58,7 @@ def hostile(stage: Stage) -> dict[str, str]:
 
 
 def injected(visitor: Visitor) -> Locator:
-    """Return what must never be there."""
+    """Return the elements that only an injection creates."""
     return visitor.page.locator("main :is(img, script, iframe[srcdoc], [onerror], [onload], a[href^='javascript:'])")
 
 
@@ -76,7 +76,7 @@ def injected(visitor: Visitor) -> Locator:
         ("agents/bob", ""),
         ("leases", SHORT),
         ("inbox", ATTACK),
-        ("letters", ""),
+        ("dead-letters", ""),
         ("history/tables/traffic", ATTACK),
         ("history/advice", ATTACK),
         ("history/reports", ATTACK),
@@ -105,7 +105,7 @@ def test_an_attack_in_a_dialog_is_text_too(tool_call: ToolCall, hostile: dict[st
     expect(page.get_by_role("dialog")).to_contain_text(ATTACK)
     expect(page.locator("dialog :is(img, script, svg)")).to_have_count(0)
     page.keyboard.press("Escape")
-    approval = page.locator(".item").filter(has_text=hostile["plan"]).filter(has_text="holds a message")
-    approval.get_by_role("button", name="Override …").click()
+    approval = page.locator(".item").filter(has_text=hostile["plan"]).filter(has_text="message held")
+    approval.get_by_role("button", name="Approve with changes …").click()
     expect(page.get_by_label("Payload (JSON)")).to_have_value(re.compile(re.escape(json.dumps(ATTACK)[1:-1])))
     expect(page.locator("dialog :is(img, script, svg)")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The live socket: who may listen, and what ends it."""
+"""The live socket: access, and what ends it."""
 
 import itertools
 import json
@@ -31,44 +31,44 @@ def browser_session(stage: Stage, agent: str) -> str:
     return signed.headers["set-cookie"].partition(";")[0]
 
 
-def listening(stage: Stage, **headers: str) -> ClientConnection:
+def listen(stage: Stage, **headers: str) -> ClientConnection:
     named = {name.title(): value for name, value in headers.items()}
     return connect(stage.url.replace("http", "ws") + "/v1/live", additional_headers=named, compression=None)
 
 
-def heard(socket: ClientConnection) -> Any:
+def received(socket: ClientConnection) -> Any:
     return json.loads(socket.recv(timeout=30))
 
 
-def test_a_badge_is_heard_from_the_dashboards_own_page_only(stage: Stage) -> None:
+def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(stage: Stage) -> None:
     cookie = browser_session(stage, "hanna")
     for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
         with pytest.raises(InvalidStatus) as refused:
-            listening(stage, cookie=cookie, origin=origin)
+            listen(stage, cookie=cookie, origin=origin)
         assert refused.value.response.status_code == 401
     with pytest.raises(InvalidStatus):
-        listening(stage, cookie=cookie)
-    with listening(stage, cookie=cookie, origin=stage.url) as socket:
-        first = heard(socket)
+        listen(stage, cookie=cookie)
+    with listen(stage, cookie=cookie, origin=stage.url) as socket:
+        first = received(socket)
         assert first["hello"]["who"]["agent"] == "hanna"
         assert first["tick"]["condition"] == "serving"
-        assert set(heard(socket)) == {"tick"}
+        assert set(received(socket)) == {"tick"}
 
 
-def test_who_may_not_see_everything_may_not_listen(stage: Stage) -> None:
+def test_the_live_socket_is_for_overseers(stage: Stage) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        listening(stage, authorization=f"Bearer {stage.tokens['ada']}")
+        listen(stage, authorization=f"Bearer {stage.tokens['ada']}")
     assert refused.value.response.status_code == 403
-    with listening(stage, authorization=f"Bearer {stage.tokens['boss']}") as socket:
-        assert heard(socket)["hello"]["who"]["role"] == "director"
+    with listen(stage, authorization=f"Bearer {stage.tokens['boss']}") as socket:
+        assert received(socket)["hello"]["who"]["role"] == "director"
 
 
-def test_there_are_only_so_many_dashboards(stage: Stage) -> None:
+def test_the_number_of_dashboards_is_limited(stage: Stage) -> None:
     token = f"Bearer {stage.tokens['boss']}"
-    with listening(stage, authorization=token) as one, listening(stage, authorization=token) as two:
-        heard(one), heard(two)
+    with listen(stage, authorization=token) as one, listen(stage, authorization=token) as two:
+        received(one), received(two)
         with pytest.raises(InvalidStatus) as refused:
-            listening(stage, authorization=token)
+            listen(stage, authorization=token)
         assert refused.value.response.status_code == 429
 
 
@@ -76,14 +76,14 @@ def test_signing_out_and_revoking_end_it(stage: Stage) -> None:
     stage.join("guest", "human")
     for end in ("sign-out", "revoke"):
         cookie = browser_session(stage, "guest")
-        with listening(stage, cookie=cookie, origin=stage.url) as socket:
-            heard(socket)
+        with listen(stage, cookie=cookie, origin=stage.url) as socket:
+            received(socket)
             if end == "sign-out":
                 headers = {"Cookie": cookie, "Tocsin-Dashboard": "1"}
                 assert stage.client.post(stage.url + "/sign-out", headers=headers).status_code == 204
             else:
                 stage.ok("POST", "admin", "/v1/admin/tokens/guest/revoke", {})
             with pytest.raises(ConnectionClosed) as closed:
-                all(heard(socket) for _ in itertools.count())
+                all(received(socket) for _ in itertools.count())
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 4401

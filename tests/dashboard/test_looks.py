@@ -1,4 +1,4 @@
-"""Every page in both themes: text stands out from its ground (WCAG AA), and whatever can be pressed has a name."""
+"""Every page in both themes: text has the contrast of WCAG AA, and every control has an accessible name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,19 @@ from tests.dashboard.extracts import write_extract
 from tests.dashboard.stage import Stage, Visitor
 
 ToolCall = Callable[..., Visitor]
-PAGES = ("overview", "messages", "agents", "leases", "inbox", "letters", "history", "history/advice", "history/reports")
+PAGES = (
+    "overview",
+    "messages",
+    "agents",
+    "leases",
+    "inbox",
+    "dead-letters",
+    "history",
+    "history/advice",
+    "history/reports",
+)
 
-#: Returns the texts whose contrast with what is behind them is less than WCAG AA asks for.
+#: Returns the texts whose contrast with their background is below WCAG AA.
 FAINT = """() => {
   const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
   const pen = canvas.getContext("2d", { willReadFrequently: true });
@@ -52,7 +62,7 @@ FAINT = """() => {
   return found;
 }"""
 
-#: Returns what can be pressed and says nothing to who cannot see it.
+#: Returns the controls without an accessible name.
 NAMELESS = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
   .filter((element) => element.checkVisibility())
   .filter((element) => !(element.getAttribute("aria-label") || element.labels?.length || element.textContent.trim()))
@@ -61,7 +71,7 @@ NAMELESS = """() => [...document.querySelectorAll("button, a[href], input, selec
 
 @pytest.fixture(scope="module")
 def busy(stage: Stage) -> Stage:
-    """Something on every page."""
+    """A hub with content for every page."""
     dead = stage.send("ada", "bob")
     stage.drain("bob")
     stage.ok("POST", "bob", f"/v1/messages/{dead}/nack", {"reason": "no", "code": "E_TASK_001", "can_retry": False})

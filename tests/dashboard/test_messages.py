@@ -1,4 +1,4 @@
-"""Messages: found, explained decision by decision, and acted on to the effect on the bus."""
+"""The page of messages: search, history, and actions with their effect on the hub."""
 
 import json
 import re
@@ -16,13 +16,13 @@ POLICY = "storage: {projection_interval_s: 0.02}\nsweeper: {interval_s: 0.2}\nag
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A hub where messages age soon."""
+    """A hub where messages are boosted soon."""
     with Stage(tmp_path_factory.mktemp("stage"), POLICY) as opened:
         opened.join("cleo", "clone")
         yield opened
 
 
-def happening(page: Page, kind: str) -> Locator:
+def entry(page: Page, kind: str) -> Locator:
     return page.locator(f"[data-kind={kind}]").first
 
 
@@ -31,7 +31,7 @@ def rows(page: Page) -> Locator:
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
-    """Go from one thing to the next until it is the one that is wanted."""
+    """Move the focus to an element with the Tab key."""
     expect(wanted).to_be_visible()
     for _ in range(60):
         if wanted.evaluate("element => element === document.activeElement"):
@@ -40,7 +40,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
     pytest.fail("it cannot be reached with the Tab key")
 
 
-def test_messages_are_found_by_words_and_by_what_they_are(tool_call: ToolCall, stage: Stage) -> None:
+def test_messages_are_found_by_words_and_by_properties(tool_call: ToolCall, stage: Stage) -> None:
     wanted = stage.send(payload={"text": "the parser is on fire"}, messageType="ReviewRequested")
     stage.send("boss", "ada", payload={"text": "the parser is fine"})
     page = tool_call("messages").page
@@ -55,50 +55,50 @@ def test_messages_are_found_by_words_and_by_what_they_are(tool_call: ToolCall, s
     expect(rows(page)).to_have_count(2)
     expect(rows(page).nth(1)).to_contain_text("boss → ada")
     page.get_by_label("State", exact=True).select_option("dead")
-    expect(page.get_by_text("Nothing found")).to_be_visible()
+    expect(page.get_by_text("No messages found")).to_be_visible()
     page.go_back()
     expect(page).to_have_url(re.compile("#/messages$"))
 
 
-def test_older_ones_are_brought_when_asked_for(tool_call: ToolCall, stage: Stage) -> None:
+def test_older_messages_are_loaded_on_demand(tool_call: ToolCall, stage: Stage) -> None:
     for _ in range(55):
         stage.send("boss", "ada", messageType="CUSTOM_MANY")
-    page = tool_call("messages?message_type=CUSTOM_MANY").page
+    page = tool_call("messages?type=CUSTOM_MANY").page
     expect(rows(page)).to_have_count(51)
-    page.get_by_role("button", name="Older ones").click()
+    page.get_by_role("button", name="Load older messages").click()
     expect(rows(page)).to_have_count(56)
     stage.drain("ada")
 
 
-def test_a_life_says_which_rule_and_which_threshold(tool_call: ToolCall, stage: Stage) -> None:
+def test_a_history_shows_rules_and_thresholds(tool_call: ToolCall, stage: Stage) -> None:
     lowered = stage.send("cleo", "bob", priority="Critical", metadata={"ttl": 2})
     page = tool_call(f"messages/{lowered}").page
-    accepted = happening(page, "MessageAccepted")
+    accepted = entry(page, "MessageAccepted")
     expect(accepted).to_contain_text("role_cap")
-    expect(accepted).to_contain_text("asked for Critical, which is over what its role may use: lowered to Coordinate")
-    boosted = happening(page, "MessageBoosted")
+    expect(accepted).to_contain_text("requested Critical, which its role does not allow: lowered to Coordinate")
+    boosted = entry(page, "MessageBoosted")
     expect(boosted).to_contain_text("Raised: Coordinate → Blocking")
     expect(boosted).to_contain_text("threshold 500 ms")
-    expired = happening(page, "MessageExpired")
-    expect(expired).to_contain_text("Its time to live was over before it was delivered")
+    expired = entry(page, "MessageExpired")
+    expect(expired).to_contain_text("Its time to live ended before it was delivered")
     expect(page.locator(".summary")).to_contain_text("expired")
 
 
-def test_a_rejection_a_death_and_a_redrive(tool_call: ToolCall, stage: Stage) -> None:
+def test_a_rejection_a_dead_letter_and_a_redrive(tool_call: ToolCall, stage: Stage) -> None:
     dead = stage.send()
     stage.drain("bob")
     stage.ok("POST", "bob", f"/v1/messages/{dead}/nack", {"reason": "no such branch", "can_retry": False})
     page = tool_call(f"messages/{dead}").page
-    expect(happening(page, "MessageRejected")).to_contain_text("no such branch")
-    expect(happening(page, "MessageDied")).to_contain_text("rejected")
+    expect(entry(page, "MessageRejected")).to_contain_text("no such branch")
+    expect(entry(page, "MessageDied")).to_contain_text("rejected")
     page.get_by_role("button", name="Redrive").click()
-    expect(happening(page, "DeadLetterRedriven")).to_contain_text("Redriven by hanna")
+    expect(entry(page, "DeadLetterRedriven")).to_contain_text("Redriven by hanna")
     assert stage.states(dead) == ["queued"]
     assert dead in stage.drain("bob")
     expect(page.locator(".summary")).to_contain_text("delivered")
 
 
-def test_a_sender_recalls_and_nobody_else_does(tool_call: ToolCall, stage: Stage) -> None:
+def test_only_the_sender_can_recall(tool_call: ToolCall, stage: Stage) -> None:
     mine, theirs = stage.send("hanna", "bob"), stage.send("ada", "bob")
     visitor = tool_call(f"messages/{mine}")
     page = visitor.page
@@ -107,23 +107,23 @@ def test_a_sender_recalls_and_nobody_else_does(tool_call: ToolCall, stage: Stage
     assert stage.states(mine) == ["queued"]
     page.get_by_role("button", name="Recall").click()
     page.get_by_role("dialog").get_by_role("button", name="Recall").click()
-    expect(happening(page, "MessageRecalled")).to_contain_text("Recalled by hanna")
+    expect(entry(page, "MessageRecalled")).to_contain_text("Recalled by hanna")
     assert stage.states(mine) == ["recalled"]
     visitor.open(f"messages/{theirs}")
     expect(page.get_by_role("button", name="Recall")).to_be_disabled()
-    expect(page.get_by_text("Only its sender can recall a message.")).to_be_visible()
+    expect(page.get_by_text("Only the sender can recall a message.")).to_be_visible()
     stage.drain("bob")
 
 
 def test_a_held_message_is_approved_with_a_changed_payload(tool_call: ToolCall, stage: Stage) -> None:
     held = stage.send(messageType="CUSTOM_PLAN", payload={"plan": "rewrite everything"})
     page = tool_call(f"messages/{held}").page
-    expect(happening(page, "MessageAccepted")).to_contain_text("Held for approval: plan approval")
+    expect(entry(page, "MessageAccepted")).to_contain_text("Held for approval: plan approval")
     page.get_by_role("button", name="Approve").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Payload").fill(json.dumps({"plan": "rewrite the parser"}))
     dialog.get_by_role("button", name="Approve").click()
-    expect(happening(page, "MessageReleased")).to_contain_text("Approved by hanna")
+    expect(entry(page, "MessageReleased")).to_contain_text("Approved by hanna")
     (copy,) = stage.get(f"/v1/messages/{held}")
     assert (copy["state"], copy["payload"]) == ("queued", {"plan": "rewrite the parser"})
 
@@ -135,9 +135,9 @@ def test_a_held_message_is_refused_with_a_reason(tool_call: ToolCall, stage: Sta
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Refuse").click()
     expect(dialog).to_be_visible()  # without a reason it stays
-    dialog.get_by_label("Why").fill("not today")
+    dialog.get_by_label("Reason").fill("not today")
     dialog.get_by_role("button", name="Refuse").click()
-    expect(happening(page, "MessageDied")).to_contain_text("not today")
+    expect(entry(page, "MessageDied")).to_contain_text("not today")
     assert stage.states(held) == ["dead"]
 
 
@@ -153,10 +153,10 @@ def test_a_thread_is_shown_in_its_order(tool_call: ToolCall, stage: Stage) -> No
     expect(page.get_by_role("heading", name=answered)).to_be_visible()
 
 
-def test_a_message_that_is_not_there_says_so(browser: Browser, stage: Stage) -> None:
+def test_an_unknown_message_shows_a_notice(browser: Browser, stage: Stage) -> None:
     visitor = Visitor(browser, stage).sign_in()
     visitor.open("messages/msg_0_nothing")
-    expect(visitor.page.get_by_role("alert")).to_contain_text("is not there, or not yours")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("there is no message msg_0_nothing that you may see")
     visitor.close(allow=lambda complaint: "404" in complaint or "409" in complaint)
 
 
@@ -184,7 +184,7 @@ def test_a_message_is_found_and_recalled_with_keys_alone(tool_call: ToolCall, st
     page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("dialog").get_by_role("button", name="Recall"))
     page.keyboard.press("Enter")
-    expect(happening(page, "MessageRecalled")).to_be_visible()
+    expect(entry(page, "MessageRecalled")).to_be_visible()
     assert stage.states(mine) == ["recalled"]
 
 

@@ -1,4 +1,4 @@
-"""What the dashboard's pages ask for beside what agents do: who waits for whom, and dead letters by their sort."""
+"""Operations that the dashboard's pages use besides those of agents: the wait-for graph, and groups of dead letters."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from tests.gateways.hubs import QUICK, Team, envelope, with_team
 
 
 async def kill(team: Team, number: int, code: str = "E_TASK_001", **changes: Any) -> None:
-    """Let a message of ada's die by bob's word."""
+    """Send a message from ada that bob rejects, so that it becomes a dead letter."""
     sent = await team.post("ada", "/v1/messages", envelope(number, **changes))
     assert sent.status_code in (200, 207), sent.text
     await team.post("bob", "/v1/inbox/drain", {})
@@ -16,7 +16,7 @@ async def kill(team: Team, number: int, code: str = "E_TASK_001", **changes: Any
     assert killed.status_code == 200, killed.text
 
 
-def test_who_waits_for_whom_and_what_it_lends(tmp_path: Path) -> None:
+def test_the_wait_for_graph_and_inherited_priorities(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         await team.register("cid")
         await team.post("ada", "/v1/leases", {"exclusive": ["src/**"]})
@@ -40,19 +40,19 @@ def test_who_waits_for_whom_and_what_it_lends(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_dead_letters_are_counted_and_listed_by_what_killed_them(tmp_path: Path) -> None:
+def test_dead_letters_are_counted_and_found_by_reason_code_and_type(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         for number in (1, 2, 3):
             await kill(team, number)
         await kill(team, 4, "E_TASK_003", messageType="Question")
         groups = (await team.get("boss", "/v1/dead-letters/groups")).json()
         assert [(group["code"], group["letters"]) for group in groups] == [("E_TASK_001", 3), ("E_TASK_003", 1)]
-        assert groups[0]["message_types"] == {"StatusUpdate": 3}
+        assert groups[0]["types"] == {"StatusUpdate": 3}
         first = (await team.get("boss", "/v1/dead-letters/find?code=E_TASK_001&limit=2")).json()
         rest = (await team.get("boss", f"/v1/dead-letters/find?code=E_TASK_001&after={first['next']}")).json()
         names = [item["message_id"] for item in first["items"] + rest["items"]]
         assert (names, rest["next"]) == (["msg_1_x", "msg_2_x", "msg_3_x"], None)
-        typed = (await team.get("boss", "/v1/dead-letters/find?message_type=Question")).json()["items"]
+        typed = (await team.get("boss", "/v1/dead-letters/find?type=Question")).json()["items"]
         assert [(item["signal_id"], item["reason"], item["redrivable"]) for item in typed] == [
             ("msg_4_x", groups[1]["reason"], True)
         ]
@@ -62,18 +62,18 @@ def test_dead_letters_are_counted_and_listed_by_what_killed_them(tmp_path: Path)
     with_team(tmp_path, test)
 
 
-def test_a_sort_of_dead_letters_is_redriven_at_once(tmp_path: Path) -> None:
+def test_matching_dead_letters_are_redriven_in_batches(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         for number in (1, 2, 3):
             await kill(team, number)
         await kill(team, 4, "E_TASK_003")
-        path, sort = "/v1/dead-letters/redrive-sort", {"code": "E_TASK_001"}
-        assert (await team.post("ada", path, sort)).status_code == 403
-        first = (await team.post("boss", path, sort)).json()
+        path, group = "/v1/dead-letters/redrive-matching", {"code": "E_TASK_001"}
+        assert (await team.post("ada", path, group)).status_code == 403
+        first = (await team.post("boss", path, group)).json()
         assert (first["redriven"], first["refused"], first["left"]) == (["msg_1_x", "msg_2_x"], {}, 1)
-        second = (await team.post("boss", path, sort)).json()
+        second = (await team.post("boss", path, group)).json()
         assert (second["redriven"], second["left"]) == (["msg_3_x"], 0)
-        assert (await team.post("boss", path, sort)).json() == {"redriven": [], "refused": {}, "left": 0}
+        assert (await team.post("boss", path, group)).json() == {"redriven": [], "refused": {}, "left": 0}
         again = (await team.post("bob", "/v1/inbox/drain", {})).json()["deliveries"]
         assert [item["signal_id"] for item in again] == ["msg_1_x", "msg_2_x", "msg_3_x"]
         (left,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
@@ -82,13 +82,13 @@ def test_a_sort_of_dead_letters_is_redriven_at_once(tmp_path: Path) -> None:
     with_team(tmp_path, test, policy=QUICK + "\nlimits: {batch_max: 2}")
 
 
-def test_one_copy_of_a_broadcast_comes_back_and_no_other(tmp_path: Path) -> None:
+def test_one_copy_of_a_broadcast_is_redriven_alone(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         await kill(team, 1, receiver="*")
         await team.post("boss", "/v1/inbox/drain", {})
         said = {"reason": "no", "code": "E_TASK_002", "can_retry": False}
         assert (await team.post("boss", "/v1/messages/msg_1_x/nack", said)).status_code == 200
-        done = (await team.post("boss", "/v1/dead-letters/redrive-sort", {"recipient": "bob"})).json()
+        done = (await team.post("boss", "/v1/dead-letters/redrive-matching", {"recipient": "bob"})).json()
         assert done["redriven"] == ["msg_1_x:bob"]
         (left,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert left["signal_id"] == "msg_1_x:boss"
@@ -96,13 +96,13 @@ def test_one_copy_of_a_broadcast_comes_back_and_no_other(tmp_path: Path) -> None
     with_team(tmp_path, test)
 
 
-def test_what_nobody_can_take_any_more_stays_dead(tmp_path: Path) -> None:
+def test_a_dead_letter_of_a_retired_recipient_is_not_redriven(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         await kill(team, 1)
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         (letter,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
         assert letter["redrivable"] is False
-        done = (await team.post("boss", "/v1/dead-letters/redrive-sort", {})).json()
+        done = (await team.post("boss", "/v1/dead-letters/redrive-matching", {})).json()
         assert done == {"redriven": [], "refused": {}, "left": 0}
 
     with_team(tmp_path, test)

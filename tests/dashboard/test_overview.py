@@ -1,4 +1,4 @@
-"""The overview: five states live, what is hot and why, what expires next, recalls, drains, daemons, alerts."""
+"""The overview: the five states, saturation, pending messages, recalls, drain times, daemons and alerts."""
 
 import json
 import re
@@ -26,7 +26,7 @@ dashboard: {tick_s: 0.1, listen_s: 0.02, shared_s: 0, sample_s: 0.2, pending_hot
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A hub that is hot soon, and alarmed soon."""
+    """A hub with low thresholds for saturation and alerts."""
     with Stage(tmp_path_factory.mktemp("stage"), POLICY, SERVER) as opened:
         yield opened
 
@@ -43,7 +43,7 @@ def value(page: Page, label: str) -> Locator:
     return tile(page, label).locator(".tile-value")
 
 
-def test_the_five_states_are_live(tool_call: ToolCall, stage: Stage) -> None:
+def test_the_five_states_are_updated_live(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("overview").page
     before = int(value(page, "Available now").inner_text())
     waiting = int(value(page, "Pending pickup").inner_text())
@@ -62,7 +62,7 @@ def test_the_five_states_are_live(tool_call: ToolCall, stage: Stage) -> None:
     expect(row).to_contain_text("ada")
 
 
-def test_what_is_transient_is_told_apart_from_what_is_structural(tool_call: ToolCall, stage: Stage) -> None:
+def test_transient_and_structural_saturation_are_separate(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("overview").page
     transient, structural = (
         page.locator(".saturation-item").filter(has_text=name) for name in ("Transient", "Structural")
@@ -77,16 +77,16 @@ def test_what_is_transient_is_told_apart_from_what_is_structural(tool_call: Tool
         stage.send("boss", "nobody")
     expect(tile(page, "Undeliverable").locator(".flag")).to_have_text("HOT")
     expect(structural).to_contain_text("HOT")
-    expect(transient).to_contain_text("calm")
+    expect(transient).to_contain_text("normal")
 
 
-def test_what_expires_next_counts_down_and_says_which_way_it_went(tool_call: ToolCall, stage: Stage) -> None:
+def test_pending_messages_show_a_countdown_and_their_path(tool_call: ToolCall, stage: Stage) -> None:
     soon, later, old = (stage.send(metadata={"ttl": ttl}) for ttl in (90, 7000, 9000))
     stage.get(f"/v1/messages/{old}")  # brings the tables up to date
     with sqlite3.connect(stage.data / "tables.db") as tables:
         tables.execute("UPDATE signal_queue SET publish_path = NULL WHERE message_id = ?", (old,))
     page = tool_call("overview").page
-    rows = card(page, "Pending signals").get_by_role("row")
+    rows = card(page, "Pending messages").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(soon)
     expect(rows.nth(1)).to_contain_text(re.compile(r"1:[0-2]\d"))
     expect(rows.filter(has_text=later)).to_contain_text(re.compile(r"1:5\d:\d\d"))
@@ -117,9 +117,11 @@ def test_time_to_drain_is_shown_by_type_and_path(tool_call: ToolCall, stage: Sta
     row = card(page, "Time to drain by type").get_by_role("row").filter(has_text="TaskCompleted")
     expect(row).to_contain_text("picked up")
     expect(row.get_by_role("img")).to_have_attribute("aria-label", re.compile("TaskCompleted, drain: 1 messages"))
+    widths = row.locator("rect.bar").evaluate_all("bars => bars.map((bar) => getComputedStyle(bar).width)")
+    assert set(widths) == {"11px"}
 
 
-def test_daemons_come_shut_down_and_go(tool_call: ToolCall, stage: Stage) -> None:
+def test_daemons_are_counted_by_state(tool_call: ToolCall, stage: Stage) -> None:
     stage.join("dora")
     page = tool_call("overview").page
     daemons = card(page, "Daemons and sessions")
@@ -155,12 +157,12 @@ def test_it_can_be_read_in_both_themes_and_on_a_phone(tool_call: ToolCall, stage
     for number in range(12):
         stage.send(priority=("Info", "Coordinate", "Blocking")[number % 3], metadata={"ttl": 50 + 400 * number})
     laptop = tool_call("overview", color_scheme=theme, viewport={"width": 1360, "height": 850})
-    expect(card(laptop.page, "Pending signals").get_by_role("row")).not_to_have_count(0)
+    expect(card(laptop.page, "Pending messages").get_by_role("row")).not_to_have_count(0)
     expect(laptop.page.locator("canvas")).to_have_count(5)
     assert too_faint(laptop.page) == []
     laptop.shot(f"overview-{theme}")
     phone = tool_call("overview", color_scheme=theme, viewport={"width": 390, "height": 844})
-    expect(card(phone.page, "Pending signals").get_by_role("link").first).to_be_visible()
+    expect(card(phone.page, "Pending messages").get_by_role("link").first).to_be_visible()
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     phone.shot(f"overview-{theme}-phone")
     stage.drain("bob")

@@ -1,4 +1,4 @@
-"""What is installed is whole: a wheel carries the page and the libraries that it is made of, with their licences."""
+"""The wheel contains the page and its libraries, with their licences."""
 
 import json
 import re
@@ -8,8 +8,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tocsin.gateways.dashboard.live import PATH as LIVE
+from tocsin.wire.table import OPERATIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "src" / "tocsin" / "gateways" / "dashboard" / "page"
+CALL = re.compile(r"""["`](/v1/[^"`?]*)["`]""")
 IMPORT = re.compile(r"""(?:^import[^;"']*|\bimport\()["']([^"']+)["']""", re.MULTILINE)
 INSIDE = "tocsin/gateways/dashboard/page"
 
@@ -34,7 +38,7 @@ def test_a_wheel_has_the_page_and_its_libraries(tmp_path: Path) -> None:
         assert f"{INSIDE}/vendor/{library}.LICENSE.txt" in names
 
 
-def test_what_is_vendored_is_what_the_lock_names() -> None:
+def test_the_vendored_versions_are_those_of_the_lock_file() -> None:
     lock = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     vendored = json.loads((PAGE / "vendor" / "vendor.json").read_text())
     assert {name: library["version"] for name, library in vendored.items()} == {
@@ -48,3 +52,16 @@ def test_every_import_of_the_page_is_a_file_of_the_page() -> None:
         for name in IMPORT.findall(path.read_text(encoding="utf-8")):
             assert (path.parent / name).resolve().is_relative_to(PAGE), f"{path.name} imports {name}"
             assert (path.parent / name).is_file(), f"{path.name} imports {name}"
+
+
+def test_every_path_that_the_page_calls_belongs_to_an_operation() -> None:
+    known = {re.sub(r"\{\w+\}", "*", operation.path) for operation in OPERATIONS.values()} | {LIVE}
+    called = {
+        re.sub(r"\$\{[^}]*\}", "*", path)
+        for file in PAGE.rglob("*.js")
+        if "vendor" not in file.parts
+        for path in CALL.findall(file.read_text(encoding="utf-8"))
+    }
+    assert len(called) > 20
+    # A path that is the beginning of others is completed where it is used.
+    assert {path for path in called if not any(one == path or one.startswith(path + "/") for one in known)} == set()

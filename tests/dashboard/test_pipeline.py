@@ -1,4 +1,4 @@
-"""From a hub's own segments through Spark and the extract to the dashboard: the same messages, counted."""
+"""The whole way from a hub's segments through Spark and the extract to the dashboard's tables."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from tests.pipeline.conftest import QUICK
 from tocsin import zstd
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-#: A segment is written as soon as there is something to write.
+#: Segments are written almost immediately.
 POLICY = "storage: {projection_interval_s: 0.02, segment_age_s: 0.05}\n"
 SMALL = "{driver_memory_mib: 1024, shuffle_partitions: 1, class_archive: false}"
 
@@ -24,7 +24,7 @@ def exported(data: Path) -> int:
 
 
 @pytest.mark.skipif(not SOAK, reason="all tables of the pipeline take minutes: make soak")
-def test_what_was_sent_is_in_the_tables(tmp_path: Path) -> None:
+def test_sent_messages_are_counted_in_the_tables(tmp_path: Path) -> None:
     with Stage(tmp_path, POLICY, SERVER) as stage:
         sent = [stage.send("ada", "bob") for _ in range(5)] + [stage.send("bob", "ada", messageType="CUSTOM_NOTE")]
         stage.drain("bob")

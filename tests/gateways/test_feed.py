@@ -135,14 +135,14 @@ def test_a_watcher_that_takes_too_little_misses_commits_and_is_told_which(
 ) -> None:
     async def test(team: Team, url: str) -> None:
         taking = asyncio.Event()
-        tell = feed._tell
+        tell = feed._send
 
         async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
             if not isinstance(items[0], FeedHello):
                 await taking.wait()
             await tell(socket, items)
 
-        monkeypatch.setattr(feed, "_tell", tell_in_time)
+        monkeypatch.setattr(feed, "_send", tell_in_time)
         async with watching(team, url) as socket:
             seq = (await items(socket, 1))[0]["hello"]["seq"]
             for number in range(8):

@@ -68,7 +68,7 @@ def test_without_an_exporter_nothing_is_loaded() -> None:
             "OTLP by grpc needs the package",
         ),
         ({ALL: HERE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json'"),
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER asks for 'zipkin', which is not installed"),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER names 'zipkin', which is not installed"),
         ({TRACES: HERE, CREDENTIALS: "nobody"}, "the exporter 'otlp' does not start"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_hub_says_at_its_start_what_it_cannot_export_and_exports_the_rest(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     with RunningHub(tmp_path / "data") as hub:
         log = hub.log.read_text()
-        assert "OTEL_TRACES_EXPORTER asks for 'zipkin', which is not installed: no traces go there" in log
+        assert "OTEL_TRACES_EXPORTER names 'zipkin', which is not installed: no traces are exported there" in log
         assert "OTLP by grpc needs the package opentelemetry-exporter-otlp-proto-grpc" in log
         admin = Remote(hub.url, (hub.data / "admin.token").read_text().strip())
         body = {"agent": "ada", "role": "primary", "type": "Manager"}

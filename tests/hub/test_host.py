@@ -476,7 +476,7 @@ def test_no_capture_is_taken_while_another_is_on_its_way(tmp_path: Path, monkeyp
         policy = QUICK.replace("projection_interval_s: 0.02", "projection_interval_s: 600, projection_events_max: 1")
         async with hosted(tmp_path, policy) as (host, journal):
             await host.submit(message(0), ADA)
-            await asyncio.to_thread(host._keeper.settle)
+            await asyncio.to_thread(host._projection_writer.settle)
             writing = threading.Event()
             monkeypatch.setattr(journal, "harden", writing.wait)
             journal.gate.clear()
@@ -546,7 +546,7 @@ def test_a_host_with_nothing_to_do_notices_that_its_journal_is_gone_and_back(
             loop = asyncio.get_running_loop()
             monkeypatch.setattr(journal, "recover", recovered)
             journal.probe_errors.append(CommitFailed("connection_lost", "the server is away"))
-            monkeypatch.setattr(host._keeper._tables, "index", away)
+            monkeypatch.setattr(host._projection_writer._tables, "index", away)
             await asked.wait()
             assert conditions == [Condition.RECOVERING]
             while host.condition is Condition.RECOVERING:

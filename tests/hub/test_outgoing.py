@@ -36,7 +36,7 @@ def futures(count: int) -> list["asyncio.Future[Reply]"]:
 def test_a_turn_says_so_much_and_the_next_goes_on() -> None:
     async def test() -> None:
         outgoing, waiting = OutgoingQueue(asyncio.get_running_loop(), lambda: 3), futures(7)
-        outgoing.say([], [(future, Done()) for future in waiting])
+        outgoing.add([], [(future, Done()) for future in waiting])
         for said in (3, 6, 7):
             assert [future.done() for future in waiting] == [True] * said + [False] * (7 - said)
             assert outgoing.idle == (said == 7)
@@ -51,7 +51,7 @@ def test_commits_are_spoken_in_order_pushes_before_replies() -> None:
         said: list[str] = []
         for name, future in zip("12", waiting, strict=True):
             future.add_done_callback(lambda done: said.append(f"reply {waiting.index(done) + 1}"))
-            outgoing.say([(lambda one: said.append(f"push {one.signal_id}"), push(name))], [(future, Done())])
+            outgoing.add([(lambda one: said.append(f"push {one.signal_id}"), push(name))], [(future, Done())])
         while not outgoing.idle:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -69,7 +69,7 @@ def test_the_urgent_does_not_stand_in_line() -> None:
             (calm, receipt(Priority.BLOCKING)),
             (rung, receipt(Priority.CRITICAL)),
         ]
-        outgoing.say([(lambda one: said.append(one.signal_id), each) for each in pushes], replies)
+        outgoing.add([(lambda one: said.append(one.signal_id), each) for each in pushes], replies)
         assert said == ["c", "d", "a"]
         assert rung.done()
         assert not calm.done()
@@ -84,7 +84,7 @@ def test_a_receiver_that_fails_silences_nobody() -> None:
         def broken(push: Delivery) -> None:
             raise OSError("no room")
 
-        outgoing.say([(broken, push("a")), (broken, push("b", Priority.CRITICAL))], [(future, Done())])
+        outgoing.add([(broken, push("a")), (broken, push("b", Priority.CRITICAL))], [(future, Done())])
         assert future.done()
 
     run(test())
@@ -94,7 +94,7 @@ def test_nobody_waits_any_more() -> None:
     async def test() -> None:
         outgoing, (future,) = OutgoingQueue(asyncio.get_running_loop(), lambda: 8), futures(1)
         future.cancel()
-        outgoing.say([], [(future, Done())])
+        outgoing.add([], [(future, Done())])
         assert outgoing.idle
 
     run(test())

@@ -1,4 +1,4 @@
-"""The lab's tests use the pipeline's Spark: one for all tests of a process."""
+"""Fixtures of the lab's tests: the Spark session of the pipeline's tests."""
 
 from tests.pipeline.conftest import settings, spark
 

@@ -1,4 +1,4 @@
-"""Histories for the lab's tests: a busy team's, and those that a test spells out command by command."""
+"""Histories for the lab's tests: a busy team's, and ones given command by command."""
 
 import json
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
-from tocsin.lab.recording import record
 from tocsin.lab.settings import Settings, load_settings
-from tocsin.lab.trace import Trace, decoded, encoded
+from tocsin.lab.traces.recorder import record
+from tocsin.lab.traces.trace import Trace, decoded, encoded
 
 SECOND = 1_000_000
 START = 1_762_905_600 * SECOND
@@ -37,7 +37,7 @@ class _Ids:
 
 
 class Past:
-    """A hub in virtual time: commands in, a history out. Its clock is as prompt as it is told to be."""
+    """A hub in virtual time that turns commands into a history."""
 
     def __init__(self, policy: Policy) -> None:
         self.exchange = Exchange(_Ids())
@@ -52,7 +52,7 @@ class Past:
         return outcome.reply
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, and timers fire when they are due."""
+        """Advance the clock and run due timers."""
         until = self.now + round(seconds * SECOND)
         while (due := self.exchange.next_due()) is not None and due <= until:
             self.now = max(self.now, due)
@@ -100,7 +100,7 @@ class Past:
 
 
 def bare(event: Event) -> Event:
-    """Return an event as segments carry it: without content."""
+    """Return an event without payload, as in segments."""
     if isinstance(event, ev.MessageAccepted | ev.BroadcastAccepted):
         return msgspec.structs.replace(event, payload=b"{}", metadata=b"{}")
     if isinstance(event, ev.MessageReleased):
@@ -109,12 +109,12 @@ def bare(event: Event) -> Event:
 
 
 def traces_of(events: Sequence[Event], *, window_s: float = 86_400, **changed: Any) -> list[Trace]:
-    """Record a history as segments carry it, and return its traces as they come back from a file."""
+    """Record a history without payloads, and return its traces after encoding and decoding."""
     numbered = [(seq, bare(event)) for seq, event in enumerate(events, 1)]
     made = record("p", numbered, settings(**changed), round(window_s * SECOND))
     return [decoded(encoded(trace)) for trace in made]
 
 
 def busy(events: int, seed: int = 1, per_day: int = 500_000) -> list[Event]:
-    """Return what a team of forty did: pushes, drains, retries, dead letters, refusals, comings and goings."""
+    """Return the history of a team of forty, with pushes, drains, retries, dead letters, refusals and sessions."""
     return [event for _, event in Team("p", seed, per_day).play(events)]

@@ -1,4 +1,4 @@
-"""`tocsin lab` as people and scripts use it."""
+"""The `tocsin lab` commands."""
 
 import json
 from html.parser import HTMLParser
@@ -15,8 +15,8 @@ from tests.pipeline.traffic import write_segments
 from tocsin.cli.commands import app
 from tocsin.cli.remote import Exit
 from tocsin.core import events as ev
-from tocsin.lab.history import find_source, read_events
 from tocsin.lab.scenario import parse_scenario
+from tocsin.lab.traces.event_sources import find_source, read_events
 
 runner = CliRunner()
 TINY = """
@@ -46,7 +46,7 @@ def lab(data: Path, *arguments: str) -> list[str]:
 
 
 class Tags(HTMLParser):
-    """Checks that every tag is closed, and notes what is there."""
+    """Parser that checks that every tag is closed, and collects tags and text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,9 +81,9 @@ def page(path: Path) -> Tags:
 def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     arguments = ("replay", "--events", str(data), "--policy", str(data / "strict.yaml"), "--html", str(out))
-    told = runner.invoke(app, lab(data, *arguments, "--json"))
-    assert told.exit_code == Exit.DONE, told.stderr
-    report = json.loads(told.stdout)
+    result = runner.invoke(app, lab(data, *arguments, "--json"))
+    assert result.exit_code == Exit.DONE, result.stderr
+    report = json.loads(result.stdout)
     assert report["fidelity"]["faithful"]
     assert [policy["name"] for policy in report["policies"]] == ["in force", "strict"]
     changed = {(one["priority"], one["metric"]): one for one in report["policies"][1]["differences"]}
@@ -91,7 +91,7 @@ def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
     assert changed["Info", "boosts"]["after"] == 0
     tags = page(out)
     assert "svg" in tags.seen
-    assert "What changes under strict" in tags.text
+    assert "Differences under strict" in tags.text
     again = runner.invoke(app, lab(data, *arguments))
     assert again.exit_code == Exit.DONE
     assert report["id"] in again.stdout
@@ -103,9 +103,9 @@ def test_history_is_replayed_and_compared(data: Path, tmp_path: Path) -> None:
 def test_history_is_searched(data: Path) -> None:
     wishes = ("--objective", "Info.boosts", "--objective", "Critical.p99_s", "--vary", "aging.threshold_s=10..3000")
     before = ("--data", str(data), "lab", "--here")
-    told = runner.invoke(app, [*before, "search", *wishes, "--evaluations", "3", "--json"])
-    assert told.exit_code == Exit.DONE, told.stderr
-    report = json.loads(told.stdout)
+    result = runner.invoke(app, [*before, "search", *wishes, "--evaluations", "3", "--json"])
+    assert result.exit_code == Exit.DONE, result.stderr
+    report = json.loads(result.stdout)
     assert report["fidelity"]["faithful"]
     rare = max(report["search"]["evaluations"], key=lambda one: one["values"]["aging.threshold_s"])
     often = min(report["search"]["evaluations"], key=lambda one: one["values"]["aging.threshold_s"])
@@ -118,27 +118,27 @@ def test_an_unfaithful_replay_is_refused_with_a_report(data: Path, tmp_path: Pat
     strict = tmp_path / "strict.yaml"
     strict.write_text("window_s: 1800\nlatency_distance_max: 0\nclosed_outcomes_min: 1\nclock_s: 600\nthink_max_s: 1\n")
     arguments = ("--settings", str(strict), "replay", "--events", str(data), "--policy", str(data / "quick.yaml"))
-    told = runner.invoke(app, lab(data, *arguments, "--json"))
-    assert told.exit_code == Exit.REFUSED
-    assert "E_LAB_001" in told.stderr
-    report = json.loads(told.stdout)
+    result = runner.invoke(app, lab(data, *arguments, "--json"))
+    assert result.exit_code == Exit.REFUSED
+    assert "E_LAB_001" in result.stderr
+    report = json.loads(result.stdout)
     assert not report["fidelity"]["faithful"]
     assert len(report["policies"]) == 1
 
 
 def test_a_scenario_is_played(data: Path) -> None:
     arguments = ("scenario", str(data / "tiny.yaml"), "--policy", str(data / "quick.yaml"), "--json")
-    told = runner.invoke(app, lab(data, *arguments))
-    assert told.exit_code == Exit.DONE, told.stderr
-    report = json.loads(told.stdout)
+    result = runner.invoke(app, lab(data, *arguments))
+    assert result.exit_code == Exit.DONE, result.stderr
+    report = json.loads(result.stdout)
     assert report["fidelity"] is None
     assert [policy["name"] for policy in report["policies"]] == ["defaults", "quick"]
     assert report["windows"] == ["run-1", "run-2"]
 
 
 def test_the_example_is_a_scenario(data: Path) -> None:
-    told = runner.invoke(app, lab(data, "scenario", "--example"))
-    assert parse_scenario(told.stdout).agents == 12
+    result = runner.invoke(app, lab(data, "scenario", "--example"))
+    assert parse_scenario(result.stdout).agents == 12
 
 
 @pytest.mark.parametrize(
@@ -146,22 +146,22 @@ def test_the_example_is_a_scenario(data: Path) -> None:
     [
         ("teams: {ann: {agent: 3}}", "agent"),
         ("loads: [{from: eve, to: bob}]", "there is no team or agent eve"),
-        ("loads: [{from: ann, to: bob, priority: LOUD}]", "'LOUD' is no priority"),
-        ("teams: {ann: {agents: 200000}, bob: {}}", "at most 100000"),
-        ("loads: [{from: ann, to: bob, per_s: 1000000}]", "messages: a scenario has at most"),
+        ("loads: [{from: ann, to: bob, priority: LOUD}]", "'LOUD' is not a priority"),
+        ("teams: {ann: {agents: 200000}, bob: {}}", "the limit is 100000"),
+        ("loads: [{from: ann, to: bob, per_s: 1000000}]", "messages are too many"),
     ],
 )
 def test_a_wrong_scenario_is_told(data: Path, tmp_path: Path, changed: str, said: str) -> None:
     document = yaml.safe_load(TINY) | yaml.safe_load(changed)
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(document))
-    told = runner.invoke(app, lab(data, "scenario", str(tmp_path / "wrong.yaml")))
-    assert told.exit_code == Exit.REFUSED
-    assert said in told.stderr.replace("\n", " ")
+    result = runner.invoke(app, lab(data, "scenario", str(tmp_path / "wrong.yaml")))
+    assert result.exit_code == Exit.REFUSED
+    assert said in result.stderr.replace("\n", " ")
 
 
 def test_a_search_draws_its_front(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    told = runner.invoke(
+    result = runner.invoke(
         app,
         lab(
             data,
@@ -170,33 +170,33 @@ def test_a_search_draws_its_front(data: Path, tmp_path: Path) -> None:
             *("--vary", "aging.threshold_s=2..60", "--vary", "ttl.StatusUpdate=5..600"),
         ),
     )
-    assert told.exit_code == Exit.DONE, told.stderr
-    report = json.loads(told.stdout)
+    assert result.exit_code == Exit.DONE, result.stderr
+    report = json.loads(result.stdout)
     assert len(report["search"]["evaluations"]) == 4
     assert any(one["on_front"] for one in report["search"]["evaluations"])
-    assert "What nothing beats" in page(out).text
+    assert "Pareto front" in page(out).text
 
 
 def test_a_mistake_is_told(data: Path) -> None:
     search = ("search", "--scenario", str(data / "tiny.yaml"), "--objective", "p99_s")
-    told = runner.invoke(app, lab(data, *search, "--vary", "aging.treshold_s=1..2"))
-    assert (told.exit_code, "did you mean aging.threshold_s" in told.stderr) == (Exit.REFUSED, True)
-    told = runner.invoke(app, lab(data, "replay", "--events", str(data / "nothing")))
-    assert (told.exit_code, "no events in" in told.stderr) == (Exit.NOT_FOUND, True)
-    told = runner.invoke(app, lab(data, "replay", "--since", "yesterday"))
-    assert told.exit_code == Exit.USAGE
-    told = runner.invoke(app, lab(data, "scenario"))
-    assert told.exit_code == Exit.USAGE
-    told = runner.invoke(app, lab(data, "apply", "lab-000000000000", "quick"))
-    assert told.exit_code == Exit.NOT_FOUND
-    told = runner.invoke(app, lab(data, "apply", "../../etc", "quick"))
-    assert told.exit_code == Exit.NOT_FOUND
+    result = runner.invoke(app, lab(data, *search, "--vary", "aging.treshold_s=1..2"))
+    assert (result.exit_code, "did you mean aging.threshold_s" in result.stderr) == (Exit.REFUSED, True)
+    result = runner.invoke(app, lab(data, "replay", "--events", str(data / "nothing")))
+    assert (result.exit_code, "no events in" in result.stderr) == (Exit.NOT_FOUND, True)
+    result = runner.invoke(app, lab(data, "replay", "--since", "yesterday"))
+    assert result.exit_code == Exit.USAGE
+    result = runner.invoke(app, lab(data, "scenario"))
+    assert result.exit_code == Exit.USAGE
+    result = runner.invoke(app, lab(data, "apply", "lab-000000000000", "quick"))
+    assert result.exit_code == Exit.NOT_FOUND
+    result = runner.invoke(app, lab(data, "apply", "../../etc", "quick"))
+    assert result.exit_code == Exit.NOT_FOUND
 
 
 def test_a_policy_of_a_report_is_applied_with_its_id_as_the_reason(data: Path, tmp_path: Path) -> None:
     arguments = ("scenario", str(data / "tiny.yaml"), "--policy", str(data / "quick.yaml"), "--json")
-    told = runner.invoke(app, lab(data, *arguments))
-    report = json.loads(told.stdout)
+    result = runner.invoke(app, lab(data, *arguments))
+    report = json.loads(result.stdout)
     home = tmp_path / "hub"
     home.mkdir(mode=0o700)
     with RunningHub(home) as hub:

@@ -1,25 +1,25 @@
-"""Consumers that react: the same under the policy in force, and moved along with what they react to under another."""
+"""The closed loop: unchanged under the policy in force, and reactions that move with their cause under another."""
 
 from tests.lab.histories import SECOND, SETTINGS, Past, busy, traces_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.lab.closed_loop import closed_loop
-from tocsin.lab.fidelity import fidelity_of
-from tocsin.lab.message_tracking import Life
-from tocsin.lab.replaying import Replay, lenient, ready
+from tocsin.lab.figures.fidelity import fidelity_of
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.replay import PreparedTrace, Replay, without_schemas
+from tocsin.lab.traces.message_tracker import MessageHistory
 from tocsin.policies import default_policy, parse_policy
 
 
-def replayed(past: Past, changes: str | None = None) -> dict[str, Life]:
+def replayed(past: Past, changes: str | None = None) -> dict[str, MessageHistory]:
     (trace,) = traces_of(past.events)
-    policy = None if changes is None else lenient(parse_policy(changes))
-    replay = closed_loop(ready(trace), policy, 1, SETTINGS.clock_us)
-    return {life.signal: life for life in replay.lives}
+    policy = None if changes is None else without_schemas(parse_policy(changes))
+    replay = closed_loop(PreparedTrace(trace), policy, 1, SETTINGS.clock_us)
+    return {history.signal: history for history in replay.histories}
 
 
 def test_a_busy_team_ends_as_it_did() -> None:
     (trace,) = traces_of(busy(6000))
-    replay = closed_loop(ready(trace), None, 1, SETTINGS.clock_us)
+    replay = closed_loop(PreparedTrace(trace), None, 1, SETTINGS.clock_us)
     fidelity = fidelity_of(trace, replay, stamps=False)
     assert fidelity.same >= 0.99 * fidelity.messages
     assert fidelity.distance <= 0.01
@@ -27,23 +27,23 @@ def test_a_busy_team_ends_as_it_did() -> None:
 
 def test_windows_that_begin_in_the_middle_end_as_they_did() -> None:
     for trace in traces_of(busy(9000, seed=2, per_day=100_000), window_s=1800):
-        fidelity = fidelity_of(trace, closed_loop(ready(trace), None, 1, SETTINGS.clock_us), stamps=False)
+        fidelity = fidelity_of(trace, closed_loop(PreparedTrace(trace), None, 1, SETTINGS.clock_us), stamps=False)
         assert fidelity.same >= SETTINGS.closed_outcomes_min * fidelity.messages
 
 
 def test_the_same_trace_policy_and_seed_give_the_same_result() -> None:
     (trace,) = traces_of(busy(3000))
-    policy = lenient(parse_policy("aging: {threshold_s: 5}\nbucket: {capacity: 50, refill_per_s: 5}"))
+    policy = without_schemas(parse_policy("aging: {threshold_s: 5}\nbucket: {capacity: 50, refill_per_s: 5}"))
 
     def once(seed: int) -> Replay:
-        return closed_loop(ready(trace), policy, seed, SETTINGS.clock_us)
+        return closed_loop(PreparedTrace(trace), policy, seed, SETTINGS.clock_us)
 
     assert once(1) == once(1)
     assert once(1) != once(2)
 
 
 def test_an_answer_follows_its_request() -> None:
-    """A request that waits ten seconds less for a slow bus is answered ten seconds sooner."""
+    """A request that is delivered ten seconds earlier is answered ten seconds earlier."""
     past = Past(parse_policy("delivery: {channel_backoff_s: [20, 20, 20], receipt_timeout_s: {push: 5}}"))
     ann, bob = past.join("ann"), past.join("bob")
     past.send(ann, "bob", correlationId="t1")
@@ -74,13 +74,13 @@ def test_an_answer_to_what_never_arrives_is_never_sent() -> None:
     answer = past.last_id
     past.wait(100)
     past.send(ann, "bob")
-    lives = replayed(past, "custom_contract: {ttl_s: 60}")
-    assert lives[request].outcome == ("expired", "ttl")
-    assert answer not in lives
+    histories = replayed(past, "custom_contract: {ttl_s: 60}")
+    assert histories[request].outcome == ("expired", "ttl")
+    assert answer not in histories
 
 
 def test_work_waits_until_its_agent_is_free() -> None:
-    """Two messages of ten seconds each: the second is done ten seconds after the first, whenever that is."""
+    """Two messages with ten seconds of work each: the second is finished ten seconds after the first."""
     past = Past(parse_policy("contracts: {CUSTOM_NOTE: {ack: required, timeout_s: 300}}"))
     ann, bob = past.join("ann"), past.join("bob", kind="piggyback")
     past.send(ann, "bob")
@@ -97,8 +97,8 @@ def test_work_waits_until_its_agent_is_free() -> None:
     (trace,) = traces_of(past.events)
     delays = [step.delay_us for step in trace.steps if step.ask == "Acknowledge"]
     assert delays == [(10 * SECOND,)] * 2  # the second counts from the end of the first, not from its offer
-    lives = replayed(past)
-    assert lives[second].processed_at - lives[first].processed_at == 10 * SECOND
+    histories = replayed(past)
+    assert histories[second].processed_at - histories[first].processed_at == 10 * SECOND
 
 
 def test_a_message_that_was_refused_is_treated_like_others_of_its_kind() -> None:
@@ -117,6 +117,6 @@ def test_a_message_that_was_refused_is_treated_like_others_of_its_kind() -> None
     (trace,) = traces_of(past.events)
     refused = [row.message_id for row in trace.refused]
     assert len(refused) == 3
-    lives = replayed(past, "bucket: {capacity: 1000, refill_per_s: 100}")
-    assert [lives[name].state for name in refused[:-1]] == ["delivered"] * 2
-    assert lives[refused[0]].delivered_at - lives[refused[0]].first_offered_at == 1 * SECOND
+    histories = replayed(past, "bucket: {capacity: 1000, refill_per_s: 100}")
+    assert [histories[name].state for name in refused[:-1]] == ["delivered"] * 2
+    assert histories[refused[0]].delivered_at - histories[refused[0]].first_offered_at == 1 * SECOND

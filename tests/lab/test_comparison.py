@@ -1,24 +1,24 @@
-"""Differences and how sure they are, on rows that are written down."""
+"""Differences of policies and their intervals, on literal rows."""
 
 import pytest
 
 from tests.lab.histories import settings
-from tocsin.lab.comparison import Difference, compared, figures_of
-from tocsin.lab.measures import ALL, Row, measured
-from tocsin.lab.message_tracking import Life, Refused
-from tocsin.lab.replaying import Replay
+from tocsin.lab.figures.comparison import Difference, compared, figures_of
+from tocsin.lab.figures.measures import ALL, Row, measured
+from tocsin.lab.replays.replay import Replay
+from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
 
 SECOND = 1_000_000
 
 
-def life(requested: int, waited_s: float | None, **said: object) -> Life:
+def history(requested: int, waited_s: float | None, **said: object) -> MessageHistory:
     offered = 0 if waited_s is None else 1 + round(waited_s * SECOND)
-    told = {"state": "delivered" if offered else "queued", "offers": int(bool(offered))} | said
-    return Life("m", "ann", "bob", "T", requested, requested, 1, first_offered_at=offered, **told)  # type: ignore[arg-type]
+    fields = {"state": "delivered" if offered else "queued", "offers": int(bool(offered))} | said
+    return MessageHistory("m", "ann", "bob", "T", requested, requested, 1, first_offered_at=offered, **fields)  # type: ignore[arg-type]
 
 
-def rows(lives: list[Life], refused: list[Refused] | None = None) -> list[Row]:
-    replay = Replay(lives, refused or [], 3, 1, 10, 5, 0, roles={"bob": "director"})
+def rows(histories: list[MessageHistory], refused: list[RefusedSend] | None = None) -> list[Row]:
+    replay = Replay(histories, refused or [], 3, 1, 10, 5, 0, roles={"bob": "director"})
     return measured(replay, 100 * SECOND, 60 * SECOND)
 
 
@@ -32,34 +32,34 @@ def test_a_window_is_counted() -> None:
         row.level: row
         for row in rows(
             [
-                life(1, 0.5),
-                life(1, 70.0),
-                life(1, None),
-                life(0, None, state="expired", reason="ttl", ended_at=30 * SECOND),
-                life(0, None, state="expired", reason="stale", ended_at=5 * SECOND),
-                life(2, 1.0, state="dead", boosts=2),
+                history(1, 0.5),
+                history(1, 70.0),
+                history(1, None),
+                history(0, None, state="expired", reason="ttl", ended_at=30 * SECOND),
+                history(0, None, state="expired", reason="stale", ended_at=5 * SECOND),
+                history(2, 1.0, state="dead", boosts=2),
             ],
-            [Refused("x", 1, "E_ADMISSION_001"), Refused("y", 1, "E_ROUTING_001")],
+            [RefusedSend("x", 1, "E_ADMISSION_001"), RefusedSend("y", 1, "E_ROUTING_001")],
         )
     }
     assert (found[1].sent, found[1].accepted, found[1].offered, found[1].starved) == (5, 3, 2, 2)
     assert (found[1].rate_limited, found[1].refused) == (1, 2)
-    assert found[1].longest_us == 100 * SECOND - 1  # what still waits has waited until the end
+    assert found[1].longest_us == 100 * SECOND - 1  # A message that still waits has waited until the end.
     assert (found[0].expired, found[0].stale) == (1, 1)
     assert (found[2].dead, found[2].boosts) == (1, 2)
     assert (found[ALL].sent, found[ALL].escalations, found[ALL].deadlocks, found[ALL].director_load) == (8, 3, 1, 6)
 
 
 def test_percentiles_are_right_to_a_few_per_cent() -> None:
-    (figures,) = [row for row in figures_of([rows([life(1, float(s)) for s in range(1, 101)])]) if row.level == 1]
+    (figures,) = [row for row in figures_of([rows([history(1, float(s)) for s in range(1, 101)])]) if row.level == 1]
     assert figures.values["p50_s"] == pytest.approx(50, rel=0.04)
     assert figures.values["p99_s"] == pytest.approx(99, rel=0.04)
     assert figures.values["longest_s"] == 100.0
 
 
 def test_a_difference_in_every_window_is_sure() -> None:
-    before = [rows([life(1, 10.0 + day)] * 20) for day in range(6)]
-    after = [rows([life(1, 5.0 + day)] * 20) for day in range(6)]
+    before = [rows([history(1, 10.0 + day)] * 20) for day in range(6)]
+    after = [rows([history(1, 5.0 + day)] * 20) for day in range(6)]
     found = difference(before, after, "p50_s")
     assert found.sure
     assert found.low is not None
@@ -69,13 +69,13 @@ def test_a_difference_in_every_window_is_sure() -> None:
 
 
 def test_a_difference_that_comes_and_goes_is_not() -> None:
-    before = [rows([life(1, 10.0)] * 20) for _ in range(6)]
-    after = [rows([life(1, 5.0 if day % 2 else 20.0)] * 20) for day in range(6)]
+    before = [rows([history(1, 10.0)] * 20) for _ in range(6)]
+    after = [rows([history(1, 5.0 if day % 2 else 20.0)] * 20) for day in range(6)]
     assert not difference(before, after, "p50_s").sure
 
 
 def test_one_window_has_no_interval() -> None:
-    found = difference([rows([life(1, 10.0)])], [rows([life(1, 5.0)])], "p50_s")
+    found = difference([rows([history(1, 10.0)])], [rows([history(1, 5.0)])], "p50_s")
     assert (found.low, found.high, found.sure) == (None, None, False)
 
 
@@ -85,6 +85,6 @@ def test_nothing_to_measure_is_nothing() -> None:
 
 
 def test_the_same_seed_draws_the_same_interval() -> None:
-    before = [rows([life(1, 10.0 + day)] * 20) for day in range(6)]
-    after = [rows([life(1, 9.0 + day * 1.3)] * 20) for day in range(6)]
+    before = [rows([history(1, 10.0 + day)] * 20) for day in range(6)]
+    after = [rows([history(1, 9.0 + day * 1.3)] * 20) for day in range(6)]
     assert difference(before, after, "p50_s") == difference(before, after, "p50_s")

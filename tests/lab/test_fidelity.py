@@ -1,4 +1,4 @@
-"""A model that does not know the past has nothing to say about what might have been."""
+"""Fidelity: an unfaithful replay is detected, and then nothing is compared."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ import pytest
 
 from tests.lab.histories import SETTINGS, busy, settings, traces_of
 from tocsin.core.errors import TocsinError
-from tocsin.lab.closed_loop import closed_loop
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.fidelity import Fidelity, distance, fidelity_of, judged, must_be_faithful
-from tocsin.lab.open_loop import open_loop
-from tocsin.lab.replaying import ready
-from tocsin.lab.reporting import compare
+from tocsin.lab.figures.fidelity import Fidelity, distance, fidelity_of, require_fidelity, summarise
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.open_loop import open_loop
+from tocsin.lab.replays.replay import PreparedTrace
+from tocsin.lab.report.document import compare
 from tocsin.lab.runners import LocalRunner
-from tocsin.lab.trace import Trace
+from tocsin.lab.traces.trace import Trace
 from tocsin.policies import default_policy, parse_policy
 
 
@@ -26,10 +26,10 @@ def trace() -> Trace:
 
 
 def verdict(trace: Trace) -> list[str]:
-    made = ready(trace)
+    made = PreparedTrace(trace)
     opened = fidelity_of(trace, open_loop(made), stamps=True)
     closed = fidelity_of(trace, closed_loop(made, None, 1, SETTINGS.clock_us), stamps=False)
-    return judged([trace.window], [opened], [closed], SETTINGS).unfaithful
+    return summarise([trace.window], [opened], [closed], SETTINGS).unfaithful
 
 
 def test_the_right_model_is_faithful(trace: Trace) -> None:
@@ -37,7 +37,7 @@ def test_the_right_model_is_faithful(trace: Trace) -> None:
 
 
 def test_consumers_that_are_too_slow_are_noticed(trace: Trace) -> None:
-    """Receipts that take an hour: the commands of history are the same, the consumers of the model are not."""
+    """Receipts that take an hour: the recorded commands are unchanged, but the consumer models are not."""
     steps = [
         msgspec.structs.replace(step, delay_us=tuple(3_600_000_000 for _ in step.delay_us))
         if step.ask == "Confirm"
@@ -46,14 +46,14 @@ def test_consumers_that_are_too_slow_are_noticed(trace: Trace) -> None:
     ]
     found = verdict(msgspec.structs.replace(trace, steps=steps))
     assert len(found) >= 1
-    assert "with consumers that react" in found[0]
+    assert "in the closed loop" in found[0]
 
 
 def test_a_history_with_a_hole_is_noticed(trace: Trace) -> None:
     steps = [step for index, step in enumerate(trace.steps) if step.ask != "Send" or index % 10]
     found = verdict(msgspec.structs.replace(trace, steps=steps))
-    assert "end the same when asked the same" in found[0]
-    assert "first at step" in found[0]
+    assert "the same outcome in the open loop" in found[0]
+    assert "first difference: step" in found[0]
 
 
 def test_another_policy_than_the_recorded_is_noticed(trace: Trace) -> None:
@@ -74,7 +74,7 @@ def test_an_unfaithful_replay_compares_nothing(tmp_path: Path, trace: Trace) -> 
     assert not report.fidelity.faithful
     assert [policy.name for policy in report.policies] == ["in force"]
     with pytest.raises(TocsinError) as refused:
-        must_be_faithful(report.fidelity)
+        require_fidelity(report.fidelity)
     assert refused.value.code == "E_LAB_001"
 
 
@@ -82,13 +82,13 @@ def test_each_bound_counts_by_itself() -> None:
     right = Fidelity(messages=1000, same=1000, steps=10, exact=10, distance=0.0)
     for opened, closed, said in (
         (right, right, None),
-        (msgspec.structs.replace(right, same=998), right, "when asked the same"),
-        (right, msgspec.structs.replace(right, same=949), "consumers that react"),
-        (right, msgspec.structs.replace(right, distance=0.051), "waiting times are 0.051 apart"),
+        (msgspec.structs.replace(right, same=998), right, "in the open loop"),
+        (right, msgspec.structs.replace(right, same=949), "in the closed loop"),
+        (right, msgspec.structs.replace(right, distance=0.051), "distance of the waiting times is 0.051"),
     ):
-        judgement = judged(["p today"], [opened], [closed], SETTINGS)
-        assert judgement.faithful == (said is None)
-        assert said is None or said in judgement.unfaithful[0]
+        fidelity = summarise(["p today"], [opened], [closed], SETTINGS)
+        assert fidelity.faithful == (said is None)
+        assert said is None or said in fidelity.unfaithful[0]
 
 
 def test_the_distance_of_distributions() -> None:

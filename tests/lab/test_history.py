@@ -1,4 +1,4 @@
-"""Segments, tables and a journal tell the same."""
+"""Event sources: segments, tables and a journal give the same events."""
 
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.events import Event
 from tocsin.journal.log import EventLog
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.lab.history import find_source, read_events
-from tocsin.lab.trace import fingerprint
-from tocsin.pipeline.ingest import ingest, landed
-from tocsin.pipeline.io import Warehouse
+from tocsin.lab.traces.event_sources import find_source, read_events
+from tocsin.lab.traces.trace import fingerprint
+from tocsin.pipeline.bronze.ingest import ingest
+from tocsin.pipeline.bronze.landing_zone import landed_segments
+from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.settings import Settings
 
 
@@ -49,9 +50,9 @@ def test_tables_tell_what_happened(
 ) -> None:
     landing = tmp_path / "segments"
     write_segments(landing, "p", events, 500)
-    warehouse = Warehouse(tmp_path / "warehouse", settings)
+    warehouse = open_warehouse(tmp_path / "warehouse", settings)
     with warehouse.writing(wait_s=0):
-        ingest(spark, warehouse, landing, landed(landing), None)
+        ingest(spark, warehouse, landing, landed_segments(landing), None)
     assert find_source(tmp_path)[0].kind == "tables"
     assert prints(tmp_path) == [fingerprint([event]) for event in events]
 
@@ -69,5 +70,5 @@ def test_nothing_and_nobody_are_told(tmp_path: Path, events: list[Event]) -> Non
     with pytest.raises(TocsinError, match="no events in"):
         find_source(tmp_path)
     write_segments(tmp_path, "p", events[:100], 500)
-    with pytest.raises(TocsinError, match="there is no project q; there are: p"):
+    with pytest.raises(TocsinError, match="there is no project q; known projects: p"):
         find_source(tmp_path, ["q"])

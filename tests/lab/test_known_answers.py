@@ -1,13 +1,13 @@
-"""Answers that can be worked out by hand: each must come out in its direction and of its size."""
+"""Scenarios whose results can be computed by hand."""
 
 import pytest
 
 from tests.lab.histories import SETTINGS
-from tocsin.lab.closed_loop import closed_loop
-from tocsin.lab.measures import ALL, Row, measured
-from tocsin.lab.replaying import Replay, lenient, ready
+from tocsin.lab.figures.measures import ALL, Row, measured
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.replay import PreparedTrace, Replay, without_schemas
 from tocsin.lab.scenario import parse_scenario
-from tocsin.lab.scenario_traces import stage
+from tocsin.lab.scenario_traces import build_traces
 from tocsin.policies import parse_policy
 
 FLOOD = """
@@ -53,8 +53,8 @@ leases: [{agents: [pair-1, pair-2], every_s: 50, gap_s: 1, hold_s: 5}]
 
 
 def played(scenario: str, policy: str) -> tuple[Replay, dict[int, Row]]:
-    (trace,) = stage(parse_scenario(scenario), SETTINGS)
-    replay = closed_loop(ready(trace), lenient(parse_policy(policy)), 1, SETTINGS.clock_us)
+    (trace,) = build_traces(parse_scenario(scenario), SETTINGS)
+    replay = closed_loop(PreparedTrace(trace), without_schemas(parse_policy(policy)), 1, SETTINGS.clock_us)
     return replay, {row.level: row for row in measured(replay, trace.ends_at, 300_000_000)}
 
 

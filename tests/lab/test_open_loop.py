@@ -1,4 +1,4 @@
-"""Every command at its recorded moment gives history back, bit for bit."""
+"""The open loop: every command at its recorded time gives exactly the recorded events."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from tests.lab.histories import Past, busy, traces_of
 from tests.pipeline.traffic import simulated
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
-from tocsin.lab.fidelity import fidelity_of
-from tocsin.lab.open_loop import open_loop
-from tocsin.lab.replaying import lenient, ready
-from tocsin.lab.trace import Trace, command_of
+from tocsin.lab.figures.fidelity import fidelity_of
+from tocsin.lab.replays.open_loop import open_loop
+from tocsin.lab.replays.replay import PreparedTrace, without_schemas
+from tocsin.lab.traces.trace import Trace, command_of
 from tocsin.policies import default_policy, parse_policy
 
 ASSIGNMENT = {
@@ -22,10 +22,10 @@ ASSIGNMENT = {
 
 
 def exact(trace: Trace) -> None:
-    replay = open_loop(ready(trace))
+    replay = open_loop(PreparedTrace(trace))
     assert replay.differs == ""
     assert (replay.exact, replay.events) == (len(trace.steps), trace.events)
-    assert replay.lives == trace.lives
+    assert replay.histories == trace.histories
     assert replay.refused == trace.refused
     fidelity = fidelity_of(trace, replay, stamps=True)
     assert (fidelity.same, fidelity.distance) == (fidelity.messages, 0.0)
@@ -141,8 +141,8 @@ def test_every_way_to_send_comes_back_exactly() -> None:
     past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t1", payload=ASSIGNMENT)
     task = past.last_id
     past.wait(1)
-    told = {"acknowledgedMessageId": task, "status": "received", "timestamp": "2025-11-12T00:00:00Z"}
-    past.send(bob, "ann", "ACK", correlationId="t1", payload=told)
+    ack = {"acknowledgedMessageId": task, "status": "received", "timestamp": "2025-11-12T00:00:00Z"}
+    past.send(bob, "ann", "ACK", correlationId="t1", payload=ack)
     done = {"taskId": "t", "status": "completed", "progress": 1.0}
     past.send(bob, "ann", "TASK_UPDATE", correlationId="t1", payload=done)
     past.send(ann, "bob", "TASK_ASSIGNMENT", correlationId="t2", payload=ASSIGNMENT)
@@ -156,7 +156,7 @@ def test_every_way_to_send_comes_back_exactly() -> None:
     past.ask(cmd.Drain(past.session(cat), 10), cat)
     (trace,) = traces_of(past.events)
     assert {"Publish", "SendRequest", "Subscribe", "CloseSession"} <= {step.ask for step in trace.steps}
-    assert [step.letter for step in trace.steps if step.ask == "Apply"] == []
+    assert [step.envelope for step in trace.steps if step.ask == "Apply"] == []
     assert trace.refused == []
     exact(trace)
 
@@ -171,7 +171,7 @@ def test_a_drain_that_only_finds_what_is_past_its_time_is_a_drain() -> None:
     past.ask(cmd.Drain(past.session(bob), 10), bob)
     (trace,) = traces_of(past.events)
     assert trace.steps[-1].ask == "Drain"
-    assert trace.lives[-1].state == "expired"
+    assert trace.histories[-1].state == "expired"
     exact(trace)
 
 
@@ -183,8 +183,8 @@ def test_what_a_sender_left_to_the_policy_moves_with_it_and_what_it_named_does_n
     past.wait(70)
     past.ask(cmd.Recall("msg_none_1"), ann)
     (trace,) = traces_of(past.events)
-    other = lenient(parse_policy("custom_contract: {priority: Info, ttl_s: 5000}"))
-    implied, named = open_loop(ready(trace), other).lives
+    other = without_schemas(parse_policy("custom_contract: {priority: Info, ttl_s: 5000}"))
+    implied, named = open_loop(PreparedTrace(trace), other).histories
     assert (implied.requested, implied.state) == (0, "queued")
     assert (named.requested, named.outcome) == (2, ("expired", "ttl"))
 
@@ -195,5 +195,5 @@ def test_wild_worlds_are_recorded_without_losing_count(seed: int) -> None:
     events, _ = simulated(seed, 250, errands=False)
     for trace in traces_of(events):
         assert sum(step.events for step in trace.steps) == trace.events
-        replay = open_loop(ready(trace))
+        replay = open_loop(PreparedTrace(trace))
         assert replay.exact > 0.5 * len(trace.steps)

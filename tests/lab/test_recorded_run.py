@@ -1,4 +1,4 @@
-"""A run that really happened: agents of the SDK on a real journal, by the real clock, and then again in the lab."""
+"""A recorded run: SDK agents on a real journal with the real clock, replayed in the lab."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.lab.histories import settings
 from tocsin import Tocsin
 from tocsin.client import Agent
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.reporting import Report, compare
+from tocsin.lab.report.document import Report, compare
 from tocsin.lab.runners import LocalRunner
 from tocsin.policies import parse_policy
 

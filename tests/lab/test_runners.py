@@ -1,4 +1,4 @@
-"""Spark and this process come to the same, bit for bit."""
+"""Runners: Spark and this process give identical results."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.lab.histories import busy, settings
 from tests.pipeline.traffic import write_segments
 from tocsin.core.errors import TocsinError
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.reporting import Report, compare
+from tocsin.lab.report.document import Report, compare
 from tocsin.lab.runners import LocalRunner, Runner, SparkRunner
 from tocsin.policies import parse_policy
 
@@ -17,7 +17,7 @@ from tocsin.policies import parse_policy
 def reported(folder: Path, events: Path, runner: Runner) -> Report:
     experiment = Experiment(folder, runner, settings(window_s=3600))
     done: list[tuple[int, int]] = []
-    experiment.record(events, told=lambda *count: done.append(count))
+    experiment.record(events, progress=lambda *count: done.append(count))
     assert done[-1][0] == done[-1][1]
     return compare(experiment, [Candidate.of("quick", parse_policy("aging: {threshold_s: 5}"))])
 

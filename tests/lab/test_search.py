@@ -1,4 +1,4 @@
-"""The search: how the space is filled, what a front is, and that a stopped search goes on where it was."""
+"""The search: Latin hypercube, Pareto front, and continuing a stopped search."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tocsin.lab.experiment import Experiment
 from tocsin.lab.parameters import changes_of, parse_dimension, policy_at
 from tocsin.lab.runners import LocalRunner
 from tocsin.lab.scenario import parse_scenario
-from tocsin.lab.scenario_traces import stage
+from tocsin.lab.scenario_traces import build_traces
 from tocsin.lab.search import Search, front_of, hypercube, parse_objective, search
 from tocsin.policies import default_policy, parse_policy
 
@@ -63,11 +63,11 @@ def test_a_dimension_has_a_value_at_each_place(text: str, place: float, value: o
     ("text", "said"),
     [
         ("aging.treshold_s=1..2", "did you mean aging.threshold_s"),
-        ("aging=1..2", "is not one number"),
+        ("aging=1..2", "is a section, not a setting"),
         ("aging.threshold_s=5..2", "the low end comes first"),
         ("aging.threshold_s", "NAME=LOW..HIGH"),
         ("aging.enabled=0..1", "has no range"),
-        ("aging.threshold_s=a..2", "is no number"),
+        ("aging.threshold_s=a..2", "is not a number"),
     ],
 )
 def test_what_cannot_be_varied_is_told(text: str, said: str) -> None:
@@ -89,7 +89,7 @@ def test_values_that_contradict_each_other_are_no_policy() -> None:
 
 def searched(folder: Path, evaluations: int) -> Search:
     experiment = Experiment(folder, LocalRunner(), settings(evaluations=evaluations, batch=2, patience=4))
-    for trace in stage(parse_scenario(CROWD), experiment.settings):
+    for trace in build_traces(parse_scenario(CROWD), experiment.settings):
         experiment.add(trace)
     dimensions = [parse_dimension("aging.threshold_s=5..300", BASE), parse_dimension("ttl.StatusUpdate=5..3600", BASE)]
     objectives = [parse_objective("Coordinate.p99_s"), parse_objective("Info.expired")]

@@ -36,7 +36,7 @@ def test_what_is_unreleased_becomes_the_versions_part() -> None:
     ("log", "why"),
     [
         ("# Changelog\n\n## Unreleased\n\n## 0.1.0 (2026-01-01)\n\n- a bus\n", "nothing to release"),
-        (LOG.replace("0.1.0", "0.2.0"), "has 0.2.0 already"),
+        (LOG.replace("0.1.0", "0.2.0"), "already has 0.2.0"),
     ],
 )
 def test_nothing_is_released_twice_nor_without_a_change(log: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Real Spark services out of the pip package, on loopback: a standalone cluster, and a Connect server."""
+"""Spark services from the pip package, on loopback: a standalone cluster and a Connect server."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from tocsin.pipeline.java import find_java, launcher
+from tocsin.pipeline.engine.java import find_java, launcher
 
 __all__ = ["Cluster", "Service", "connect_server", "free_port", "tocsin_pipeline"]
 
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class Service:
-    """One process of Spark's, with its children."""
+    """One Spark process, with its children."""
 
     def __init__(self, folder: Path, name: str, *command: str) -> None:
         self._log = folder / f"{name}.log"
@@ -59,7 +59,7 @@ class Service:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """End it at once, with all that it started."""
+        """Kill it with all its children."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -127,6 +127,6 @@ def connect_server(folder: Path) -> tuple[Service, str]:
 
 
 def tocsin_pipeline(*arguments: str) -> subprocess.Popen[str]:
-    """Start the command line in a process of its own."""
+    """Start the command line in a separate process."""
     command = [sys.executable, "-m", "tocsin", "pipeline", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tocsin.pipeline.io import Warehouse
+from tocsin.pipeline.catalogue import open_warehouse
+from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings, load_settings
-from tocsin.pipeline.spark import SparkOptions, spark_session
 
-#: Spark for a handful of rows: compiling queries and optimising them anew as they run costs more than it saves.
+#: Spark options for few rows: code generation and adaptive planning cost more than they save.
 QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -21,7 +22,7 @@ QUICK = {
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """The defaults, smaller."""
+    """The default settings, reduced for tests."""
     return msgspec.structs.replace(
         load_settings(), driver_memory_mib=1024, shuffle_partitions=1, class_archive=False, vacuum_after_s=0
     )
@@ -36,7 +37,7 @@ def spark(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def warehouse(tmp_path: Path, settings: Settings) -> Warehouse:
-    return Warehouse(tmp_path / "warehouse", settings)
+    return open_warehouse(tmp_path / "warehouse", settings)
 
 
 @pytest.fixture

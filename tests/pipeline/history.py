@@ -1,7 +1,7 @@
-"""A simulated history, and what a plain fold makes of it: the oracle of the differential tests.
+"""Simulated histories, and their fold in plain Python, for the differential tests.
 
-Nothing of the pipeline is used here but the names of columns. Depths come from the mailboxes of a real exchange that
-follows the events.
+Only the names of columns are taken from the pipeline. Depths come from the mailboxes of a real exchange to which the
+events are applied.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ Life = dict[str, Any]
 
 
 def simulated(seed: int, steps: int) -> list[Event]:
-    """Play a seeded world, whose clock only jumps forward, and return its journal."""
+    """Run a seeded simulation whose clock only moves forward, and return its journal."""
     world = World(seed)
     for _ in range(steps):
         world.now = max(world.now, world.latest)
@@ -31,7 +31,7 @@ def simulated(seed: int, steps: int) -> list[Event]:
 
 
 def played(seed: int, steps: int) -> list[Event]:
-    """Play a seeded team over midnight and return its journal."""
+    """Run a seeded team over midnight, and return its journal."""
     team = Team(seed)
     team.now = T - 120 * S
     batches = team.play(Exchange(SeededIds(seed)), steps)
@@ -39,7 +39,7 @@ def played(seed: int, steps: int) -> list[Event]:
 
 
 class History:
-    """One project's events, followed one by one."""
+    """One project's events, applied one by one."""
 
     def __init__(self, project: str, events: list[Event]) -> None:
         self.project = project
@@ -73,7 +73,7 @@ class History:
                 self.steps[event.at // S, level]["left"] += old - new
 
     def _depths(self) -> tuple[int, ...]:
-        """Count what is in the mailboxes by what it was granted and has risen to; what it is lent aside."""
+        """Count the messages in mailboxes by level, without inherited priority."""
         depths = [0] * 5
         for message in self._exchange.state.messages.values():
             if message.state is State.QUEUED and not message.backing_off:

@@ -1,4 +1,4 @@
-"""What `message_life` must say, written down a second time: a plain fold over one project's events, in order."""
+"""Expected `message_life`, computed in plain Python from one project's events."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -6,18 +6,18 @@ from typing import Any
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.pipeline.schemas import STEPS, step_of
+from tocsin.pipeline.tables.schemas import STEPS, step_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def stamp(at: int) -> datetime:
-    """Return a time as Spark gives it back: without a zone, in UTC."""
+    """Return a time as Spark returns it: in UTC, without a time zone."""
     return (_EPOCH + timedelta(microseconds=at)).replace(tzinfo=None)
 
 
 def lives(project: str, events: Iterable[Event]) -> dict[tuple[str, int], dict[str, Any]]:
-    """Fold."""
+    """Return the expected rows of `message_life`."""
     found: dict[int, dict[str, Any]] = {}
     for seq, event in enumerate(events, 1):
         if isinstance(event, ev.MessageAccepted):

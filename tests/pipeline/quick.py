@@ -1,4 +1,4 @@
-"""Small tables are made faster without compiling each plan: the same operators, interpreted."""
+"""Spark options for small tables: no code generation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _SETTINGS = {
 
 @contextmanager
 def uncompiled(spark: SparkSession) -> Iterator[None]:
-    """Interpret plans for a while."""
+    """Disable code generation during the block."""
     before = {name: spark.conf.get(name) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""Tables out of literal rows, and back: times are microseconds on both sides, so no zone gets in the way."""
+"""Tables from literal rows and back; times are microseconds on both sides."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, TimestampType
 
 from tocsin.core.events.base import EventBase
-from tocsin.pipeline.schemas import DOCUMENTS, EVENT, MESSAGE_LIFE, Column, columns_of, struct_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, MESSAGE_LIFE, Column, columns_of, struct_of
 
 __all__ = ["DAY", "S", "T", "day_of", "events", "frame", "life", "lives", "records", "rows"]
 
@@ -29,7 +29,7 @@ def day_of(at: int) -> date:
 
 
 def frame(spark: SparkSession, columns: Iterable[Column], literal: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Make a table out of rows; what a row does not name is null, what it names must be there."""
+    """Make a table from rows; missing columns are null, and unknown ones are an error."""
     columns = tuple(columns)
     names = {column.name for column in columns}
     values = []
@@ -67,7 +67,7 @@ def rows(table: DataFrame) -> list[Row]:
 
 
 def in_order(row: Row) -> list[str]:
-    """Return what rows are ordered by: their values as text, numbers filled up."""
+    """Return the sort key of a row: its values as text, numbers padded."""
     return [f"{value:030d}" if type(value) is int else str(value) for value in row.values()]
 
 
@@ -84,12 +84,12 @@ def records(project: str, numbered: Iterable[tuple[int, EventBase]]) -> list[Row
 
 
 def events(spark: SparkSession, *happened: EventBase, project: str = "p") -> DataFrame:
-    """Make `event` out of events, numbered from 1."""
+    """Make `event` from events, numbered from 1."""
     return frame(spark, EVENT, records(project, enumerate(happened, 1)))
 
 
 def life(message: int, created_at: int, **known: Any) -> Row:
-    """Return a row of `message_life`: accepted, Coordinate, for an available recipient, unless it says otherwise."""
+    """Return a row of `message_life`; by default accepted at Coordinate for an available recipient."""
     row: Row = {
         "project": "p",
         "date": day_of(created_at),
@@ -130,5 +130,5 @@ def life(message: int, created_at: int, **known: Any) -> Row:
 
 
 def lives(spark: SparkSession, *literal: Row) -> DataFrame:
-    """Make `message_life` out of rows."""
+    """Make `message_life` from rows."""
     return frame(spark, MESSAGE_LIFE, literal)

@@ -1,4 +1,4 @@
-"""The same jobs on a real standalone cluster that loses a worker on the way, and through Spark Connect."""
+"""The jobs on a standalone cluster that loses a worker, and through Spark Connect."""
 
 import json
 import os
@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.clusters import Cluster, connect_server, tocsin_pipeline
-from tests.pipeline.test_jobs import contents
+from tests.pipeline.jobs.test_run import contents
 from tests.pipeline.traffic import simulated, write_segments
-from tocsin.pipeline.io import COLUMNS, Warehouse
-from tocsin.pipeline.jobs import run
+from tocsin.pipeline.catalogue import COLUMNS, open_warehouse
+from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.settings import Settings
 
 #: A Connect server gives the Python worker of a stream ten seconds to start, which a busy machine may exceed.
@@ -34,9 +34,9 @@ def prepared(tmp_path: Path, steps: int) -> tuple[Path, Path, tuple[str, ...]]:
 
 
 def same_as_local(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
-    local = Warehouse(tmp_path / "local", settings)
+    local = open_warehouse(tmp_path / "local", settings)
     run(spark, local, tmp_path / "segments")
-    there = Warehouse(tmp_path / "warehouse", settings)
+    there = open_warehouse(tmp_path / "warehouse", settings)
     expected, found = contents(spark, local), contents(spark, there)
     for name in COLUMNS:
         assert found[name] == expected[name], f"{name} differs"
@@ -50,7 +50,7 @@ def test_a_cluster_that_loses_a_worker(spark: SparkSession, settings: Settings, 
         job = tocsin_pipeline(*options, "--master", cluster.url, *conf, "run", "--json")
         try:
             deadline = time.monotonic() + _LIMIT_S
-            manifests = Warehouse(house, settings).manifests
+            manifests = open_warehouse(house, settings).manifests
             while not manifests.versions():
                 assert job.poll() is None, job.communicate()
                 assert time.monotonic() < deadline, "nothing was committed"
@@ -60,7 +60,7 @@ def test_a_cluster_that_loses_a_worker(spark: SparkSession, settings: Settings, 
         finally:
             job.kill()
         assert job.returncode == 0, err
-        assert json.loads(out)["events"] == Warehouse(house, settings).current().rows("event")
+        assert json.loads(out)["events"] == open_warehouse(house, settings).current().rows("event")
     finally:
         cluster.stop()
     same_as_local(spark, settings, tmp_path)

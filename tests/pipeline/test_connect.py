@@ -1,4 +1,4 @@
-"""What Spark Connect asks for comes with the pipeline: it says what is missing only once somebody connects."""
+"""Dependencies of Spark Connect, which it checks only on connecting."""
 
 from pyspark.sql.connect.utils import check_dependencies
 

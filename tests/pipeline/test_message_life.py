@@ -1,4 +1,4 @@
-"""`message_life`: literal rows, a plain fold over simulated traffic, and parts laid together in any order."""
+"""`message_life`: literal rows, simulated traffic compared with plain Python, and merges in any order."""
 
 import os
 import random
@@ -13,8 +13,8 @@ from tocsin.core.events import Event
 from tocsin.core.messages.lifecycle import TRANSITIONS
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.pipeline.schemas import MESSAGE_LIFE, STEPS, struct_of
-from tocsin.pipeline.silver.message_life import WORDS, fold, merge
+from tocsin.pipeline.silver.message_life import fold, merge
+from tocsin.pipeline.tables.schemas import CODED_FIELDS, MESSAGE_LIFE, STEPS, struct_of
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 NAMES = [column.name for column in MESSAGE_LIFE]
@@ -32,7 +32,7 @@ def accepted(at: int, message_id: str, *, ack: bool = False) -> ev.MessageAccept
 def words_in(events: list[Event]) -> dict[str, list[str]]:
     return {
         f"{kind}.{field}": sorted({getattr(event, field) for event in events if type(event).__name__ == kind})
-        for kind, field in WORDS
+        for kind, field in CODED_FIELDS
     }
 
 
@@ -155,7 +155,7 @@ def test_lives_of_a_story(spark: SparkSession) -> None:
 
 
 def test_a_story_in_two_parts_is_the_same_story_in_either_order(spark: SparkSession) -> None:
-    """Every cut of the story is a project of its own."""
+    """Every split of the story is a separate project."""
     words = words_in(STORY)
     cuts = {cut: numbered(f"cut-{cut}", STORY) for cut in range(1, len(STORY))}
     early = fold(frame_of(spark, [event for cut, events in cuts.items() for event in events[:cut]]), words)
@@ -178,7 +178,7 @@ def test_every_transition_leads_to_one_state() -> None:
 
 
 def test_simulated_traffic_against_a_plain_fold(spark: SparkSession) -> None:
-    """Every seed is a project of its own; folded whole, and in three parts of events drawn at random."""
+    """Every seed is a separate project, folded at once and in three random parts."""
     histories = {f"seed-{seed}": simulated(seed, 3000 if SOAK else 700) for seed in range(1, 41 if SOAK else 5)}
     everything = [event for name, (events, _) in histories.items() for event in numbered(name, events)]
     words = words_in([event for _, _, event in everything])
@@ -199,7 +199,7 @@ def test_simulated_traffic_against_a_plain_fold(spark: SparkSession) -> None:
 
 
 def check_against_exchange(row: dict[str, Any], message: Message) -> None:
-    """Hold a life against what the exchange itself has in memory."""
+    """Compare a row with the exchange's state."""
     said = (row["attempts"], row["level"], row["offers"], row["boosts"], row["expires_at"])
     assert said == (message.attempts, message.own_level, message.offers, message.boosts, stamp(message.expires_at))
     for name in ("delivered_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at"):

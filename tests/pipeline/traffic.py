@@ -1,4 +1,4 @@
-"""Histories for the tests: simulated ones, and those that a test spells out; and segments made of them."""
+"""Histories for the tests, simulated or literal, and segments of them."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from tests.simulation.world import World
 from tocsin import zstd
 from tocsin.core.events import Event, decode_events
 from tocsin.journal.records import record_of
-from tocsin.pipeline.schemas import DOCUMENTS, EVENT, columns_of, struct_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, columns_of, struct_of
 
 DAY_US = 86_400_000_000
 START = 1_762_905_600_000_000
@@ -21,7 +21,7 @@ _JSON = msgspec.json.Encoder()
 
 
 def simulated(seed: int, steps: int, *, errands: bool = True) -> tuple[list[Event], World]:
-    """Play a world, and return all that happened in it; without `errands`, only what commands can lead to."""
+    """Run a simulation and return its events; without `errands`, only events that commands cause."""
     world = World(seed)
     world.errands = errands
     for _ in range(steps):
@@ -34,7 +34,7 @@ def day_of(at: int) -> date:
 
 
 def row_of(project: str, seq: int, event: Event) -> tuple[Any, ...]:
-    """Write an event down as a row of `event`."""
+    """Return an event as a row of `event`."""
     said: dict[str, Any] = {"project": project, "date": day_of(event.at), "seq": seq, "kind": type(event).__name__}
     for field, column in columns_of(type(event)).items():
         value = getattr(event, field)
@@ -65,7 +65,7 @@ def numbered(project: str, events: Sequence[Event]) -> list[tuple[str, int, Even
 def write_segment(
     landing: Path, project: str, first_seq: int, events: Sequence[Event], extra: Sequence[bytes] = ()
 ) -> Path:
-    """Write one segment as the hub does; `extra` are lines of another sort at its end."""
+    """Write one segment as the hub does; `extra` are additional lines at its end."""
     folder = landing / f"project={project}" / f"date={day_of(events[0].at).isoformat()}"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -77,7 +77,7 @@ def write_segment(
 
 
 def write_segments(landing: Path, project: str, events: Sequence[Event], size: int) -> list[Path]:
-    """Write a history as segments of some events each, and of one day each."""
+    """Write a history as segments with a number of events each, split by day."""
     paths, start = [], 0
     for place in range(1, len(events) + 1):
         ends = place == len(events) or place - start >= size

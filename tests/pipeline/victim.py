@@ -1,4 +1,4 @@
-"""A run or a stream in a process of its own, to be killed."""
+"""Process that runs or streams, to be killed by a test."""
 
 import sys
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 
 from tests.pipeline.conftest import QUICK
-from tocsin.pipeline.io import Warehouse
-from tocsin.pipeline.jobs import run
+from tocsin.pipeline.catalogue import open_warehouse
+from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+from tocsin.pipeline.jobs.run import run
+from tocsin.pipeline.jobs.stream import start_stream
 from tocsin.pipeline.settings import load_settings
-from tocsin.pipeline.spark import SparkOptions, spark_session
-from tocsin.pipeline.stream import start_stream
 
 __all__ = ["main"]
 
@@ -26,7 +26,7 @@ def main(way: str, landing: str, warehouse: str) -> None:
         stream_segments_max=2,
     )
     with spark_session(SparkOptions(master="local[2]", conf=QUICK, scratch=Path(warehouse).parent), settings) as spark:
-        house = Warehouse(Path(warehouse), settings)
+        house = open_warehouse(Path(warehouse), settings)
         if way == "run":
             run(spark, house, Path(landing))
         else:

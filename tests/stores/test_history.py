@@ -17,7 +17,8 @@ from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.history import Page, Wanted, life_of
 from tocsin.journal.log import EventLog, tail
-from tocsin.journal.tables import MESSAGES, POLICIES, Tables
+from tocsin.journal.table_definitions import MESSAGES, POLICIES
+from tocsin.journal.tables import Tables
 
 OPEN = [State.QUEUED.value, State.OFFERED.value]
 

@@ -167,7 +167,7 @@ def test_pruning_takes_the_oldest_groups_only(journal: Journal) -> None:
     assert journal.prune(upto_seq=30, before_at=4, limit=100) == 2
     assert journal.prune(upto_seq=30, before_at=LATER, limit=1) == 1
     assert ranges(journal, 15, limit=1) == [(16, 18)]
-    with pytest.raises(JournalDamaged, match="events 1 to 15 are asked for and have been pruned"):
+    with pytest.raises(JournalDamaged, match="events 1 to 15 were requested but have been pruned"):
         ranges(journal, 0)
 
 

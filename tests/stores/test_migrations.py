@@ -78,5 +78,5 @@ def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path, mon
 
 
 def test_a_newer_schema_than_this_software_knows_is_refused() -> None:
-    with pytest.raises(JournalUnsupported, match="schema version 2; this Tocsin knows up to 1"):
+    with pytest.raises(JournalUnsupported, match="schema version 2; this version of Tocsin supports up to 1"):
         pending([Migration(1, "one", "")], 2, "the file")

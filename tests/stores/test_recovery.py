@@ -17,7 +17,8 @@ from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.recovery import reopen
-from tocsin.journal.tables import AGENTS, MESSAGES, POLICIES, SESSIONS, Tables
+from tocsin.journal.table_definitions import AGENTS, MESSAGES, POLICIES, SESSIONS
+from tocsin.journal.tables import Tables
 
 
 def fingerprint(state: ProjectState) -> bytes:

@@ -185,5 +185,5 @@ def test_a_file_with_other_events_than_its_name_says_is_not_adopted(
         def exported_seq(self) -> int:
             return 0
 
-    with pytest.raises(JournalDamaged, match="other events than its name says"):
+    with pytest.raises(JournalDamaged, match="does not contain the events that its name states"):
         Exporter(journal, Forgetful(), tmp_path).step(storage(), now=LATER)  # type: ignore[arg-type]

@@ -19,10 +19,11 @@ from tocsin.core.policy import document_of
 from tocsin.core.snapshot import take
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
+from tocsin.journal.columns import Column, Kind, Table
 from tocsin.journal.log import EventLog
 from tocsin.journal.projection import batch_of
 from tocsin.journal.recovery import reopen
-from tocsin.journal.tables import DOCUMENTS, Column, Kind, Table
+from tocsin.journal.table_definitions import DOCUMENTS
 from tocsin.policies import default_policy
 
 ADA, BOB = Caller("ada", "primary"), Caller("bob", "primary")

@@ -1,4 +1,4 @@
-"""`tocsin lab`: what another policy would have made of history, or of a scenario. Needs no hub, but to apply one."""
+"""The `tocsin lab` commands: replay history or a scenario under other policies. Only `apply` needs a running hub."""
 
 import os
 import sys
@@ -20,27 +20,27 @@ from tocsin.cli.remote import Exit
 
 if TYPE_CHECKING:
     from tocsin.lab.experiment import Candidate, Experiment
-    from tocsin.lab.reporting import Report
+    from tocsin.lab.report.document import Report
     from tocsin.lab.runners import Runner
 
 __all__ = ["lab"]
 
-lab = typer.Typer(help="Replay history, or a scenario, under other policies.", no_args_is_help=True)
+lab = typer.Typer(help="Replay recorded history or a scenario under other policies.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Events = Annotated[
     Path | None,
-    typer.Option(help="A data directory, a warehouse, a landing zone of segments, or a journal.db; DATA otherwise."),
+    typer.Option(help="Data directory, warehouse, folder of segments, or journal.db with the events. Default: DATA."),
 ]
-Policies = Annotated[list[Path] | None, typer.Option("--policy", help="A policy file to try; again for more.")]
-Projects = Annotated[list[str] | None, typer.Option("--project", help="A project; again for more. All unless said.")]
+Policies = Annotated[list[Path] | None, typer.Option("--policy", help="Policy file to try. Can be repeated.")]
+Projects = Annotated[list[str] | None, typer.Option("--project", help="Project. Can be repeated. Default: all.")]
 Since = Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")]
 Until = Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")]
-Page = Annotated[Path | None, typer.Option("--html", help="Also write the page here.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Also write the HTML page to this file.")]
 
 
 class _Options:
-    """What holds for all commands; filled in before one runs."""
+    """Options of all commands, set before a command runs."""
 
     data = HERE
     folder = HERE / "lab"
@@ -59,13 +59,13 @@ _options = _Options()
 def _common(
     context: typer.Context,
     data: DataHere = None,
-    folder: Annotated[Path | None, typer.Option(help="Where the lab keeps what it makes; DATA/lab otherwise.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="DATA/lab.yaml unless said otherwise.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seeds all that is drawn; the settings' otherwise.")] = None,
-    here: Annotated[bool, typer.Option("--here", help="Do everything in this process, without Spark.")] = False,
-    master: Annotated[str, typer.Option(help="Spark master, such as local[4] or spark://host:7077.")] = "local[*]",
+    folder: Annotated[Path | None, typer.Option(help="Folder for results and reports. Default: DATA/lab.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Settings file. Default: DATA/lab.yaml.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: the one in the settings.")] = None,
+    here: Annotated[bool, typer.Option("--here", help="Run everything in this process, without Spark.")] = False,
+    master: Annotated[str, typer.Option(help="Spark master, for example local[4] or spark://host:7077.")] = "local[*]",
     remote: Annotated[str | None, typer.Option(help="Spark Connect server, sc://host:port.")] = None,
-    java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="auto, bundled, or where a Java is.")] = "auto",
+    java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="Java to use: auto, bundled, or a path.")] = "auto",
 ) -> None:
     data = data_of(context, data)
     _options.data = data
@@ -85,117 +85,117 @@ def replay(
     html: Page = None,
     as_json: Json = False,
 ) -> None:
-    """Replay recorded days under other policies and compare; without a policy, only say how faithful that would be."""
+    """Replay recorded days under other policies and compare them; without a policy, only check the fidelity."""
     _day(since, "--since")
     _day(until, "--until")
-    with _troubles_told(as_json), _experiment() as experiment:
-        from tocsin.lab.fidelity import must_be_faithful
-        from tocsin.lab.reporting import compare
+    with _errors_reported(as_json), _experiment() as experiment:
+        from tocsin.lab.figures.fidelity import require_fidelity
+        from tocsin.lab.report.document import compare
 
-        with _progress("replaying", quiet=as_json) as told:
-            experiment.record(events or _options.data, project, told)
+        with _progress("replaying", quiet=as_json) as progress:
+            experiment.record(events or _options.data, project, progress)
             experiment.between(since, until)
-            report = compare(experiment, _candidates(policy), told)
-        _tell(report, html, as_json)
+            report = compare(experiment, _candidates(policy), progress)
+        _output_report(report, html, as_json)
         if report.fidelity is not None:
-            must_be_faithful(report.fidelity)
+            require_fidelity(report.fidelity)
 
 
 @lab.command()
 def scenario(
-    file: Annotated[Path | None, typer.Argument(help="The scenario; see --example.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Scenario file; see --example.")] = None,
     policy: Policies = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a scenario to begin with.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print an example scenario.")] = False,
     html: Page = None,
     as_json: Json = False,
 ) -> None:
-    """Play described teams and loads under policies; the first, or the defaults, is what others are held against."""
+    """Simulate a scenario under policies; the others are compared with the first, or with the defaults."""
     if example or file is None:
         if not example:
-            raise fail("name a scenario, or see one: tocsin lab scenario --example", Exit.USAGE)
+            raise fail("no scenario file given; for an example run: tocsin lab scenario --example", Exit.USAGE)
         sys.stdout.write(_example())
         return
-    with _troubles_told(as_json), _experiment() as experiment:
-        from tocsin.lab.reporting import report_of
+    with _errors_reported(as_json), _experiment() as experiment:
+        from tocsin.lab.report.document import report_of
 
-        _stage(experiment, file)
+        _add_scenario(experiment, file)
         candidates = _candidates(policy)
         if len(candidates) < 2:
             candidates.insert(0, _default())
-        with _progress("playing", quiet=as_json) as told:
-            results = experiment.replays(candidates, told=told)
-        _tell(report_of(experiment, candidates, results, None, "scenario"), html, as_json)
+        with _progress("simulating", quiet=as_json) as progress:
+            results = experiment.replays(candidates, progress=progress)
+        _output_report(report_of(experiment, candidates, results, None, "scenario"), html, as_json)
 
 
 @lab.command()
 def search(
-    objective: Annotated[list[str], typer.Option(help="A figure to make low, such as Critical.p99_s; again for more.")],
-    vary: Annotated[list[str], typer.Option(help="NAME=LOW..HIGH or NAME=A|B|C, such as ttl.StatusUpdate=60..86400.")],
+    objective: Annotated[list[str], typer.Option(help="Figure to minimise, e.g. Critical.p99_s. Can be repeated.")],
+    vary: Annotated[list[str], typer.Option(help="NAME=LOW..HIGH or NAME=A|B|C, e.g. ttl.StatusUpdate=60..86400.")],
     events: Events = None,
-    described: Annotated[Path | None, typer.Option("--scenario", help="Search on a scenario, not on history.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="The policy to begin with; the one in force otherwise.")] = None,
-    evaluations: Annotated[int | None, typer.Option(help="Policies to try at most.", min=2)] = None,
+    described: Annotated[Path | None, typer.Option("--scenario", help="Use a scenario instead of history.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy to start from. Default: the one in force.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Largest number of policies to try.", min=2)] = None,
     project: Projects = None,
     since: Since = None,
     until: Until = None,
     html: Page = None,
     as_json: Json = False,
 ) -> None:
-    """Search for better policies; what a stopped search has done is not done again."""
+    """Search for better policies; a search that was stopped continues where it was."""
     _day(since, "--since")
     _day(until, "--until")
-    with _troubles_told(as_json), _experiment(evaluations) as experiment:
+    with _errors_reported(as_json), _experiment(evaluations) as experiment:
         from tocsin.core.policy import document_of
         from tocsin.lab.experiment import Candidate
-        from tocsin.lab.fidelity import must_be_faithful
+        from tocsin.lab.figures.fidelity import require_fidelity
         from tocsin.lab.parameters import parse_dimension
-        from tocsin.lab.reporting import judge, report_of
+        from tocsin.lab.report.document import check_fidelity, report_of
         from tocsin.lab.search import parse_objective
         from tocsin.lab.search import search as search_for
         from tocsin.policies import default_policy, load_policy
 
-        judgement = None
-        with _progress("searching", quiet=as_json) as told:
+        fidelity = None
+        with _progress("searching", quiet=as_json) as progress:
             if described is not None:
-                _stage(experiment, described)
+                _add_scenario(experiment, described)
                 base = default_policy() if policy is None else load_policy(policy)
             else:
-                experiment.record(events or _options.data, project, told)
+                experiment.record(events or _options.data, project, progress)
                 experiment.between(since, until)
                 base = experiment.policy_in_force() if policy is None else load_policy(policy)
             document = document_of(base)
             dimensions = [parse_dimension(text, document) for text in vary]
             objectives = [parse_objective(text) for text in objective]
             if described is None:
-                judgement, _ = judge(experiment, told)
-                must_be_faithful(judgement)
-            found, policies = search_for(experiment, base, document, dimensions, objectives, told)
+                fidelity, _ = check_fidelity(experiment, progress)
+                require_fidelity(fidelity)
+            found, policies = search_for(experiment, base, document, dimensions, objectives, progress)
         front = [Candidate.of(f"point-{number}", one) for number, one in policies.items() if number]
         candidates = [Candidate.of("base", base), *front]
-        report = report_of(experiment, candidates, experiment.replays(candidates), judgement, "search")
+        report = report_of(experiment, candidates, experiment.replays(candidates), fidelity, "search")
         report.search = found
-        _tell(report, html, as_json)
+        _output_report(report, html, as_json)
 
 
 @lab.command()
 def apply(
     context: typer.Context,
-    report: Annotated[str, typer.Argument(help="The report's id, lab-….")],
-    name: Annotated[str, typer.Argument(help="The policy's name in it.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    report: Annotated[str, typer.Argument(help="Id of the report, lab-….")],
+    name: Annotated[str, typer.Argument(help="Name of the policy in the report.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Adopt a policy of a report at the hub, with the report's id as the reason."""
-    with _troubles_told(as_json):
-        from tocsin.lab.report_store import load_report
+    """Adopt a policy of a report at the hub; the report's id is recorded as the reason."""
+    with _errors_reported(as_json):
+        from tocsin.lab.report.store import load_report
 
         found = load_report(_options.folder, report)
         changes = found.changes.get(name)
         if changes is None:
-            raise fail(f"{report} has no policy {name}; it has: {', '.join(found.changes)}", Exit.NOT_FOUND)
+            raise fail(f"{report} has no policy {name}; known policies: {', '.join(found.changes)}", Exit.NOT_FOUND)
     if not as_json:
         console.print(yaml.safe_dump(changes, sort_keys=False), markup=False, highlight=False)
-    if not yes and not typer.confirm(f"Adopt this at {context.find_root().params['url']}?", err=True):
+    if not yes and not typer.confirm(f"Adopt this policy at {context.find_root().params['url']}?", err=True):
         raise typer.Exit(Exit.DONE)
     with refusals_told(as_json):
         body = {"policy": changes, "reason": f"{found.id}: {name}"}
@@ -203,7 +203,7 @@ def apply(
     if as_json:
         show_json(answer)
     else:
-        console.print(f"version {answer['version']} is in force, because of {found.id}", markup=False)
+        console.print(f"policy version {answer['version']} is in force; reason: {found.id}", markup=False)
 
 
 def _day(text: str | None, option: str) -> None:
@@ -211,17 +211,17 @@ def _day(text: str | None, option: str) -> None:
         if text is not None:
             date.fromisoformat(text)
     except ValueError:
-        raise fail(f"{option} {text}: say YYYY-MM-DD", Exit.USAGE) from None
+        raise fail(f"{option} {text} is not a date: use YYYY-MM-DD", Exit.USAGE) from None
 
 
 def _candidates(paths: list[Path] | None) -> "list[Candidate]":
-    """Read policy files; each is called by its name."""
+    """Read policy files; each policy is named after its file."""
     from tocsin.lab.experiment import Candidate
     from tocsin.policies import load_policy
 
     names = [path.stem for path in paths or []]
     if len(set(names)) < len(names):
-        raise fail("policies are called by their files' names: two are the same", Exit.USAGE)
+        raise fail("two policy files have the same name; policies are named after their files", Exit.USAGE)
     return [Candidate.of(name, load_policy(path)) for name, path in zip(names, paths or [], strict=True)]
 
 
@@ -232,11 +232,11 @@ def _default() -> "Candidate":
     return Candidate.of("defaults", default_policy())
 
 
-def _stage(experiment: "Experiment", file: Path) -> None:
+def _add_scenario(experiment: "Experiment", file: Path) -> None:
     from tocsin.lab.scenario import load_scenario
-    from tocsin.lab.scenario_traces import stage
+    from tocsin.lab.scenario_traces import build_traces
 
-    for trace in stage(load_scenario(file), experiment.settings):
+    for trace in build_traces(load_scenario(file), experiment.settings):
         experiment.add(trace)
 
 
@@ -246,11 +246,11 @@ def _example() -> str:
     return resources.files("tocsin.lab").joinpath("example.yaml").read_text(encoding="utf-8")
 
 
-def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
-    """Keep a report, and show it."""
-    from tocsin.lab.report_store import keep_report
+def _output_report(report: "Report", html: Path | None, as_json: bool) -> None:
+    """Save a report and print it."""
+    from tocsin.lab.report.store import save_report
 
-    path = keep_report(_options.folder, report)
+    path = save_report(_options.folder, report)
     if html is not None:
         html.write_text((path.parent / "report.html").read_text(encoding="utf-8"), encoding="utf-8")
     if as_json:
@@ -261,15 +261,16 @@ def _tell(report: "Report", html: Path | None, as_json: bool) -> None:
 
 
 def _show(report: "Report") -> None:
-    from tocsin.lab.page import shown
+    from tocsin.lab.report.page import shown
 
-    judgement = report.fidelity
-    if judgement is not None:
+    fidelity = report.fidelity
+    if fidelity is not None:
         console.print(
-            f"{judgement.messages:,} messages in {judgement.windows} windows; replayed under the policies in force:\n"
-            f"  {judgement.open_outcomes:.3%} end the same when asked the same ({judgement.open_steps:.3%} of the"
-            f" decisions bit for bit)\n  {judgement.closed_outcomes:.3%} end the same with consumers that react;"
-            f" waiting times are at most {judgement.latency_distance:.4f} apart"
+            f"{fidelity.messages:,} messages in {fidelity.windows} windows, replayed under the policies in force:\n"
+            f"  open loop: {fidelity.open_outcomes:.3%} of the messages have the same outcome"
+            f" ({fidelity.open_steps:.3%} of the decisions are identical)\n"
+            f"  closed loop: {fidelity.closed_outcomes:.3%} of the messages have the same outcome;"
+            f" the distributions of waiting times differ by at most {fidelity.latency_distance:.4f}"
         )
     for policy in report.policies:
         console.print(f"\n[bold]{escape(policy.name)}[/bold]")
@@ -282,10 +283,10 @@ def _show(report: "Report") -> None:
                 "figure": one.metric,
                 "before": shown(one.metric, one.before),
                 "after": shown(one.metric, one.after),
-                "interval of the change": ""
+                "confidence interval": ""
                 if one.low is None
                 else f"{shown(one.metric, one.low)} … {shown(one.metric, one.high)}",
-                "sure": "yes" if one.sure else "",
+                "significant": "yes" if one.sure else "",
             }
             for one in policy.differences
             if one.change
@@ -293,14 +294,14 @@ def _show(report: "Report") -> None:
         if rows:
             table(rows, *rows[0])
         else:
-            console.print("nothing changes")
+            console.print("no differences")
 
 
 _COLUMNS = ("priority", "sent", "p50_s", "p99_s", "longest_s", "starved", "expired", "stale", "dead", "rate_limited")
 
 
 def _figures_row(figures: Any) -> dict[str, str]:
-    from tocsin.lab.page import shown
+    from tocsin.lab.report.page import shown
 
     values = {name: shown(name, figures.values.get(name)) for name in _COLUMNS[2:]}
     return {"priority": figures.priority, "sent": f"{figures.sent:,}"} | values
@@ -308,15 +309,15 @@ def _figures_row(figures: Any) -> dict[str, str]:
 
 @contextmanager
 def _experiment(evaluations: int | None = None) -> Iterator["Experiment"]:
-    """Open the lab's folder, and Spark unless everything is done here."""
+    """Open an experiment with the options, on Spark unless `--here` is set."""
     import msgspec
 
     from tocsin.lab.experiment import Experiment
     from tocsin.lab.settings import load_settings
 
-    said = {"seed": _options.seed, "evaluations": evaluations}
+    overrides = {"seed": _options.seed, "evaluations": evaluations}
     settings = msgspec.structs.replace(
-        load_settings(_options.settings), **{name: value for name, value in said.items() if value is not None}
+        load_settings(_options.settings), **{name: value for name, value in overrides.items() if value is not None}
     )
     with _runner() as runner:
         yield Experiment(_options.folder, runner, settings)
@@ -329,16 +330,16 @@ def _runner() -> Iterator["Runner"]:
     if _options.here:
         yield LocalRunner()
         return
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
     from tocsin.pipeline.settings import load_settings
-    from tocsin.pipeline.spark import SparkOptions, spark_session
 
     with spark_session(SparkOptions(_options.master, _options.remote, java=_options.java), load_settings()) as spark:
         yield SparkRunner(spark)
 
 
 @contextmanager
-def _troubles_told(as_json: bool) -> Iterator[None]:
-    """Turn what keeps the lab from working into a message and an exit code."""
+def _errors_reported(as_json: bool) -> Iterator[None]:
+    """Turn errors of the lab into a message and an exit code."""
     try:
         from tocsin.core.errors import TocsinError
         from tocsin.journal.errors import JournalError
@@ -359,7 +360,7 @@ def _troubles_told(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar, on a terminal."""
+    """Show a progress bar on a terminal."""
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return

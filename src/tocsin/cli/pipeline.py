@@ -1,4 +1,4 @@
-"""`tocsin pipeline`: what happened, as tables. Needs no hub: it reads the segments that a hub leaves behind."""
+"""The `tocsin pipeline` commands. They read segment files and need no running hub."""
 
 import functools
 import signal
@@ -24,16 +24,18 @@ from tocsin.cli.remote import Exit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tocsin.pipeline.io import Warehouse
-    from tocsin.pipeline.manifest import Manifest
+    from tocsin.pipeline.lake.manifest import Manifest
+    from tocsin.pipeline.lake.warehouse import Warehouse
 
 __all__ = ["pipeline"]
 
-pipeline = typer.Typer(help="What happened, as tables: the data pipeline on Spark.", no_args_is_help=True)
+pipeline = typer.Typer(
+    help="Data pipeline on Spark: tables, reports and advice from recorded events.", no_args_is_help=True
+)
 
 
 class _Options:
-    """What holds for all commands; filled in before one runs."""
+    """Options of all commands, set before a command runs."""
 
     landing = HERE / "segments"
     warehouse = HERE / "warehouse"
@@ -53,15 +55,15 @@ def _common(
     context: typer.Context,
     data: DataHere = None,
     segments: Annotated[
-        Path | None, typer.Option(help="The landing zone; DATA/segments unless said otherwise.")
+        Path | None, typer.Option(help="Folder of segment files (the landing zone). Default: DATA/segments.")
     ] = None,
-    warehouse: Annotated[Path | None, typer.Option(help="Where the tables are; DATA/warehouse otherwise.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="DATA/pipeline.yaml unless said otherwise.")] = None,
-    master: Annotated[str, typer.Option(help="Spark master, such as local[4] or spark://host:7077.")] = "local[*]",
+    warehouse: Annotated[Path | None, typer.Option(help="Folder of the tables. Default: DATA/warehouse.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Settings file. Default: DATA/pipeline.yaml.")] = None,
+    master: Annotated[str, typer.Option(help="Spark master, for example local[4] or spark://host:7077.")] = "local[*]",
     remote: Annotated[str | None, typer.Option(help="Spark Connect server, sc://host:port.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for Spark, as it is; again for more.")] = None,
-    java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="auto, bundled, or where a Java is.")] = "auto",
-    scratch: Annotated[Path | None, typer.Option(help="Where Spark may spill; the system's place otherwise.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="Spark option NAME=VALUE. Can be repeated.")] = None,
+    java: Annotated[str, typer.Option(envvar="TOCSIN_JAVA", help="Java to use: auto, bundled, or a path.")] = "auto",
+    scratch: Annotated[Path | None, typer.Option(help="Folder for temporary files. Default: the system's.")] = None,
 ) -> None:
     data = data_of(context, data)
     _options.landing = segments or data / "segments"
@@ -73,13 +75,13 @@ def _common(
 
 @pipeline.command()
 def run(as_json: Json = False) -> None:
-    """Take new segments through all tables, once. Doing it again changes nothing."""
-    with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
-        from tocsin.pipeline.jobs import run as run_once
+    """Ingest new segments and update all tables, once. A second run changes nothing."""
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.extract_writer import Extractor
+        from tocsin.pipeline.jobs.run import run as run_once
 
-        with _progress(quiet=as_json) as told:
-            outcome = run_once(spark, warehouse, _options.landing, told)
+        with _progress(quiet=as_json) as report_progress:
+            outcome = run_once(spark, warehouse, _options.landing, report_progress)
         Extractor(spark, warehouse).write()
         rate = round(outcome.events / outcome.seconds) if outcome.seconds else 0
         answer = {
@@ -102,23 +104,23 @@ def run(as_json: Json = False) -> None:
 
 @pipeline.command()
 def stream(
-    every: Annotated[float, typer.Option(help="Seconds between looks at the landing zone.", min=0.1)] = 10.0,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and stop.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between checks for new segments.", min=0.1)] = 10.0,
+    once: Annotated[bool, typer.Option("--once", help="Process the segments that are there, and stop.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Follow the landing zone until told to stop (Ctrl-C): all tables stay up to date."""
-    with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
-        from tocsin.pipeline.refresh import refresh
-        from tocsin.pipeline.stream import start_stream
+    """Keep all tables up to date with new segments until stopped (Ctrl-C)."""
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.extract_writer import Extractor
+        from tocsin.pipeline.jobs.refresh import refresh
+        from tocsin.pipeline.jobs.stream import start_stream
 
         with warehouse.writing():
             refresh(spark, warehouse)
         stopping = _until_signal()
-        told = None if _options.remote else _batch_told(as_json)
-        query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, told=told)
+        on_commit = None if _options.remote else _report_batch(as_json)
+        query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, on_commit=on_commit)
         if not as_json:
-            console.print(f"following {_options.landing}", soft_wrap=True, markup=False)
+            console.print(f"watching {_options.landing}", soft_wrap=True, markup=False)
         extractor = Extractor(spark, warehouse)
         while query.isActive and not stopping.is_set():
             query.awaitTermination(1)
@@ -132,9 +134,9 @@ def stream(
 
 @pipeline.command()
 def extract(as_json: Json = False) -> None:
-    """Write the tables and the advice as plain files for the dashboard; run and stream do it by themselves."""
-    with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.extracting import Extractor
+    """Write tables and advice as plain files for the dashboard; run and stream do this automatically."""
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.extract_writer import Extractor
 
         index = Extractor(spark, warehouse).write()
     rows = {name: sum(part.kept for part in known.parts) for name, known in index.tables.items()}
@@ -146,9 +148,9 @@ def extract(as_json: Json = False) -> None:
 
 @pipeline.command()
 def status(as_json: Json = False) -> None:
-    """Show how far the tables are: lag, last batches, rows, quarantine, gaps."""
-    with _troubles_told():
-        from tocsin.pipeline.status import status as status_of
+    """Show progress: lag, last batches, rows, quarantine, gaps."""
+    with _errors_reported():
+        from tocsin.pipeline.jobs.status import status as status_of
 
         answer = status_of(_warehouse(), _options.landing)
     if as_json:
@@ -157,10 +159,10 @@ def status(as_json: Json = False) -> None:
     lag = answer["lag"]
     console.print(
         f"version {answer['version']}, written {answer['written_at'] or 'never'}\n"
-        f"behind: {lag['segments']} segments ({lag['bytes']:,} bytes), {lag['seconds']:g} s,"
+        f"lag: {lag['segments']} segments ({lag['bytes']:,} bytes), {lag['seconds']:g} s,"
         f" {lag['events_not_in_tables']:,} events not in the tables yet\n"
-        f"{answer['segments']} segments taken, {answer['quarantined']:,} lines quarantined,"
-        f" {answer['duplicates']:,} duplicates left out\n"
+        f"{answer['segments']} segments ingested, {answer['quarantined']:,} lines quarantined,"
+        f" {answer['duplicates']:,} duplicates dropped\n"
     )
     projects = [{"project": name, **mark, "gaps": len(mark["gaps"])} for name, mark in answer["projects"].items()]
     table(projects, "project", "events", "last_seq", "last_event_at", "gaps", "retired")
@@ -172,9 +174,9 @@ def status(as_json: Json = False) -> None:
 
 @pipeline.command()
 def verify(as_json: Json = False) -> None:
-    """Prove that the books balance; exit 1 and say where, when they do not."""
-    with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.verify import verify as verify_all
+    """Check that all tables are consistent; list the failed checks and exit with 1 if they are not."""
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.verify import verify as verify_all
 
         checks = verify_all(spark, warehouse, _options.landing)
     wrong = [check for check in checks if not check.balances]
@@ -187,17 +189,17 @@ def verify(as_json: Json = False) -> None:
     elif wrong:
         table([row for row in rows if not row["balances"]], "check", "what", "expected", "found")
     else:
-        console.print(f"the books balance: {len(checks)} sums agree")
+        console.print(f"consistent: {len(checks)} checks passed")
     if wrong:
         raise typer.Exit(Exit.FAILED)
 
 
 @pipeline.command()
 def compact(as_json: Json = False) -> None:
-    """Join small files, drop days that are no longer kept, delete what no longer counts; also beside a stream."""
-    with _troubles_told(), _session() as (spark, warehouse):
-        from tocsin.pipeline.compaction import Housekeeping, retire, vacuum
-        from tocsin.pipeline.compaction import compact as compact_all
+    """Merge small files, drop days beyond retention, delete unused files; safe while a stream runs."""
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.lake.compaction import Housekeeping, retire, vacuum
+        from tocsin.pipeline.lake.compaction import compact as compact_all
 
         done = Housekeeping()
         retire(warehouse, done)
@@ -207,24 +209,24 @@ def compact(as_json: Json = False) -> None:
         show_json({name: getattr(done, name) for name in done.__struct_fields__})
     else:
         console.print(
-            f"{done.files_before} files became {done.files_after}; {done.files_retired} files of old days dropped;"
+            f"{done.files_before} files merged into {done.files_after}; {done.files_retired} dropped by retention;"
             f" {done.files_deleted} files deleted ({done.bytes_deleted:,} bytes)"
         )
 
 
 @pipeline.command()
 def report(
-    out: Annotated[Path, typer.Argument(help="Where to write the page.")] = Path("tocsin-report.html"),
-    project: Annotated[list[str] | None, typer.Option(help="A project; again for more. All unless said.")] = None,
+    out: Annotated[Path, typer.Argument(help="Output file.")] = Path("tocsin-report.html"),
+    project: Annotated[list[str] | None, typer.Option(help="Project. Can be repeated. Default: all.")] = None,
     since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")] = None,
     until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write what the tables say as one HTML file, with plots and advice."""
+    """Write a report as one HTML file, with plots, tables and advice."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
+        from tocsin.pipeline.jobs.status import status as status_of
         from tocsin.pipeline.report import make_report, write_report
-        from tocsin.pipeline.status import status as status_of
 
         projects = _chosen(project, warehouse)
         state = status_of(warehouse, _options.landing)
@@ -238,14 +240,14 @@ def report(
 
 @pipeline.command()
 def advise(
-    project: Annotated[list[str] | None, typer.Option(help="A project; again for more. All unless said.")] = None,
+    project: Annotated[list[str] | None, typer.Option(help="Project. Can be repeated. Default: all.")] = None,
     since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")] = None,
     until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what history asks of the policy: each piece with its evidence and the change to tocsin.yaml."""
+    """Recommend policy changes, each with its evidence and the change to tocsin.yaml."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _troubles_told(), _session() as (spark, warehouse):
+    with _errors_reported(), _session() as (spark, warehouse):
         import msgspec
 
         from tocsin.pipeline.advice import advise_on
@@ -256,7 +258,7 @@ def advise(
         show_json({name: msgspec.to_builtins(pieces) for name, pieces in given.items()})
         return
     for name, pieces in given.items():
-        console.print(f"[bold]{escape(name)}[/bold]" + ("" if pieces else ": nothing to change"))
+        console.print(f"[bold]{escape(name)}[/bold]" + ("" if pieces else ": no changes recommended"))
         for piece in pieces:
             console.print(f"\n{escape(piece.text)}", highlight=False)
             for item in piece.evidence:
@@ -265,10 +267,10 @@ def advise(
 
 
 def _chosen(asked: list[str] | None, warehouse: "Warehouse") -> list[str]:
-    """Return the projects that are asked for, or all; one that is not there is a mistake."""
+    """Return the chosen projects, or all; fail on an unknown one."""
     known = sorted(warehouse.current().projects)
     if unknown := [name for name in asked or [] if name not in known]:
-        raise fail(f"there is no project {unknown[0]} in the tables; there are: {', '.join(known)}", Exit.USAGE)
+        raise fail(f"there is no project {unknown[0]} in the tables; known projects: {', '.join(known)}", Exit.USAGE)
     return list(asked or known)
 
 
@@ -276,24 +278,24 @@ def _day(text: str | None, option: str) -> date | None:
     try:
         return None if text is None else date.fromisoformat(text)
     except ValueError:
-        raise fail(f"{option} {text}: say YYYY-MM-DD", Exit.USAGE) from None
+        raise fail(f"{option} {text} is not a date: use YYYY-MM-DD", Exit.USAGE) from None
 
 
 def _warehouse() -> "Warehouse":
-    from tocsin.pipeline.io import Warehouse
+    from tocsin.pipeline.catalogue import open_warehouse
     from tocsin.pipeline.settings import load_settings
 
-    return Warehouse(_options.warehouse, load_settings(_options.settings))
+    return open_warehouse(_options.warehouse, load_settings(_options.settings))
 
 
 @contextmanager
 def _session() -> Iterator[tuple["SparkSession", "Warehouse"]]:
-    """Open Spark and the warehouse as the options say."""
-    from tocsin.pipeline.spark import SparkOptions, spark_session
+    """Open Spark and the warehouse according to the options."""
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 
     pairs = [item.partition("=") for item in _options.conf]
     if wrong := [name for name, equals, _ in pairs if not equals]:
-        raise fail(f"--conf {wrong[0]}: say NAME=VALUE", Exit.USAGE)
+        raise fail(f"--conf {wrong[0]} has no value: use NAME=VALUE", Exit.USAGE)
     conf = {name: value for name, _, value in pairs}
     options = SparkOptions(_options.master, _options.remote, conf, _options.java, _options.scratch)
     warehouse = _warehouse()
@@ -302,8 +304,8 @@ def _session() -> Iterator[tuple["SparkSession", "Warehouse"]]:
 
 
 @contextmanager
-def _troubles_told() -> Iterator[None]:
-    """Turn what keeps the pipeline from working into a message and an exit code."""
+def _errors_reported() -> Iterator[None]:
+    """Turn errors of the pipeline into a message and an exit code."""
     try:
         from tocsin.core.errors import TocsinError
         from tocsin.pipeline.errors import PipelineError, WarehouseBusy
@@ -314,7 +316,7 @@ def _troubles_told() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     except WarehouseBusy as error:
-        raise fail(f"{error}. Wait for it, or stop it.", Exit.TRY_LATER) from None
+        raise fail(f"{error}. Wait for it to end, or stop it.", Exit.TRY_LATER) from None
     except (PipelineError, TocsinError, OSError) as error:
         raise fail(str(error), Exit.FAILED) from None
 
@@ -327,7 +329,7 @@ def _missing(error: ModuleNotFoundError) -> BaseException:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show bars with stage and rate, on a terminal."""
+    """Show progress bars on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -341,7 +343,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
         bar: dict[str, TaskID] = {}
         begin = time.monotonic()
 
-        def told(stage: str, done: int, total: int) -> None:
+        def report_progress(stage: str, done: int, total: int) -> None:
             group = "bronze" if stage == "bronze" else "tables"
             if group not in bar:
                 bar[group] = bars.add_task(group, total=total, rate="")
@@ -350,13 +352,13 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
             shown = stage if group == "bronze" else f"tables: {stage}"
             bars.update(bar[group], completed=done, total=total, rate=rate, description=shown)
 
-        yield told
+        yield report_progress
 
 
-def _batch_told(as_json: bool) -> Callable[[int, "Manifest"], None]:
-    """Say what each micro-batch did."""
+def _report_batch(as_json: bool) -> Callable[[int, "Manifest"], None]:
+    """Return a callback that prints each micro-batch."""
 
-    def told(batch_id: int, manifest: "Manifest") -> None:
+    def on_commit(batch_id: int, manifest: "Manifest") -> None:
         batch = manifest.batches[-1] if manifest.batches else None
         if batch is None:
             return
@@ -369,11 +371,11 @@ def _batch_told(as_json: bool) -> Callable[[int, "Manifest"], None]:
                 f" in {batch.seconds:.1f} s ({rate:,} per second)"
             )
 
-    return told
+    return on_commit
 
 
 def _until_signal() -> threading.Event:
-    """Return what is set once somebody wants this process to stop."""
+    """Return an event that is set by SIGINT and SIGTERM."""
     stopping = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

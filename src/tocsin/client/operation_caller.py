@@ -16,7 +16,6 @@ from tocsin.wire.table import OPERATIONS
 __all__ = ["OperationCaller"]
 
 Reply = TypeVar("Reply")
-_NO_ENVELOPE = Written("", msgspec.Raw(), None)
 
 
 class OperationCaller:
@@ -33,7 +32,7 @@ class OperationCaller:
         decoder: "msgspec.json.Decoder[Reply]",
         *,
         timeout_s: float | None = None,
-        written: Written = _NO_ENVELOPE,
+        written: Written | None = None,
     ) -> Reply:
         """Call an operation and return its reply; a refusal is raised."""
         return await self.submit(operation, arguments, decoder, timeout_s=timeout_s, written=written)
@@ -45,16 +44,12 @@ class OperationCaller:
         decoder: "msgspec.json.Decoder[Reply]",
         *,
         timeout_s: float | None = None,
-        written: Written = _NO_ENVELOPE,
+        written: Written | None = None,
     ) -> "asyncio.Future[Reply]":
         """Put the call of an operation on its way; the future holds the reply, or raises the refusal."""
-        call = Call(
-            id=0,
-            operation=operation,
-            arguments=_given(operation, arguments),
-            envelope=written.envelope,
-            signature=written.signature,
-        )
+        call = Call(id=0, operation=operation, arguments=_given(operation, arguments))
+        if written is not None:
+            call.envelope, call.signature = written.envelope, written.signature
         reply: asyncio.Future[Reply] = self._connection.submit(call, decoder.decode, timeout_s or self._timeout_s)
         return reply
 

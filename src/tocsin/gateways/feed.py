@@ -1,6 +1,6 @@
-"""The live feed over a WebSocket: records of events as they become durable, for those who may see everything.
+"""The live feed over a WebSocket: records of durable events, for callers who may see everything.
 
-It is read only. A watcher that takes too little misses commits, and is told which; the bus does not wait for it.
+It is read-only. A watcher that reads too slowly misses commits and gets their range; the bus does not wait for it.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class FeedGateway:
-    """Everyone who watches one hub."""
+    """Serves the watchers of one hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def routes(self) -> list[BaseRoute]:
-        """Return what to mount beside the HTTP gateway."""
+        """Return the routes to mount beside the HTTP gateway."""
         return [WebSocketRoute(PATH, self._serve, name="feed")]
 
     async def _serve(self, socket: WebSocket) -> None:
@@ -68,19 +68,19 @@ class FeedGateway:
     async def _show(
         self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
     ) -> None:
-        """Send until the watcher leaves, its token ends or the hub does."""
+        """Send until the watcher leaves, its token ends or the hub shuts down."""
         await show(
             self._hub,
             socket,
             self._write(socket, grant, channel, kinds),
-            lambda reason: _tell(socket, [FeedBye(Parting(reason))]),
+            lambda reason: _send(socket, [FeedBye(Parting(reason))]),
         )
 
     async def _write(
         self, socket: WebSocket, grant: Grant, channel: Channel[FeedFrame], kinds: frozenset[str] | None
     ) -> None:
         project, records_max = self._hub.host.project, self._hub.config.feed.records_max
-        await _tell(socket, [FeedHello(Opening(project, self._hub.host.committed_seq, sorted(kinds or _KINDS)))])
+        await _send(socket, [FeedHello(Opening(project, self._hub.host.committed_seq, sorted(kinds or _KINDS)))])
         expected = self._hub.host.committed_seq + 1
         while (frame := await self._next(grant, channel)) is not None:
             last_seq = frame.first_seq + len(frame.events) - 1
@@ -94,10 +94,10 @@ class FeedGateway:
                     items.append(FeedEvent(record_of(project, seq, event, payloads=False)))
             expected = last_seq + 1
             for start in range(0, len(items), records_max):
-                await _tell(socket, items[start : start + records_max])
+                await _send(socket, items[start : start + records_max])
 
     async def _next(self, grant: Grant, channel: Channel[FeedFrame]) -> FeedFrame | None:
-        """Wait for a frame; a token that has ended is found also while none comes."""
+        """Wait for a frame; check the token at an interval while none arrives."""
         frame: FeedFrame | None = None
         while frame is None:
             try:
@@ -112,16 +112,16 @@ class FeedGateway:
 
 
 def _kinds_of(text: str) -> frozenset[str] | None:
-    """Read which kinds of events are wanted; nothing is all."""
+    """Parse the requested kinds of events; an empty text is all."""
     if not text:
         return None
     kinds = frozenset(text.split(","))
     unknown = sorted(kinds - _KINDS)
     if unknown:
-        detail = f"{unknown[0][:64]!r} is no kind of event"
+        detail = f"{unknown[0][:64]!r} is not a kind of event"
         raise refusal("E_VALIDATION_003", detail, field="kinds", found=unknown[0][:64], expected="see the events")
     return kinds
 
 
-async def _tell(socket: WebSocket, items: list[FeedItem]) -> None:
+async def _send(socket: WebSocket, items: list[FeedItem]) -> None:
     await socket.send({"type": "websocket.send", "text": _ENCODER.encode(items).decode()})

@@ -1,7 +1,6 @@
-"""What the live feed says, `tocsin.feed.v1`: a frame is a JSON array of items, and each item is one of these.
+"""Items of the live feed, `tocsin.feed.v1`: a frame is a JSON array of these items.
 
-An event is shown as the record that `tocsin.journal.records` makes of it; what that looks like follows from the event's
-own struct.
+An event is sent as its record from `tocsin.journal.records`, whose fields follow from the event's struct.
 """
 
 from typing import Any, Literal, TypeAlias, get_type_hints
@@ -26,12 +25,12 @@ __all__ = [
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """Where the feed begins."""
+    """Start of the feed."""
 
     project: str
-    #: The feed goes on after this event.
+    #: The feed continues after this event.
     seq: int
-    #: Kinds of events that are shown.
+    #: Kinds of events that are sent.
     kinds: list[str]
 
 
@@ -48,14 +47,14 @@ class FeedEvent(msgspec.Struct, frozen=True):
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """Events, the first and the last included."""
+    """Range of events, first and last included."""
 
     first_seq: int
     last_seq: int
 
 
 class FeedGap(msgspec.Struct, frozen=True):
-    """Events that the watcher took too little to be shown."""
+    """Events that the watcher missed because it read too slowly."""
 
     gap: Missed
 
@@ -77,7 +76,7 @@ ITEMS = (FeedHello, FeedEvent, FeedGap, FeedBye)
 
 
 def record_shapes() -> list[type[msgspec.Struct]]:
-    """Return the shape of every kind of event as the feed shows it: without payload and metadata."""
+    """Return the struct of every kind of event as the feed sends it: without payload and metadata."""
     return [_record_shape(kind) for kind in EVENT_TYPES]
 
 

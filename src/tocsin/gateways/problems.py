@@ -10,21 +10,21 @@ __all__ = ["HEAD_TIMEOUT", "HTTP_ENTRIES", "MEDIA_TYPE", "problem_response", "un
 
 MEDIA_TYPE = "application/problem+json"
 
-#: What only HTTP can get wrong.
+#: Errors that only HTTP has, by status.
 HTTP_ENTRIES = {
     404: Entry("E_HTTP_001", "no_such_operation", "No such operation", "Medium", True, "see /openapi.json", False, 404),
     405: Entry("E_HTTP_002", "method_not_allowed", "Method not allowed", "Medium", True, "see Allow", False, 405),
-    408: Entry("E_HTTP_003", "body_timeout", "Body came too slowly", "Medium", True, "send faster", True, 408),
+    408: Entry("E_HTTP_003", "body_timeout", "Body arrived too slowly", "Medium", True, "send faster", True, 408),
     500: Entry("E_HTTP_004", "internal_error", "A bug in the hub", "Critical", False, "report it", False, 500),
     400: Entry("E_HTTP_005", "malformed_request", "Not an HTTP request", "Medium", True, "fix the client", False, 400),
     431: Entry("E_HTTP_006", "head_too_large", "Headers too large", "Medium", True, "send fewer", False, 431),
     503: Entry("E_HTTP_007", "too_many_connections", "Too many connections", "High", True, "try later", True, 503),
 }
-HEAD_TIMEOUT = Entry("E_HTTP_008", "head_timeout", "Head came too slowly", "Medium", True, "send faster", True, 408)
+HEAD_TIMEOUT = Entry("E_HTTP_008", "head_timeout", "Head arrived too slowly", "Medium", True, "send faster", True, 408)
 
 
 def problem_response(problem: Problem, entry: Entry | None = None, status: int | None = None) -> Response:
-    """Answer with a refusal."""
+    """Return the HTTP response for a refusal."""
     document = document_of(problem, entry)
     if status is not None:
         document = msgspec.structs.replace(document, status=status)
@@ -37,7 +37,7 @@ def problem_response(problem: Problem, entry: Entry | None = None, status: int |
 
 
 def unhandled(status: int, detail: str, retry_after_s: float | None = None) -> Response:
-    """Answer what only HTTP can get wrong."""
+    """Return the response for an error that only HTTP has."""
     entry = HTTP_ENTRIES.get(status) or HTTP_ENTRIES[400 if status < 500 else 500]
     problem = Problem(entry.code, detail, retryable=entry.retryable, retry_after_s=retry_after_s)
     return problem_response(problem, entry, status)

@@ -1,6 +1,6 @@
-"""A socket that only shows: how long it is served, and how it ends. The live feed and the dashboards share it.
+"""Serving of send-only WebSockets, shared by the live feed and the dashboard.
 
-What is shown, and in what form a goodbye is said, is the affair of whoever shows it.
+The caller provides what is sent, and the form of the closing message.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from tocsin.hub.service import Hub
 
 __all__ = ["show"]
 
-#: Closing codes: the badge or token has ended; the hub goes away.
+#: Closing codes: the browser session or token has ended; the hub shuts down.
 _SIGNED_OUT, _GOING_AWAY = 4401, 1001
 
 
 async def show(
     hub: Hub, socket: WebSocket, showing: Coroutine[Any, Any, None], goodbye: Callable[[str], Awaitable[None]]
 ) -> None:
-    """Show until the onlooker leaves, its token ends or the hub does; the last two are told."""
+    """Send until the watcher leaves, its token ends or the hub shuts down; in the last two cases send a goodbye."""
     tasks = {
         asyncio.create_task(_gone(socket)),
         asyncio.create_task(showing),
@@ -44,7 +44,7 @@ async def show(
 
 
 async def _gone(socket: WebSocket) -> None:
-    """Wait until the onlooker leaves; what it says is not listened to."""
+    """Wait until the watcher leaves; what it sends is ignored."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
 

@@ -1,7 +1,7 @@
-"""Answers that serve everybody who asks the same within a while.
+"""Cache of answers that are shared by callers with the same question.
 
-Ten people who look at the same list ask ten times for it. Reading it takes the interpreter from whoever decides, so it
-is read once, and those who ask meanwhile are given the same answer.
+Ten people who look at the same list request it ten times. Reading it takes time from the thread that decides, so it is
+read once, and the other callers get the same answer.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class Shared:
         self._latest: dict[str, tuple[float, asyncio.Future[Any]]] = {}
 
     async def ask(self, question: str, age_s: float, find: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the answer to a question, found out now or at most so many seconds ago; failures are not kept."""
+        """Return the answer to a question, computed now or at most `age_s` ago; failures are not cached."""
         now = asyncio.get_running_loop().time()
         asked_at, finding = self._latest.get(question, (0.0, None))
         if finding is None or (now - asked_at >= age_s and finding.done()) or _has_failed(finding):

@@ -1,7 +1,7 @@
-"""How a hub meets the world: where it listens and what it takes from one caller at a time.
+"""Server configuration: addresses, limits and timeouts of one hub process.
 
-What a project is run by is its policy; this is about one process, so it is no part of the history. The defaults are
-the packaged `server.yaml`; a file of the same name in the data directory changes some of them.
+The rules of a project are in its policy. These settings are of one process and are not part of the project's history.
+The defaults are in the packaged `server.yaml`; a file of the same name in the data directory overrides some of them.
 """
 
 import ipaddress
@@ -34,9 +34,9 @@ Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
 
 
 class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a WebSocket may take, and how long it may be silent."""
+    """Limits and timeouts of WebSockets."""
 
-    #: Open sockets, of all agents; a handshake beyond them is refused.
+    #: Open sockets of all agents; a handshake above this number is refused.
     connections_max: Count
     #: Open sockets of one agent.
     connections_per_agent_max: Count
@@ -44,35 +44,35 @@ class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch_max: Count
     #: Largest frame, bytes; a larger one ends the socket with 1009.
     frame_bytes_max: Count
-    #: Operations of one socket without an answer; beyond them the hub stops reading it.
+    #: Unanswered operations of one socket; above this number the hub stops reading it.
     in_flight_max: Count
-    #: Operations decided in one turn of the loop, of all sockets; what is urgent does not wait for the others.
+    #: Operations of all sockets that are decided in one iteration of the event loop; urgent ones are decided first.
     turn_operations_max: Count
-    #: Bytes that wait to be written to one socket; beyond them the hub stops reading it, and pushes later.
+    #: Bytes that wait to be written to one socket; above this the hub stops reading it and delays pushes.
     outgoing_bytes_max: Count
-    #: Operations that cannot be understood before the socket is ended.
+    #: Malformed operations after which the socket is closed.
     faults_max: Count
-    #: Time for a dropped socket's agent to come back for its session, seconds.
+    #: Time for an agent to resume its session after its socket was lost, seconds.
     resume_grace_s: Seconds
     #: Time from the handshake to an accepted `hello`, seconds.
     hello_timeout_s: Seconds
-    #: How often a client is asked to show that it lives, seconds.
+    #: Interval at which clients are asked to send heartbeats, seconds.
     heartbeat_s: Seconds
-    #: Time without any operation after which a socket is ended, seconds.
+    #: Time without any operation after which a socket is closed, seconds.
     silence_max_s: Seconds
-    #: Time for a reader to take a frame, seconds.
+    #: Time for a client to read a frame, seconds.
     slow_reader_timeout_s: Seconds
-    #: How often a WebSocket ping looks for a socket whose other end is gone, seconds.
+    #: Interval of WebSocket pings, which detect lost connections, seconds.
     ping_interval_s: Seconds
-    #: Time for its pong, seconds.
+    #: Time to answer a ping, seconds.
     ping_timeout_s: Seconds
-    #: Time for the other end to close after the hub has, seconds.
+    #: Time for the client to close after the hub has closed, seconds.
     close_timeout_s: Seconds
-    #: How often sockets and tokens are looked at, seconds.
+    #: Interval at which idle sockets and ended tokens are checked, seconds.
     sweep_interval_s: Seconds
 
     def __post_init__(self) -> None:
-        """Hold the limits against each other."""
+        """Check limits that depend on each other."""
         if self.in_flight_max < self.batch_max:
             raise ValueError("in_flight_max must not be less than batch_max: a whole frame has to fit")
         if self.silence_max_s <= self.heartbeat_s:
@@ -80,126 +80,126 @@ class SocketConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the live feed does for those who watch."""
+    """Limits of the live feed."""
 
-    #: Watchers at a time.
+    #: Watchers at the same time.
     watchers_max: Count
-    #: Commits that wait for one watcher; beyond them it misses some.
+    #: Commits that wait for one watcher; above this number it misses some.
     frames_max: Count
-    #: Records in one frame of the socket.
+    #: Records in one WebSocket frame.
     records_max: Count
-    #: How often a silent watcher's token is looked at, seconds.
+    #: Interval at which a watcher's token is checked while nothing is sent, seconds.
     check_interval_s: Seconds
 
 
 class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the dashboard shows, how often, and for how long somebody stays signed in."""
+    """Limits and intervals of the dashboard, and the length of a browser session."""
 
-    #: Time after which somebody has to sign in again, seconds.
+    #: Time after which a user has to sign in again, seconds.
     browser_session_s: Seconds
-    #: Sign-outs remembered until the badge would have ended by itself; beyond them the oldest is forgotten.
+    #: Sign-outs that are remembered until the browser session would have expired; above this the oldest is dropped.
     sign_outs_max: Count
-    #: Dashboards open at a time.
+    #: Dashboards open at the same time.
     viewers_max: Count
-    #: How often open dashboards are told what is, seconds.
+    #: Interval at which open dashboards are updated, seconds.
     tick_s: Annotated[float, Meta(ge=0.05, le=60)]
-    #: How often what happened is taken off the feed, seconds.
+    #: Interval at which events are read from the live feed, seconds.
     listen_s: Annotated[float, Meta(ge=0.01, le=60)]
-    #: Lists that all who look at them share are at most so old, seconds.
+    #: Greatest age of lists that are cached for all viewers, seconds.
     shared_s: Annotated[float, Meta(ge=0, le=60)]
-    #: Share of the time that looking at the state may take; with very many agents it is looked at less often.
+    #: Share of the time that summarising the state may take; with very many agents it is summarised less often.
     survey_share: Annotated[float, Meta(gt=0, le=1)]
-    #: Between two points of the time series, seconds.
+    #: Time between two points of the time series, seconds.
     sample_s: Annotated[float, Meta(ge=0.1, le=3600)]
-    #: Points of the time series.
+    #: Points that the time series keep.
     samples_max: Count
-    #: Notices that a newly opened dashboard is shown.
+    #: Notices shown when a dashboard is opened.
     notices_max: Count
-    #: Rows of the list of what expires next.
+    #: Rows in the list of messages that expire next.
     pending_max: Count
-    #: Messages to who is away from which on pending pickup is hot.
+    #: Messages for absent agents from which on pending pickup is highlighted.
     pending_hot: Count
-    #: Sends to nobody within a minute from which on undeliverable is hot.
+    #: Sends to unknown agents within a minute from which on undeliverable is highlighted.
     undeliverable_hot: Count
-    #: Latest messages from which it is found out who talks to whom.
+    #: Latest messages that the list of conversations is computed from.
     conversations_window: Count
-    #: Pairs of agents that are shown.
+    #: Pairs of agents in the list of conversations.
     conversations_max: Count
 
 
 class HistoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the past is that the pipeline and the lab leave behind, and how much of it one question may read."""
+    """Location of the output of the pipeline and the lab, and limits of queries on it."""
 
-    #: The extract of the pipeline's tables; null is `warehouse/_extract` in the data directory.
+    #: Folder with the extract of the pipeline's tables; null is `warehouse/_extract` in the data directory.
     extract: str | None
-    #: The lab's reports; null is `lab/reports` in the data directory.
+    #: Folder with the lab's reports; null is `lab/reports` in the data directory.
     reports: str | None
-    #: Rows of the extract that one question reads.
+    #: Rows of the extract that one query may read.
     rows_max: Count
-    #: Reports that are listed, the newest.
+    #: Reports that are listed, newest first.
     reports_max: Count
 
 
 class FileAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An agent that takes part by appending lines to files."""
 
-    #: User that must own its directories; null is the hub's own.
+    #: User id that must own the agent's directories; null is the hub's user.
     uid: Annotated[int, Meta(ge=0)] | None = None
-    #: What it is for routing.
+    #: Agent type, used for routing.
     type: str = "AdHoc"
-    #: What it may do.
+    #: Role of the agent, which decides its permissions.
     role: str = "primary"
-    #: Protocol versions that it speaks; empty is all.
+    #: Protocol versions that the agent supports; empty is all.
     versions: list[str] = []
 
 
 class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file gateway: channels as NDJSON files."""
 
-    #: Where the channels are; null is no file gateway.
+    #: Directory of the channels; null turns the file gateway off.
     directory: str | None
     #: File agents by name.
     agents: dict[str, FileAgent]
-    #: Group that may read what the hub writes; null is nobody but the hub's user.
+    #: Group id that may read the files that the hub writes; null is only the hub's user.
     group: Annotated[int, Meta(ge=0)] | None
-    #: Lines of one file agent under way at a time.
+    #: Lines of one file agent that are processed at the same time.
     lines_max: Count
     #: Directories of one file agent that are read.
     files_per_agent_max: Count
-    #: Time for a line's end to follow its beginning, seconds.
+    #: Time to complete a line that has been begun, seconds.
     partial_line_timeout_s: Seconds
-    #: Between two looks at a file agent's directories, if nothing tells of a change, seconds.
+    #: Interval at which a file agent's directories are checked without a change notification, seconds.
     poll_interval_s: Seconds
-    #: Time that changes are gathered before a look, seconds.
+    #: Time that change notifications are collected before the directories are checked, seconds.
     watch_step_s: Annotated[float, Meta(ge=0.001, le=10)]
-    #: Time that reading rests after a batch in which a line was refused, seconds.
+    #: Pause of reading after a batch in which a line was refused, seconds.
     refusal_pause_s: Annotated[float, Meta(ge=0, le=3.2e9)]
     #: Size at which a file is renamed and a new one begun, bytes.
     rotate_bytes: Count
-    #: The same by age, seconds: counted in whole periods since the epoch.
+    #: Age at which a file is renamed, seconds: counted in whole periods since the epoch.
     rotate_age_s: Seconds
     #: Time that a renamed file is kept, seconds.
     keep_s: Seconds
-    #: Events that wait in memory to be written; what comes after them is read from the journal.
+    #: Events that wait in memory to be written; later ones are read from the journal.
     backlog_events_max: Count
-    #: The same by size, bytes.
+    #: Size of the events that wait in memory to be written, bytes.
     backlog_bytes_max: Count
-    #: Files whose end is remembered.
+    #: Files whose last line is cached.
     tails_max: Count
     #: Time before a failed write is tried again, seconds.
     retry_s: Seconds
 
 
 class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One address that is told of events."""
+    """One address that receives events."""
 
-    #: Letters, digits, dashes, underscores.
+    #: Name of the destination: letters, digits, dashes, underscores.
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    #: Where to post, exactly; http or https.
+    #: URL to post to, http or https; redirects are not followed.
     url: str
     #: File with the secret that deliveries are signed with, in the data directory.
     secret_file: str
-    #: Events that it is told of, by name.
+    #: Names of the events that it receives.
     events: tuple[str, ...] = (
         "EscalationOpened",
         "EscalationMoved",
@@ -211,99 +211,99 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom the hub tells of what happens, outside."""
+    """Webhooks: destinations, retries and limits."""
 
-    #: Addresses; none unless the operator names them.
+    #: Destinations; none by default.
     destinations: list[Destination]
     #: Time for one delivery, seconds.
     timeout_s: Seconds
-    #: Deliveries of one event that are tried before it is given up.
+    #: Attempts to deliver one event before it is dropped.
     attempts_max: Count
-    #: Waits between them, seconds; the last repeats.
+    #: Waits between the attempts, seconds; the last one repeats.
     backoff_s: Annotated[list[Seconds], Meta(min_length=1)]
-    #: How long an event that a destination does not take may hold up those after it, seconds.
+    #: Time that an event which a destination refuses may delay later events, seconds.
     hold_s: Seconds
-    #: Events of one destination that may be put aside for that; with more, the others wait.
+    #: Refused events of one destination that are retried beside later ones; above this number later events wait.
     aside_max: Count
 
 
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One process's doors and limits."""
+    """Settings of one hub process."""
 
-    #: Where it listens; loopback unless said otherwise.
+    #: Address to listen on; loopback by default.
     address: str
-    #: TCP port; 0 takes any free one.
+    #: TCP port; 0 chooses a free one.
     port: Annotated[int, Meta(ge=0, le=65535)]
-    #: HTTP connections, of all callers; one more takes the place of the one that has been idle longest.
+    #: HTTP connections of all callers; a new one above this number replaces the one that has been idle longest.
     connections_max: Count
-    #: Requests of one connection without an answer; it is closed after the answers to these.
+    #: Unanswered requests of one connection; above this number it is closed after these are answered.
     pipelined_max: Count
-    #: Largest head of a request, bytes: its line and its headers, for each of which 32 more are counted.
+    #: Largest request head, bytes: the request line and the headers, each counted with 32 bytes more.
     head_bytes_max: Annotated[int, Meta(ge=1024, le=10**9)]
-    #: Time for a caller to send a head, from its first byte or from connecting, seconds.
+    #: Time for a caller to send a request head, from connecting or from its first byte, seconds.
     head_timeout_s: Seconds
-    #: Largest body of a batch, bytes; any other body may be as large as a message.
+    #: Largest body of a batch, bytes; other bodies may be as large as a message.
     batch_bytes_max: Count
-    #: Requests under way at a time, of all agents.
+    #: Concurrent requests of all agents.
     requests_max: Count
-    #: Requests under way at a time, of one agent.
+    #: Concurrent requests of one agent.
     requests_per_agent_max: Count
-    #: Time for a caller to send its body, also one that nobody waits for any more, seconds.
+    #: Time for a caller to send its body, also one that is no longer read, seconds.
     body_timeout_s: Seconds
-    #: Time for a caller to take what was written to it, seconds; then it is dropped.
+    #: Time for a caller to read its response, seconds; then the connection is dropped.
     write_timeout_s: Seconds
     #: Time that an idle connection is kept, seconds.
     keep_alive_s: Seconds
     #: Time for requests under way to finish when the hub shuts down, seconds.
     shutdown_timeout_s: Seconds
-    #: Rows of one page of history.
+    #: Rows in one page of history.
     page_max: Count
-    #: Sequence numbers that finding one page of messages looks at; the next page goes on from there.
+    #: Sequence numbers that the search for one page of messages covers; the next page continues from there.
     find_depth: Count
-    #: Live tokens of one agent.
+    #: Valid tokens of one agent.
     tokens_per_agent_max: Count
     #: Time that a reader of history waits for the tables to catch up with the journal, seconds.
     fresh_timeout_s: Seconds
-    #: Different values of one metric's label; what comes after them counts as `other`.
+    #: Different values of one metric label; further values are counted as `other`.
     label_values_max: Count
-    #: Messages that telemetry remembers at a time, to hang later spans on; beyond that the oldest is forgotten.
+    #: Messages that telemetry remembers as parents of later spans; above this number the oldest is dropped.
     telemetry_messages_max: Count
     #: Largest body of an MCP request, bytes.
     mcp_bytes_max: Count
-    #: Urgent messages that the answer to any MCP call carries.
+    #: Urgent messages that the answer to an MCP call may include.
     mcp_urgent_max: Annotated[int, Meta(ge=1, le=500)]
-    #: Payloads of those messages, bytes in all; what is larger waits to be fetched.
+    #: Payloads of those messages in total, bytes; larger messages have to be fetched.
     mcp_urgent_bytes_max: Count
-    #: Payloads of one `fetch_inbox`, bytes in all; a larger message comes alone.
+    #: Payloads of one `fetch_inbox` in total, bytes; a larger message is returned alone.
     mcp_inbox_bytes_max: Count
-    #: Metadata that MCP shows of one message, bytes; what does not fit is left out, and `get_message` shows it.
+    #: Metadata of one message in an MCP answer, bytes; the rest is left out, and `get_message` returns it.
     mcp_metadata_bytes_max: Count
-    #: Levels of what MCP shows; what is nested deeper is shown as JSON text.
+    #: Nesting levels in MCP answers; deeper values are shown as JSON text.
     mcp_depth_max: Annotated[int, Meta(ge=8, le=100)]
-    #: Origins, beside those on this machine, whose pages may call MCP.
+    #: Origins, in addition to those on this machine, whose pages may call MCP.
     mcp_origins: list[str]
-    #: What a WebSocket may take.
+    #: WebSockets.
     socket: SocketConfig
     #: The live feed.
     feed: FeedConfig
     #: The dashboard.
     dashboard: DashboardConfig
-    #: What the pipeline and the lab leave behind.
+    #: Output of the pipeline and the lab.
     history: HistoryConfig
-    #: Channels as files.
+    #: The file gateway.
     channels: Channels
-    #: How long a thread of the hub may keep the interpreter from one that waits for it, seconds.
+    #: Python's switch interval: how long one thread may hold the interpreter while another waits, seconds.
     switch_interval_s: Annotated[float, Meta(ge=0.0001, le=1)]
-    #: How often the hub reports its own health, seconds.
+    #: Interval at which the hub measures its health, seconds.
     health_interval_s: Seconds
-    #: How far back its percentiles look, seconds.
+    #: Period that the health percentiles cover, seconds.
     health_window_s: Seconds
-    #: Whom the hub tells of what happens.
+    #: Webhooks.
     webhooks: WebhookConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
-    """Lay a file and what was said on the command line over the defaults."""
+    """Return the defaults, overridden by a file and then by `changes` from the command line."""
     document = yaml.safe_load(resources.files("tocsin.hub").joinpath("server.yaml").read_text(encoding="utf-8"))
     if path is not None and path.exists():
         try:
@@ -312,8 +312,8 @@ def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
             raise refusal("E_POLICY_001", f"{path.name} is not YAML: {error}") from None
         if not isinstance(own, dict | None):
             raise refusal("E_POLICY_001", f"{path.name} must be a mapping", field="$")
-        document = _laid_over(document, own or {})
-    document = _laid_over(document, {name: value for name, value in changes.items() if value is not None})
+        document = _overridden(document, own or {})
+    document = _overridden(document, {name: value for name, value in changes.items() if value is not None})
     try:
         return msgspec.convert(document, ServerConfig)
     except msgspec.ValidationError as error:
@@ -323,8 +323,8 @@ def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:
         raise error_for(Problem("E_POLICY_001", wrong.detail, wrong.field, wrong.found, wrong.expected)) from None
 
 
-def _laid_over(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Change what is named, one level into the sections."""
+def _overridden(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with some settings replaced; sections are merged one level deep."""
     sections = {
         name: {**document[name], **value}
         for name, value in changes.items()

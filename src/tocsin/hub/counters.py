@@ -1,8 +1,8 @@
-"""Counts and latencies that cost next to nothing to keep, and become Prometheus's when somebody looks.
+"""Cheap counters and histograms that are converted to Prometheus's types at each scrape.
 
-The client library takes a lock and looks labels up for every observation: three of them cost more than deciding the
-message that they are about. Here the event loop alone counts, in plain numbers; a scrape, on the same loop, writes them
-down.
+The client library takes a lock and looks labels up for every observation: three observations cost more than deciding
+the message that they are about. Here only the event loop counts, in plain numbers, and a scrape on the same loop
+converts them.
 """
 
 from bisect import bisect_left
@@ -32,11 +32,11 @@ class Counts(Collector):
         counts[labels] = counts.get(labels, 0) + 1
 
     def describe(self) -> Iterable[CounterMetricFamily]:
-        """Name it, so that no other can have the name."""
+        """Return the metric's name, so that the registry refuses a second one of that name."""
         yield CounterMetricFamily(self._name, self._what, labels=self._labels)
 
     def collect(self) -> Iterable[CounterMetricFamily]:
-        """Write the counts down."""
+        """Return the counts for a scrape."""
         family = CounterMetricFamily(self._name, self._what, labels=self._labels)
         for labels, count in self._counts.items():
             family.add_metric(labels, count)
@@ -65,7 +65,7 @@ class Latencies(Collector):
         registry.register(self)
 
     def add(self, seconds: float, *labels: str) -> None:
-        """Count one latency; one that is just as long as a bucket's bound is in it."""
+        """Count one latency; a bucket includes its upper bound."""
         row = self._rows.get(labels)
         if row is None:
             row = self._rows[labels] = _Row(len(self._bounds_s) + 1)
@@ -74,7 +74,7 @@ class Latencies(Collector):
 
     @property
     def bounds_s(self) -> tuple[float, ...]:
-        """Return the upper bounds of the buckets; what is over the last has one more."""
+        """Return the upper bounds of the buckets; one more bucket holds everything above the last."""
         return self._bounds_s
 
     def rows(self) -> list[tuple[Labels, list[int], float]]:
@@ -82,11 +82,11 @@ class Latencies(Collector):
         return [(labels, list(row.counts), row.total_s) for labels, row in self._rows.items()]
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
-        """Name it, so that no other can have the name."""
+        """Return the metric's name, so that the registry refuses a second one of that name."""
         yield HistogramMetricFamily(self._name, self._what, labels=self._labels)
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
-        """Write the histogram down."""
+        """Return the histogram for a scrape."""
         family = HistogramMetricFamily(self._name, self._what, labels=self._labels)
         names = [*map(floatToGoString, self._bounds_s), "+Inf"]
         for labels, row in self._rows.items():

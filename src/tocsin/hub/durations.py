@@ -1,8 +1,9 @@
-"""Percentiles of durations over a sliding while, at any rate: counts in narrow buckets, a slice of time each.
+"""Percentiles of durations over a sliding window, in bounded memory.
 
-Keeping every duration would cost memory by the rate, and keeping the latest ones would make the while shorter, the
-busier the hub is. A bucket is 3 % wide at most; what is reported is the longest duration that was seen in it, so it is
-never less than the percentile, and at most that much more.
+Keeping every duration would cost memory in proportion to the rate, and keeping the latest ones would shorten the window
+of a busy hub. So durations are counted in narrow buckets, separately for each slice of time. A bucket is 3 % wide at
+most. The reported value is the longest duration seen in the percentile's bucket: never less than the percentile, and
+at most 3 % more.
 """
 
 from collections import deque
@@ -10,14 +11,14 @@ from math import frexp
 
 __all__ = ["Durations"]
 
-#: Slices that the while is made of.
+#: Slices of the window.
 _SLICES = 60
 #: Buckets between a duration and its double.
 _BUCKETS = 32
 
 
 class _Bucket:
-    """Durations that are about alike."""
+    """Durations within 3 % of each other."""
 
     __slots__ = ("count", "longest_s")
 
@@ -27,11 +28,11 @@ class _Bucket:
 
 
 class Durations:
-    """What took how long, of late."""
+    """Durations within the window."""
 
     def __init__(self, window_us: int) -> None:
         self._slice_us = max(1, window_us // _SLICES)
-        #: Slices that something was taken in, oldest first, each with its number.
+        #: Slices with at least one duration, oldest first, each with its number.
         self._slices: deque[tuple[int, dict[int, _Bucket]]] = deque()
         self._latest: dict[int, _Bucket] = {}
         self._latest_ends = 0
@@ -50,7 +51,7 @@ class Durations:
             bucket.longest_s = duration_s
 
     def percentile(self, share: float, now: int) -> float:
-        """Return what a share of all durations did not exceed; nothing measured is nothing wrong."""
+        """Return the duration that a share of all durations did not exceed; 0 if there is none."""
         self._forget(now // self._slice_us)
         buckets = [each for _, buckets in self._slices for each in buckets.items()]
         left = int(share * sum(bucket.count for _, bucket in buckets)) + 1

@@ -59,7 +59,9 @@ class Tocsin:
         )
         host = await Host.start(journal, run_by, segments=folder / "segments")
         try:
-            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.hurry)
+            reader = Reader(
+                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+            )
         except BaseException:
             await host.close()
             raise

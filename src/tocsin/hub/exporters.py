@@ -1,10 +1,9 @@
-"""Which OpenTelemetry exporters the environment asks for, and telemetry that goes to them.
+"""OpenTelemetry exporters, chosen by environment variables, and the telemetry that uses them.
 
-OpenTelemetry's own variables say it, and mean what they mean everywhere. Of each signal, spans and metrics,
-`OTEL_TRACES_EXPORTER` or `OTEL_METRICS_EXPORTER` names the exporters: `otlp`, `console`, `none`, or whatever else is
-installed under OpenTelemetry's entry points. Where it is not set, `otlp` is meant if an endpoint for the signal is, and
-nothing if none is. What cannot be had is said in the log, and the hub does without: the bus does not depend on who
-watches it.
+The variables are OpenTelemetry's own, with their usual meaning. For spans `OTEL_TRACES_EXPORTER` and for metrics
+`OTEL_METRICS_EXPORTER` name the exporters: `otlp`, `console`, `none`, or any other that is installed under
+OpenTelemetry's entry points. If the variable is not set, `otlp` is used if an endpoint for the signal is set, and none
+otherwise. An exporter that is not available is logged, and the hub runs without it.
 """
 
 import logging
@@ -21,7 +20,7 @@ _log = logging.getLogger(__name__)
 _SIGNALS = ("traces", "metrics")
 _OTLP = "otlp"
 _PROTOCOL = "http/protobuf"
-#: OpenTelemetry's entry points of the protocols that OTLP is spoken by, and the packages that bring them.
+#: OpenTelemetry's entry points for the protocols of OTLP, and the packages that contain them.
 _PROTOCOLS = {
     _PROTOCOL: ("otlp_proto_http", "opentelemetry-exporter-otlp-proto-http"),
     "grpc": ("otlp_proto_grpc", "opentelemetry-exporter-otlp-proto-grpc"),
@@ -29,7 +28,7 @@ _PROTOCOLS = {
 
 
 def asked_for(signal: str, environment: Mapping[str, str]) -> list[str]:
-    """Name the exporters of a signal, `traces` or `metrics`: none unless the environment asks for one."""
+    """Return the names of the exporters for a signal, `traces` or `metrics`; none by default."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     names = [name.strip() for name in environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")]
@@ -40,7 +39,7 @@ def asked_for(signal: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def configured(project: str, *, messages_max: int) -> Telemetry | None:
-    """Make what the environment asks for, or nothing where it asks for nothing that can be had."""
+    """Return telemetry for the configured exporters; null if none is configured or none is available."""
     asked = {signal: names for signal in _SIGNALS if (names := asked_for(signal, os.environ))}
     if not asked:
         return None
@@ -71,18 +70,18 @@ def configured(project: str, *, messages_max: int) -> Telemetry | None:
 
 
 def _made(signal: str, names: list[str]) -> list[Any]:
-    """Make the exporters of a signal that can be had, and say why of those that cannot."""
+    """Return the exporters of a signal that are available, and log why others are not."""
     made = []
     for name in names:
         maker = _otlp(signal) if name == _OTLP else _installed(signal, name)
         if maker is None and name != _OTLP:
             variable = f"OTEL_{signal.upper()}_EXPORTER"
-            _log.warning("%s asks for %r, which is not installed: no %s go there", variable, name, signal)
+            _log.warning("%s names %r, which is not installed: no %s are exported there", variable, name, signal)
         if maker is not None:
             try:
                 made.append(maker())
             except Exception as error:
-                _log.warning("the exporter %r does not start, and no %s go there: %s", name, signal, error)
+                _log.warning("the exporter %r does not start, so no %s are exported there: %s", name, signal, error)
     return made
 
 
@@ -109,7 +108,7 @@ def _installed(signal: str, name: str) -> Any:
 
 
 def _of_signal(what: str, signal: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return a setting of OTLP for a signal and the variable that has it: the signal's own before that of all."""
+    """Return the variable and value of an OTLP setting; the signal's own variable takes precedence."""
     own, general = f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}"
     value = environment.get(own, "").strip()
     return (own, value) if value else (general, environment.get(general, "").strip())

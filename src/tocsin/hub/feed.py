@@ -1,8 +1,8 @@
-"""The live feed: what has become durable, as it happens, for whoever watches: a dashboard, a terminal, a script.
+"""The live feed: durable events as they happen, for dashboards, terminals and scripts.
 
-It is a frame bus, and everyone who watches is a subscriber with a small channel: one that is too slow misses frames and
-sees it by the gap in the numbers, and nobody waits for it. A frame is one commit. Without a watcher nothing is done.
-What watchers missed is written down, so that history knows whom the feed failed.
+It is a frame bus, and every watcher is a subscriber with a small channel. A watcher that is too slow misses frames,
+sees that by the gap in the numbers, and delays nobody. A frame is one commit. Without a watcher nothing is published.
+Missed frames are reported to the exchange, so that they are part of the history.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ __all__ = ["Feed", "FeedFrame"]
 
 
 class FeedFrame(msgspec.Struct, frozen=True):
-    """What one commit made durable."""
+    """Events of one commit."""
 
     first_seq: int
     events: list[Event]
 
 
 class Feed:
-    """The commits of one project, handed out."""
+    """Publishes the commits of one project to watchers."""
 
     def __init__(self, host: Host, policy: FramesPolicy, *, watchers_max: int, frames_max: int) -> None:
         self._bus: FrameBus[FeedFrame] = FrameBus(policy)
@@ -43,39 +43,39 @@ class Feed:
 
     @property
     def watchers(self) -> int:
-        """Return how many watch."""
+        """Return the number of watchers."""
         return self._watchers
 
     @property
     def published(self) -> int:
-        """Return how many frames there have been."""
+        """Return the number of published frames."""
         return self._bus.stats().published
 
     @property
     def missed(self) -> int:
-        """Return how many frames those who watch now have missed."""
+        """Return the number of frames that the present watchers have missed."""
         return sum(each.dropped for each in self._bus.stats().subscribers.values())
 
     def stats(self) -> BusStats:
-        """Return what was offered, dropped and shed, by subscriber and by priority."""
+        """Return the numbers of frames offered, dropped and shed, by subscriber and by priority."""
         return self._bus.stats()
 
     def watch(self, name: str, priority: Priority = Priority.BEST_EFFORT) -> Channel[FeedFrame]:
-        """Open a channel of frames under a name that nobody else watches by."""
+        """Open a channel of frames under a name that no other watcher has."""
         if self._watchers >= self._watchers_max:
-            detail = f"{self._watchers_max} watch the feed already"
+            detail = f"the feed has its limit of {self._watchers_max} watchers: try again later"
             raise refusal("E_ADMISSION_008", detail, retry_after_s=1.0)
         channel = self._bus.subscribe(name, priority=priority, capacity=self._frames_max)
         self._watchers += 1
         return channel
 
     def leave(self, name: str) -> int:
-        """Watch no longer; return how many frames were missed."""
+        """Close a watcher's channel; return the number of frames that it missed."""
         self._watchers -= 1
         return self._bus.unsubscribe(name).dropped
 
     def close(self) -> None:
-        """End every channel, after what is in it."""
+        """Close every channel; frames in it can still be read."""
         self._stop()
         self._bus.close()
 
@@ -86,18 +86,18 @@ class Feed:
                 asyncio.get_running_loop().call_soon(self._report)
 
     def _report(self) -> None:
-        """Write down what was missed since the last report, with all that arrived meanwhile; nothing if nothing was.
+        """Report the frames missed since the last report, together with those that arrived; skip an empty report.
 
-        A report is a commit, and so a frame: without this a quiet feed would go on reporting its own reports.
+        A report is a commit and therefore a frame: without the check an idle feed would keep reporting its own reports.
         """
         self._report_due = time.monotonic() + self._report_interval_s
         stats, before = self._bus.stats(), self._reported
-        news = {priority: stats.priorities[priority] - before.priorities[priority] for priority in Priority}
-        if not any(tally.dropped for tally in news.values()):
+        since = {priority: stats.priorities[priority] - before.priorities[priority] for priority in Priority}
+        if not any(tally.dropped for tally in since.values()):
             return
         tallies = {
             priority.name.lower(): FrameTally(tally.offered, tally.dropped, tally.shed)
-            for priority, tally in news.items()
+            for priority, tally in since.items()
         }
         self._host.submit(ReportShedding(self._reported_at, stats.published - before.published, tallies), SYSTEM)
         self._reported, self._reported_at = stats, _wall()

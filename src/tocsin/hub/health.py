@@ -1,4 +1,4 @@
-"""How the hub is doing: durations taken while it serves, reported to the exchange as percentiles over a while."""
+"""Health measurement: durations measured while the hub serves, reported to the exchange as percentiles."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ _DELIVERIES = {int(Priority.CRITICAL): "critical_delivery_s", int(Priority.BLOCK
 
 
 class HealthWatch:
-    """Takes durations, and reports them."""
+    """Measures durations, and reports their percentiles at an interval."""
 
     def __init__(self, host: Host, interval_s: float, window_s: float) -> None:
         self._host, self._interval_s = host, interval_s
@@ -26,22 +26,22 @@ class HealthWatch:
         self._routings = Durations(self._window_us)
         self._durations: dict[str, Durations] = {"message_routing_p99_s": self._routings}
         self._handle: asyncio.TimerHandle | None = None
-        #: What was reported last, by metric.
+        #: Values of the last report, by metric.
         self.latest: dict[str, float] = {}
         host.timing = self._routed
 
     def start(self) -> None:
-        """Begin to report."""
+        """Start reporting."""
         self._handle = asyncio.get_running_loop().call_later(self._interval_s, self._report)
 
     def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         self._host.timing = None
         if self._handle is not None:
             self._handle.cancel()
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
-        """Take how long it was from deciding to durable, of what must be quick."""
+        """Measure the time from decision to durability, for events that have a limit."""
         now = self._clock.now()
         for event in events:
             if type(event) is ev.MessageOffered:

@@ -155,7 +155,8 @@ class InProcessLink:
         if row is None:
             raise unknown_operation(operation.operation)
         call = Call(self._project, self._caller)
-        reply: object = await perform(call, row, call.read(row, operation.arguments, bytes(operation.envelope)))
+        envelope = None if operation.envelope is msgspec.UNSET else bytes(operation.envelope)
+        reply: object = await perform(call, row, call.read(row, operation.arguments, envelope))
         call.replied(received=True)
         return reply
 

@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object per line on the standard error.
+"""Structured logs: one JSON object per line on standard error.
 
-A record has a time, a level, a message and the fields that were given as `extra={"fields": {…}}`. Whoever logs never
-gives a token or a payload.
+A record has a time, a level, a message and the fields given as `extra={"fields": {…}}`. Tokens and payloads must not be
+logged.
 """
 
 import logging
@@ -15,7 +15,7 @@ __all__ = ["JsonFormatter", "log_to_stderr"]
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str = "info") -> None:
-    """Send every log of the process to the standard error, as JSON."""
+    """Send all logs of the process to standard error, as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()

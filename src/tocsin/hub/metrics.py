@@ -1,7 +1,7 @@
-"""Metrics: what has happened, counted, in Prometheus's format.
+"""Prometheus metrics of one project, counted from durable events.
 
-They follow the journal: an event counts once it is durable. The names are those of SPEC-071 §12 C2 and of LIMINAL's
-PriorityMetrics. Labels that senders choose are held to a number of values, so that nobody can fill the memory.
+Labels whose values senders choose are limited to a number of values, so that nobody can fill the memory. The names
+are given by the requirements (SPEC-071 §12 C2, LIMINAL PriorityMetrics).
 """
 
 from collections.abc import Callable
@@ -41,41 +41,45 @@ class Metrics:
         def latencies(name: str, what: str, *labels: str) -> Latencies:
             return Latencies(registry, name, what, *labels, bounds_s=LATENCY_BUCKETS_S)
 
-        self.signal_expired = counter("signal_expired", "Messages that ended unread.", "signal_type", "reason")
-        self.signal_recalled = counter("signal_recalled", "Recalls by what became of them.", "outcome")
+        self.signal_expired = counter(
+            "signal_expired", "Messages that expired before delivery.", "signal_type", "reason"
+        )
+        self.signal_recalled = counter("signal_recalled", "Recalls by outcome.", "outcome")
         self.recipient_state = Counts(registry, "recipient_state", "Accepted sends by the recipient's state.", "state")
         self.unknown_recipient = counter(
-            "unknown_recipient_rejection", "Sends to agents that are not there.", "signal_type", "sender"
+            "unknown_recipient_rejection", "Sends to unknown agents.", "signal_type", "sender"
         )
         self.time_to_drain = latencies(
             "signal_time_to_drain_seconds", "From enqueued to offered.", "signal_type", "path"
         )
         self.messages_sent = Counts(registry, "messages_sent", "Messages accepted.", "priority")
         self.messages_delivered = Counts(
-            registry, "messages_delivered", "Messages whose recipient has them.", "priority"
+            registry, "messages_delivered", "Messages delivered to their recipient.", "priority"
         )
-        self.queue_depth = Gauge("queue_depth", "Messages that wait.", ["priority"], registry=registry)
+        self.queue_depth = Gauge("queue_depth", "Messages waiting in mailboxes.", ["priority"], registry=registry)
         self.delivery_latency = latencies("delivery_latency", "From enqueued to offered, seconds.", "priority")
-        self.priority_boosts = counter("priority_boosts", "Times that waiting raised a message.")
+        self.priority_boosts = counter("priority_boosts", "Priority boosts of waiting messages.")
         self.priority_violations = counter("priority_violations", "Priorities lowered or refused.", "rule")
-        self.rate_limit_hits = counter("rate_limit_hits", "Sends over a rate or quota.", "code")
-        self.gaming_detections = counter("gaming_detections", "Agents found to inflate their priorities.")
-        self.escalations_triggered = counter("escalations_triggered", "Escalations by what set them off.", "trigger")
-        self.deadlocks_detected = counter("deadlocks_detected", "Circles of waiting that were broken.")
+        self.rate_limit_hits = counter("rate_limit_hits", "Sends refused by a rate limit or quota.", "code")
+        self.gaming_detections = counter("gaming_detections", "Detections of agents that inflate priorities.")
+        self.escalations_triggered = counter("escalations_triggered", "Escalations by trigger.", "trigger")
+        self.deadlocks_detected = counter("deadlocks_detected", "Deadlocks found and broken.")
         self.alerts_raised = counter("alerts_raised", "Alerts by metric.", "metric")
-        self.alerts = Gauge("alerts", "Whether there is an alert.", ["metric"], registry=registry)
+        self.alerts = Gauge("alerts", "Whether an alert is raised, 0 or 1.", ["metric"], registry=registry)
         self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
         self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
-        self.request_seconds = latencies("http_request_seconds", "Time to answer a request.", "operation")
+        self.request_seconds = latencies("http_request_seconds", "Time to answer a request, seconds.", "operation")
         self.socket_connections = Gauge("socket_connections", "Open WebSockets.", registry=registry)
-        self.socket_bytes_queued = Gauge("socket_bytes_queued", "Bytes that wait to be written.", registry=registry)
+        self.socket_bytes_queued = Gauge(
+            "socket_bytes_queued", "Bytes waiting to be written to WebSockets.", registry=registry
+        )
         self.socket_frames = counter("socket_frames", "WebSocket frames.", "direction")
-        self.socket_operations = counter("socket_operations", "Operations that came by WebSocket.", "op")
+        self.socket_operations = counter("socket_operations", "Operations received over WebSocket.", "op")
         self.socket_problems = counter("socket_problems", "Operations refused over WebSocket.", "code")
         self.socket_pushes = counter("socket_pushes", "Messages pushed over WebSocket.")
         #: Events counted so far, by kind.
         self.totals: dict[str, int] = {}
-        #: Sends to agents that are not there, and recalls refused, by outcome: plain counts for the dashboard.
+        #: Sends to unknown agents, and refused recalls by outcome: plain counts for the dashboard.
         self.undeliverable = 0
         self.recalls_refused: dict[str, int] = {}
         self._folds: dict[type, Fold] = {
@@ -95,7 +99,7 @@ class Metrics:
         }
 
     def fold(self, events: list[Event], state: ProjectState) -> None:
-        """Count what has happened."""
+        """Count durable events."""
         folds, totals = self._folds, self.totals
         for event in events:
             kind = type(event)
@@ -105,12 +109,12 @@ class Metrics:
                 fold(event, state)
 
     def counted(self, counter: Counter) -> list[tuple[dict[str, str], int]]:
-        """Return what a counter has counted, by its labels."""
+        """Return a counter's values by its labels."""
         (family,) = counter.collect()
         return [(sample.labels, int(sample.value)) for sample in family.samples if sample.name.endswith("_total")]
 
     def expose(self, state: ProjectState) -> bytes:
-        """Write everything down."""
+        """Return all metrics in Prometheus's text format."""
         depths = [0] * len(Priority)
         for agent in state.agents.values():
             for level, depth in enumerate(agent.mailbox.depths()):

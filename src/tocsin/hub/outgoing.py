@@ -1,8 +1,8 @@
-"""What has become durable and is on its way out: so much of it in one turn of the loop, the urgent first.
+"""Queue of durable replies and pushes: a limited number per iteration of the event loop, Critical ones at once.
 
-A commit may hold a thousand commands. A loop that answered all of them at once would look at no socket meanwhile, and a
-Critical message would wait on both ends for what is merely polite. So pushes and replies stand in line, those of one
-commit before those of the next; what is Critical does not stand in it.
+A commit may hold a thousand commands. If the loop answered all of them at once, it would read no socket meanwhile, and
+a Critical message would wait behind replies of lower priority. So pushes and replies wait in a queue, those of one
+commit before those of the next. Critical pushes and receipts bypass it.
 """
 
 import asyncio
@@ -21,62 +21,62 @@ _URGENT = frozenset(PRIORITY_NAMES[Priority.CRITICAL :])
 
 #: Takes what is pushed to a session.
 Sink = Callable[[Delivery], None]
-Word = tuple["asyncio.Future[Reply]", Reply] | tuple[Sink, Delivery]
+Item = tuple["asyncio.Future[Reply]", Reply] | tuple[Sink, Delivery]
 
 
 class OutgoingQueue:
-    """Lets pushes and replies go, so many in one turn of the loop."""
+    """Sends pushes and replies, up to `batch_max` of them in one iteration of the event loop."""
 
-    __slots__ = ("_line", "_loop", "_turn_max", "_turning")
+    __slots__ = ("_batch_max", "_items", "_loop", "_scheduled")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, turn_max: Callable[[], int]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, batch_max: Callable[[], int]) -> None:
         self._loop = loop
-        self._turn_max = turn_max
-        self._line: deque[Word] = deque()
-        self._turning = False
+        self._batch_max = batch_max
+        self._items: deque[Item] = deque()
+        self._scheduled = False
 
     @property
     def idle(self) -> bool:
-        """Tell whether everything has been said."""
-        return not self._line
+        """Tell whether everything has been sent."""
+        return not self._items
 
-    def say(
+    def add(
         self, pushes: Iterable[tuple[Sink, Delivery]], replies: Iterable[tuple["asyncio.Future[Reply]", Reply]]
     ) -> None:
-        """Let what is urgent go now, and the rest as its turn comes."""
-        stand = self._line.append
+        """Send what is Critical now, and queue the rest."""
+        queue = self._items.append
         for push in pushes:
             if push[1].priority >= Priority.CRITICAL:
                 _push(*push)
             else:
-                stand(push)
+                queue(push)
         for answer in replies:
             reply = answer[1]
             if type(reply) is Receipt and reply.priority in _URGENT:
                 _reply(answer[0], reply)
             else:
-                stand(answer)
-        if not self._turning:
-            self._go_on()
+                queue(answer)
+        if not self._scheduled:
+            self._send_batch()
 
-    def _go_on(self) -> None:
-        line = self._line
-        for _ in range(min(self._turn_max(), len(line))):
-            to, word = line.popleft()
-            if type(word) is Delivery:
-                _push(to, word)  # type: ignore[arg-type]
+    def _send_batch(self) -> None:
+        items = self._items
+        for _ in range(min(self._batch_max(), len(items))):
+            to, content = items.popleft()
+            if type(content) is Delivery:
+                _push(to, content)  # type: ignore[arg-type]
             else:
-                _reply(to, word)  # type: ignore[arg-type]
-        self._turning = bool(line)
-        if line:
-            self._loop.call_soon(self._go_on)
+                _reply(to, content)  # type: ignore[arg-type]
+        self._scheduled = bool(items)
+        if items:
+            self._loop.call_soon(self._send_batch)
 
 
 def _push(sink: Sink, push: Delivery) -> None:
     try:
         sink(push)
     except Exception:
-        # A receiver that fails is a receiver that never confirms: its offer comes back by itself.
+        # A receiver that fails never confirms, so the message is offered again.
         _log.exception("pushing %s failed", push.signal_id)
 
 

@@ -1,8 +1,8 @@
-"""Who serves what: hubs that stand by for projects on one PostgreSQL, and the table that says who owns which.
+"""Ownership of projects on one PostgreSQL: standby hubs, the table of owners, and announcements of commits.
 
-A hub that wants a project waits for its lock. The lock belongs to the owner's own session, so it is free as soon as the
-owner dies or loses its connection; the one who waited longest then rebuilds the project and serves it. Any hub can say
-from the table where a project is served, owner or not.
+A standby hub waits for the project's lock. The lock belongs to the owner's database session, so it is released as soon
+as the owner dies or loses its connection. The hub that has waited longest then rebuilds the project and serves it. Any
+hub can read from the table where a project is served.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from tocsin.journal.postgres.journal import CHANNEL
 
 __all__ = ["Announcements", "Owner", "Standby", "owners"]
 
-#: How long one wait for a lock lasts before the hub looks whether it is still wanted, seconds.
+#: Length of one wait for a lock, after which the hub checks whether it was cancelled, seconds.
 _SLICE_S = 1.0
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Where a project is served."""
+    """The hub that serves a project."""
 
     project: str
     epoch: int
@@ -34,7 +34,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def owners(dsn: str) -> list[Owner]:
-    """Answer who owns what; the owner of record may have died a moment ago."""
+    """Return the owners of all projects; one that has just died may still be listed."""
     connection = connect(dsn, "owners")
     try:
         migrate(connection)
@@ -48,7 +48,7 @@ def owners(dsn: str) -> list[Owner]:
 
 
 class Standby:
-    """A hub's wish to serve one project, fulfilled as soon as nobody else does."""
+    """Waits until no other hub serves a project, and serves it."""
 
     def __init__(
         self, dsn: str, project: str, policy: Policy, *, hub: str, address: str = "", segments: Path | None = None
@@ -62,11 +62,11 @@ class Standby:
         self._cancelled = threading.Event()
 
     async def serve(self) -> Host:
-        """Wait for the project, take it over, and return its host."""
+        """Wait for the project, take ownership, and return its host."""
         return await Host.start(await self.journal(), self._policy, segments=self._segments)
 
     async def journal(self) -> PostgresJournal:
-        """Wait for the project, and return its journal as the owner of it."""
+        """Wait for the project, take ownership, and return its journal."""
         try:
             return await asyncio.to_thread(self._acquire)
         except asyncio.CancelledError:
@@ -92,7 +92,7 @@ class Standby:
 
 
 class Announcements:
-    """What other hubs have committed, as they tell it: for whoever follows a project without owning it."""
+    """Announcements of other hubs' commits, for processes that follow a project without owning it."""
 
     def __init__(self, dsn: str) -> None:
         self._connection = connect(dsn, "announcements")
@@ -100,11 +100,11 @@ class Announcements:
             self._connection.execute(f"LISTEN {CHANNEL}".encode())
 
     def wait(self, timeout_s: float) -> list[tuple[str, int]]:
-        """Wait for word, and return the projects that have grown with their last sequence numbers."""
+        """Wait for an announcement, and return the projects with new events and their last sequence numbers."""
         with translated(JournalUnavailable):
             notices = list(self._connection.notifies(timeout=timeout_s, stop_after=1))
-        told = [notice.payload.rpartition(" ") for notice in notices]
-        return [(project, int(seq)) for project, _, seq in told]
+        parts = [notice.payload.rpartition(" ") for notice in notices]
+        return [(project, int(seq)) for project, _, seq in parts]
 
     def close(self) -> None:
         """Stop listening."""

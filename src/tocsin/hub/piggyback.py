@@ -1,9 +1,10 @@
-"""The session of an agent that is not pushed to: opened when it first asks for its mail, and used again.
+"""Sessions of agents that fetch their messages by calls, without a connection to push over.
 
-Its next call, whatever it asks, is the receipt of what it was handed out before, and shows that it lives. A call counts
-as the next one only if it came after the answer with the messages had left: of two calls at the same time, neither is
-the receipt of what the other is about to hand out. What was handed out in an answer that nobody took goes back to the
-queue at once, and so does what a hub that is gone had handed out: nobody knows whether it arrived.
+A session is opened by the first fetch of an agent and reused. The agent's next call, of any operation, confirms the
+messages that it was given before, and counts as a heartbeat. A call confirms only messages whose answer had left before
+the call arrived: of two concurrent calls, neither confirms what the other is about to return. Messages in an answer
+that the client did not receive return to the queue at once. So do messages that an earlier process of the hub had
+handed out, because it is unknown whether they arrived.
 """
 
 import asyncio
@@ -32,18 +33,18 @@ _KIND: SessionKind = "piggyback"
 
 
 class Piggyback:
-    """Keeps one piggyback session per agent, for every gateway that has no connection to push over."""
+    """One piggyback session per agent, shared by all gateways that cannot push."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        #: Signal ids whose answer has left and that no call has confirmed yet, by agent.
+        #: Signal ids, by agent, whose answer has left and that no call has confirmed yet.
         self._left: dict[str, list[str]] = {}
         self._opening: dict[str, asyncio.Future[Reply]] = {}
-        #: Sessions that an earlier hub handed messages out to.
+        #: Sessions of an earlier process of the hub.
         self._earlier = {session.session for session in host.exchange.state.sessions.values() if session.kind == _KIND}
 
     def next_call(self, caller: Caller, *, confirms: bool = True) -> "asyncio.Future[Reply] | None":
-        """Take a call as a receipt and a sign of life; the future, if any, is done when the receipt is durable."""
+        """Confirm earlier messages and send a heartbeat; the returned future is done when the receipt is durable."""
         receipt: asyncio.Future[Reply] | None = None
         left = self._left.pop(caller.agent, []) if confirms else []
         batch = self._host.exchange.state.policy.limits.batch_max
@@ -57,12 +58,12 @@ class Piggyback:
         return receipt
 
     def waiting(self, caller: Caller) -> tuple[int, ...]:
-        """Count what waits for the caller, by level; nothing waits for one who is not registered."""
+        """Return the number of waiting messages by priority; all zero for an agent that is not registered."""
         agent = self._host.exchange.state.agents.get(caller.agent)
         return (0,) * len(Priority) if agent is None else agent.mailbox.depths()
 
     async def attach(self, caller: Caller) -> Reply:
-        """Return the caller's session, opened now where there is none, or the refusal."""
+        """Return the caller's session, opening one if there is none, or the refusal."""
         session = self._session_of(caller)
         if session is not None and session.session in self._earlier:
             self._earlier.discard(session.session)
@@ -79,7 +80,7 @@ class Piggyback:
     async def drain(
         self, caller: Caller, limit: int | None, at_least: int = Priority.INFO, bytes_max: int | None = None
     ) -> Reply:
-        """Hand out what waits, most urgent first, up to what one drain may take."""
+        """Hand out waiting messages, the most urgent first, up to the limit; the default is the policy's maximum."""
         attached = await self.attach(caller)
         if not isinstance(attached, SessionReady):
             return attached
@@ -88,7 +89,7 @@ class Piggyback:
         return await self._host.submit(Drain(attached.session, limit, at_least, bytes_max, confirms=False), caller)
 
     def handed_out(self, caller: Caller, reply: Reply, *, taken: bool) -> None:
-        """Note that an answer has left, so that the next call confirms it, or that nobody took it."""
+        """Let the next call confirm the messages of an answer, or return them to the queue if it was not received."""
         if not isinstance(reply, Drained) or not reply.deliveries:
             return
         if taken:
@@ -99,13 +100,13 @@ class Piggyback:
             self._replace(caller, session)
 
     def _confirmed(self, agent: str, ids: list[str], receipt: "asyncio.Future[Reply]") -> None:
-        """Keep what could not be made durable for the next call."""
+        """Keep the ids for the next call if the receipt could not be made durable."""
         reply = None if receipt.cancelled() else receipt.result()
         if reply is None or (isinstance(reply, Problem) and reply.retryable):
             self._left.setdefault(agent, []).extend(ids)
 
     def _replace(self, caller: Caller, session: Session) -> "asyncio.Future[Reply]":
-        """Give back what a session was offered; the agent stays there, by another session."""
+        """Return a session's offers to the queue by closing it; the new one keeps the agent present."""
         opened = self._host.submit(OpenSession(_KIND), caller)
         self._host.submit(CloseSession(session.session), caller)
         return opened

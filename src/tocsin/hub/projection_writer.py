@@ -1,7 +1,7 @@
-"""The thread that keeps a project's followers up: tables, search index, segments, pruning, word to other hubs.
+"""The thread that writes tables, search index and segments, prunes, and announces commits to other hubs.
 
-It works on captures, never on the live state, and on connections of its own, so that it holds up neither decisions nor
-commits. A capture that could not be written is tried again: nothing is skipped, because the next one builds on it.
+It works on captures, never on the live state, and on connections of its own, so that it delays neither decisions nor
+commits. A capture that could not be written is tried again. None is skipped, because the next one builds on it.
 """
 
 import logging
@@ -23,30 +23,33 @@ __all__ = ["ProjectionWriter"]
 _log = logging.getLogger(__name__)
 
 #: A pause that is long enough for a thread that waits for the interpreter to get it.
-_BREATH_S = 0.0002
+_PAUSE_S = 0.0002
 
 
-def _breathe() -> None:
-    """Let the threads that decide and commit have the interpreter."""
-    time.sleep(_BREATH_S)
+def _pause() -> None:
+    """Yield the interpreter to the threads that decide and commit."""
+    time.sleep(_PAUSE_S)
 
 
 class ProjectionWriter:
-    """Writes captures to the tables, and does the housekeeping in between."""
+    """Writes captures to the tables, and does the housekeeping between them.
+
+    `gave_up` is called on its thread after as many failures as the policy allows, `failed` after each one before.
+    """
 
     def __init__(
         self,
         journal: Journal,
         segments: Path | None,
         gave_up: Callable[[JournalError], None],
-        stumbled: Callable[[], None] = lambda: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._journal = journal
         self._segments = segments
         self._tables = tables = journal.tables()
         self._exporter = None if segments is None else Exporter(journal, tables, segments)
         self._gave_up = gave_up
-        self._stumbled = stumbled
+        self._on_failure = failed
         self._capture: Capture | None = None
         self._storage: Storage | None = None
         self._wake = threading.Condition()
@@ -58,22 +61,22 @@ class ProjectionWriter:
         self._next_chores = 0.0
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
-        #: Sequence number up to which the tables are true.
+        #: Sequence number of the last event in the tables.
         self.projected_seq = tables.standing().seq
-        self._thread = threading.Thread(target=self._run, name=f"keeper {journal.project}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"projections {journal.project}", daemon=True)
 
     def start(self, storage: Storage) -> None:
-        """Begin."""
+        """Start the thread."""
         self._storage = storage
         self._thread.start()
 
     @property
     def idle(self) -> bool:
-        """Tell whether another capture would be taken."""
+        """Tell whether no capture is being written, so that another may be handed over."""
         return self._capture is None
 
     def hand(self, capture: Capture, storage: Storage) -> None:
-        """Give a capture whose events are all committed."""
+        """Hand over a capture whose events are all committed."""
         with self._wake:
             if self._capture is not None:
                 raise InvariantViolation("a capture was handed over while another was being written")
@@ -93,7 +96,7 @@ class ProjectionWriter:
             self._wake.notify()
 
     def close(self) -> None:
-        """Write what has been handed over, cut what is left of the journal, and end."""
+        """Write the capture that was handed over, and end."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -128,27 +131,27 @@ class ProjectionWriter:
 
     def _write(self, capture: Capture) -> None:
         self._journal.harden()
-        self._tables.write(batch_of(capture, _breathe))
+        self._tables.write(batch_of(capture, _pause))
         self.projected_seq = capture.seq
         with self._wake:
             self._capture = None
             self._wake.notify_all()
 
     def _reconnect(self) -> None:
-        """Start over on new connections: the old ones may be what is wrong."""
+        """Open new connections: the old ones may be the cause of the failure."""
         self._tables.close()
         self._tables = self._journal.tables()
         self._exporter = None if self._segments is None else Exporter(self._journal, self._tables, self._segments)
 
     def _housekeep(self, storage: Storage) -> None:
-        """Do a little of everything, and more of it while no capture waits; captures without end must not starve it."""
+        """Do a part of each chore, and more while no capture waits, so that continuous captures cannot block them."""
         if self.committed_seq > self._announced:
             self._announced = self.committed_seq
             self._journal.announce(self._announced)
         if storage.search:
             self._index(storage)
         else:
-            self._tables.standing()  # A hub that has nothing to do notices when its store goes away.
+            self._tables.standing()  # An idle hub notices when its store is unavailable.
         if self._exporter is not None:
             while self._exporter.step(storage) and self._capture is None and not self._closing:
                 pass
@@ -157,7 +160,7 @@ class ProjectionWriter:
             self._prune(storage)
 
     def _index(self, storage: Storage) -> None:
-        """Index a little now and then while commits go on, and all the rest as soon as they pause."""
+        """Index one batch while commits go on, and all the rest when they pause."""
         seen = self._seen_seq
         self._seen_seq = self.committed_seq
         while self._tables.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
@@ -177,11 +180,11 @@ class ProjectionWriter:
             pass
 
     def _failed(self, error: JournalError, storage: Storage) -> None:
-        _log.warning("the tables of %s cannot follow the journal: %s", self._journal.project, error)
+        _log.warning("the tables of %s could not be written: %s", self._journal.project, error)
         with self._wake:
             self._failures += 1
             self._wake.notify_all()
         if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
             self._gave_up(error)
         else:
-            self._stumbled()
+            self._on_failure()

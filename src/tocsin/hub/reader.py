@@ -1,10 +1,10 @@
-"""Reading history: the tables, on a thread and a connection of their own, so that no question holds up a decision.
+"""Queries on a project's tables, on a thread and a connection of their own, so that no query delays a decision.
 
-The tables follow the journal at some distance. A fresh answer waits until they have what was durable when the question
-came, and hurries them; after a time limit the caller is told to try again rather than told something old.
+The tables are written some time after the journal. A fresh query waits until they include every event that was durable
+when it arrived, and requests a projection; after a time limit it fails, and the caller may try again.
 
-A connection does not outlive its server. A question that the tables cannot answer is put once more to newly opened ones
-before the caller is told, so that history is back as soon as the store is.
+A connection ends with its server. A query that fails is run once more on a new connection before the caller gets the
+error, so that history is available again as soon as the store is.
 """
 
 import asyncio
@@ -20,22 +20,24 @@ from tocsin.journal.tables import Standing, Tables
 __all__ = ["Reader"]
 
 Answer = TypeVar("Answer")
-#: Between two looks at how far the tables are, seconds.
-_LOOK_S = 0.002
+#: Interval at which the progress of the tables is checked, seconds.
+_CHECK_S = 0.002
 
 
 class Reader:
-    """Asks the tables of one project."""
+    """Runs queries on the tables of one project."""
 
-    def __init__(self, journal: Journal, tables: Tables, timeout_s: float, hurry: Callable[[], None]) -> None:
+    def __init__(
+        self, journal: Journal, tables: Tables, timeout_s: float, request_projection: Callable[[], None]
+    ) -> None:
         self._journal = journal
-        self._hurry = hurry
+        self._request_projection = request_projection
         self._tables = tables
         self._timeout_s = timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
 
     async def ask(self, question: Callable[[Tables], Answer], *, fresh: bool = True) -> Answer:
-        """Ask one question; a fresh answer knows all that is durable now."""
+        """Run a query; a fresh one includes every event that is durable now."""
         try:
             if fresh:
                 await self._caught_up(self._journal.last_seq())
@@ -44,7 +46,7 @@ class Reader:
             raise refusal("E_HUB_007", f"the history cannot be read: {error}") from None
 
     async def close(self) -> None:
-        """Let go of the tables."""
+        """Close the tables."""
         await self._worker.close()
         self._tables.close()
 
@@ -52,14 +54,14 @@ class Reader:
         try:
             async with asyncio.timeout(self._timeout_s):
                 while (await self._worker.run(lambda: self._answer(_standing))).seq < seq:
-                    self._hurry()
-                    await asyncio.sleep(_LOOK_S)
+                    self._request_projection()
+                    await asyncio.sleep(_CHECK_S)
         except TimeoutError:
-            detail = "the history has not caught up yet: ask again, or with fresh=false"
+            detail = "the history has not caught up yet: try again, or use fresh=false"
             raise refusal("E_HUB_006", detail, retry_after_s=1.0) from None
 
     def _answer(self, question: Callable[[Tables], Answer]) -> Answer:
-        """Answer from the tables that are open, or else from new ones."""
+        """Query the open tables, or new ones if that fails."""
         try:
             return question(self._tables)
         except JournalUnavailable:

@@ -1,7 +1,7 @@
-"""One project being served: its host, its tokens, its history and its metrics, opened and closed together.
+"""The hub of one project: its host, tokens, history and metrics, opened and closed together.
 
-Gateways get this object and nothing else. `closing` is set as soon as the hub is told to stop: whoever holds a
-connection open tells its other end then; the commits are drained after the last of them is gone.
+Gateways receive this object and nothing else. `closing` is set as soon as the hub starts to shut down: a gateway with
+open connections then informs its clients. The commits are drained after the last connection is closed.
 """
 
 import asyncio
@@ -43,51 +43,51 @@ def is_postgres(store: str) -> bool:
 
 
 def check_store(store: str) -> None:
-    """Refuse a store that is none; it may hold a password, so no more than its scheme is repeated."""
+    """Refuse a store of an unknown kind; the error contains only its scheme, because it may contain a password."""
     if store and not is_postgres(store):
         scheme, separator, _ = store.partition("://")
-        found = f"{scheme[:32]}://…" if separator else "something that is no address"
-        raise UnknownStore(f"the store is {found}; it can be postgresql://… or postgres://…, or nothing for SQLite")
+        found = f"{scheme[:32]}://…" if separator else "not an address"
+        raise UnknownStore(f"the store is {found}; expected postgresql://… or postgres://…, or nothing for SQLite")
 
 
 class UnknownStore(Exception):
-    """The store is of no kind that a hub knows."""
+    """The store is of a kind that the hub does not support."""
 
 
 class Hub:
-    """A project, with everything that its gateways need."""
+    """A project that is served, with everything that gateways need."""
 
     def __init__(self, config: ServerConfig, data: Path, host: Host, authority: Authority, reader: Reader) -> None:
         self.config = config
-        #: Where tokens and segments are.
+        #: Folder of tokens and segments.
         self.data = data
         self.host = host
         self.authority = authority
-        #: Where tokens are changed while the hub serves.
+        #: Changes of tokens while the hub serves.
         self.token_administration = TokenAdministration(authority)
         self.reader = reader
-        #: What many ask at a time.
+        #: Answers shared between callers that ask the same at the same time.
         self.answer_cache = Shared()
         self.metrics = Metrics(config.label_values_max)
         feed, frames = config.feed, frames_policy(host.exchange.state.policy)
         self.feed = Feed(host, frames, watchers_max=feed.watchers_max, frames_max=feed.frames_max)
-        #: Set when the hub is told to stop.
+        #: Set when the hub starts to shut down.
         self.closing = asyncio.Event()
-        #: Whether anyone on this machine may say who they are.
+        #: Whether callers on this machine are accepted without a token.
         self.trusting = False
-        #: Where the first admin token was put, if this start made it.
+        #: File of the first admin token, if this start created it.
         self.first_token: Path | None = None
         self._clock = Clock()
-        #: Since when it counts what happens.
+        #: When the hub was opened, microseconds since the epoch; metrics count from here.
         self.opened_at = self.now()
         board = config.dashboard
-        #: What people who are signed in show in place of their tokens.
+        #: Browser sessions of people who are signed in to the dashboard.
         self.browser_sessions = BrowserSessions(
             authority, self.now, lifetime_s=board.browser_session_s, sign_outs_max=board.sign_outs_max
         )
         #: Requests in progress, of all gateways.
         self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
-        #: What operations use.
+        #: The project, as the operations use it.
         self.project = Project(
             host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self
         )
@@ -109,20 +109,22 @@ class Hub:
     ) -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
 
-        A standby waits until nobody else serves the project.
+        A standby waits until no other hub serves the project.
         """
         check_store(store)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         if standby:
-            journal = await _awaited(policy, config, project, store)
+            journal = await _wait_for_journal(policy, config, project, store)
         else:
-            journal = await asyncio.to_thread(_journal, data, policy, config, project, store)
+            journal = await asyncio.to_thread(_open_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
-            grants = await asyncio.to_thread(_grants, data, project, store)
+            grants = await asyncio.to_thread(_open_grants, data, project, store)
             most, now = config.tokens_per_agent_max, Clock().now
             authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
-            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.hurry)
+            reader = Reader(
+                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+            )
         except BaseException:
             await host.close()
             raise
@@ -145,12 +147,12 @@ class Hub:
         """Return the time, microseconds since the epoch."""
         return self._clock.now()
 
-    def before_close(self, last_words: Callable[[], Awaitable[None]]) -> None:
-        """Let a gateway finish while commands are still decided; the last to ask is the first to be called."""
-        self._before_close.append(last_words)
+    def before_close(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Register a callback to run at shutdown while commands are still accepted; the last registered runs first."""
+        self._before_close.append(callback)
 
     async def close(self) -> None:
-        """Let the gateways finish, drain the commits and let go of the project."""
+        """Run the gateways' callbacks, drain the commits and close the project."""
         self.closing.set()
         while self._before_close:
             await self._before_close.pop()()
@@ -177,7 +179,7 @@ class Hub:
 
 
 def keep_secret(path: Path, text: str) -> Path:
-    """Write a secret to a file that only its owner can read, from its first moment on."""
+    """Write a secret to a file that is created readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -185,21 +187,21 @@ def keep_secret(path: Path, text: str) -> Path:
     return path
 
 
-def _journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
+def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
     if not is_postgres(store):
         return SqliteJournal(data, project, checkpoint_bytes=policy.storage.checkpoint_bytes)
-    from tocsin.journal.postgres import PostgresJournal  # its driver is optional
+    from tocsin.journal.postgres import PostgresJournal  # the driver is optional
 
-    return PostgresJournal(store, project, hub=_name(), address=_address(config))
-
-
-async def _awaited(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
-    from tocsin.hub.ownership import Standby  # as above
-
-    return await Standby(store, project, policy, hub=_name(), address=_address(config)).journal()
+    return PostgresJournal(store, project, hub=_hub_name(), address=_address(config))
 
 
-def _name() -> str:
+async def _wait_for_journal(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
+    from tocsin.hub.ownership import Standby  # the driver is optional
+
+    return await Standby(store, project, policy, hub=_hub_name(), address=_address(config)).journal()
+
+
+def _hub_name() -> str:
     return f"{socket.gethostname()} {os.getpid()}"
 
 
@@ -207,5 +209,5 @@ def _address(config: ServerConfig) -> str:
     return f"http://{config.address}:{config.port}"
 
 
-def _grants(data: Path, project: str, store: str) -> GrantStore:
+def _open_grants(data: Path, project: str, store: str) -> GrantStore:
     return PostgresGrants(store, project) if is_postgres(store) else SqliteGrants(data, project)

@@ -12,34 +12,20 @@ import msgspec
 
 from tocsin.core.errors import refusal
 from tocsin.extract import Part, Table, read_rows
-from tocsin.wire.archive import TableBucket
+from tocsin.wire.archive import ReadTable, TableBucket
 
-__all__ = ["Answer", "Question", "answer"]
+__all__ = ["Answer", "answer"]
 
-#: The columns that say when a row is of, the finest first.
+#: Columns with the time of a row, the finest first.
 _MOMENTS = ("minute", "hour", "window_start", "began_at", "found_at", "changed_at")
 _NUMBERS = frozenset({"int", "bigint", "double"})
-#: Up to so many days are shown by the hour.
+#: Ranges of fewer days are shown by the hour.
 _HOURLY_DAYS = 3
 _HOUR = len("2026-03-02T09")
 
 
-class Question(msgspec.Struct, frozen=True):
-    """What to read."""
-
-    since: str | None
-    until: str | None
-    message_type: str | None
-    after: int
-    limit: int
-    figure: str | None
-    fold: Literal["sum", "max"]
-    #: At most so many rows are read.
-    rows_max: int
-
-
 class Answer(msgspec.Struct, frozen=True):
-    """What was read."""
+    """Result of a query."""
 
     rows: list[list[Any]]
     total: int
@@ -49,73 +35,73 @@ class Answer(msgspec.Struct, frozen=True):
     series: list[TableBucket]
 
 
-def answer(folder: Path, table: Table, parts: list[Part], question: Question) -> Answer:
-    """Read a table as a question asks."""
+def answer(folder: Path, table: Table, parts: list[Part], request: ReadTable, rows_max: int) -> Answer:
+    """Run a query on a table."""
     place = {column.name: number for number, column in enumerate(table.columns)}
     kinds = {column.name: column.type for column in table.columns}
-    if question.message_type is not None and "message_type" not in place:
+    if request.type is not None and "message_type" not in place:
         raise refusal("E_VALIDATION_004", "rows of this table have no message type", field="type")
-    if question.figure is not None and kinds.get(question.figure) not in _NUMBERS:
+    if request.figure is not None and kinds.get(request.figure) not in _NUMBERS:
         raise refusal(
-            "E_VALIDATION_003", f"{question.figure[:64]!r} is no numeric column of this table", field="figure"
+            "E_VALIDATION_003", f"{request.figure[:64]!r} is not a numeric column of this table", field="figure"
         )
-    _check_days(question)
+    _check_days(request)
     timed = next((place[name] for name in _MOMENTS if name in place), place.get("date"))
-    wanted = [part for part in parts if part.date is None or _within(part.date, question)]
-    if sum(part.kept for part in wanted) > question.rows_max:
-        detail = f"these are more than {question.rows_max:,} rows: choose fewer days"
+    wanted = [part for part in parts if part.date is None or _within(part.date, request)]
+    if sum(part.kept for part in wanted) > rows_max:
+        detail = f"the range has more than {rows_max:,} rows: choose fewer days"
         raise refusal("E_ADMISSION_008", detail, expected="a shorter range", retryable=False)
     rows: list[list[Any]] = []
     total, sums = 0, dict[str, float]()
-    step: Literal["hour", "day"] = "hour" if _is_short(wanted, question) and _has_hours(place) else "day"
-    figure = None if question.figure is None else place[question.figure]
-    for row in _rows(folder, wanted, question, timed, place.get("message_type")):
-        if question.after <= total < question.after + question.limit:
+    step: Literal["hour", "day"] = "hour" if _is_short(wanted, request) and _has_hours(place) else "day"
+    figure = None if request.figure is None else place[request.figure]
+    for row in _rows(folder, wanted, request, timed, place.get("message_type")):
+        if request.after <= total < request.after + request.limit:
             rows.append(row)
         total += 1
         if figure is not None and timed is not None and row[figure] is not None and row[timed] is not None:
             at = row[timed][: _HOUR if step == "hour" else 10]
             known = sums.get(at)
             value = row[figure]
-            sums[at] = value if known is None else known + value if question.fold == "sum" else max(known, value)
+            sums[at] = value if known is None else known + value if request.fold == "sum" else max(known, value)
     series = [TableBucket(at, sums[at]) for at in sorted(sums)]
     left_out = sum(part.rows - part.kept for part in wanted)
     return Answer(rows, total, timed is not None, left_out, step, series)
 
 
 def _rows(
-    folder: Path, parts: list[Part], question: Question, timed: int | None, typed: int | None
+    folder: Path, parts: list[Part], request: ReadTable, timed: int | None, typed: int | None
 ) -> Iterator[list[Any]]:
-    """Read the rows that fit."""
+    """Yield the rows that match."""
     for part in parts:
         for row in read_rows(folder, part):
-            if question.message_type is not None and row[typed or 0] != question.message_type:
+            if request.type is not None and row[typed or 0] != request.type:
                 continue
-            if part.date is None and timed is not None and not _within(str(row[timed])[:10], question):
+            if part.date is None and timed is not None and not _within(str(row[timed])[:10], request):
                 continue
             yield row
 
 
-def _within(day: str, question: Question) -> bool:
-    return (question.since or "") <= day <= (question.until or "9999")
+def _within(day: str, request: ReadTable) -> bool:
+    return (request.since or "") <= day <= (request.until or "9999")
 
 
-def _check_days(question: Question) -> None:
-    for name, day in (("since", question.since), ("until", question.until)):
+def _check_days(request: ReadTable) -> None:
+    for name, day in (("since", request.since), ("until", request.until)):
         try:
             _ = day and date.fromisoformat(day)
         except ValueError:
-            raise refusal("E_VALIDATION_004", f"{day} is no day", field=name, expected="YYYY-MM-DD") from None
+            raise refusal("E_VALIDATION_004", f"{day} is not a date", field=name, expected="YYYY-MM-DD") from None
 
 
 def _has_hours(place: dict[str, int]) -> bool:
     return any(name in place for name in _MOMENTS)
 
 
-def _is_short(parts: list[Part], question: Question) -> bool:
-    """Tell whether the range is of few days."""
+def _is_short(parts: list[Part], request: ReadTable) -> bool:
+    """Tell whether the range has few days."""
     days = sorted(part.date for part in parts if part.date is not None)
-    first, last = question.since or (days[0] if days else None), question.until or (days[-1] if days else None)
+    first, last = request.since or (days[0] if days else None), request.until or (days[-1] if days else None)
     if first is None or last is None:
         return False
     return (date.fromisoformat(last) - date.fromisoformat(first)).days < _HOURLY_DAYS

@@ -1,9 +1,9 @@
-"""Telemetry: spans and metrics by OpenTelemetry's messaging conventions, where an exporter is configured.
+"""Telemetry: spans and metrics by OpenTelemetry's messaging conventions, if an exporter is configured.
 
-It follows the journal like the metrics do: a span is about what is durable. A message's spans are children of its send,
-and the send is a child of whatever its sender was doing when the envelope's metadata carries a `traceparent`; that
-travels on to the recipient as it came. `tocsin.hub.exporters` says where it goes; if nowhere, nothing of it is loaded.
-Exporting happens on threads of its own and drops what it cannot get rid of: the bus never waits for it.
+It follows the journal as the metrics do: spans are made of durable events. A message's spans are children of its send.
+The send is a child of the sender's span if the envelope's metadata has a `traceparent`, which is passed on to the
+recipient unchanged. `tocsin.hub.exporters` chooses the exporters; without one nothing of OpenTelemetry is loaded.
+Exporting has its own threads and drops what it cannot export in time: the bus never waits for it.
 """
 
 import logging
@@ -30,7 +30,7 @@ _FLUSH_MS = 2000
 
 
 class _Metadata(msgspec.Struct):
-    """What telemetry looks for in an envelope's metadata."""
+    """Trace context in an envelope's metadata."""
 
     traceparent: str | None = None
     tracestate: str | None = None
@@ -39,10 +39,10 @@ class _Metadata(msgspec.Struct):
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
-class _Open(msgspec.Struct):
-    """A message that more will be heard of."""
+class _OpenMessage(msgspec.Struct):
+    """A message that may get further spans."""
 
-    #: Its send, as the parent of what follows.
+    #: Context of its send, the parent of later spans.
     context: Any
     attributes: dict[str, Any]
     offered_at: int = 0
@@ -50,14 +50,14 @@ class _Open(msgspec.Struct):
 
 
 class Telemetry:
-    """Tells an OpenTelemetry SDK what becomes of the messages of one project."""
+    """Reports the messages of one project to an OpenTelemetry SDK."""
 
     def __init__(self, tracers: "TracerProvider", meters: "MeterProvider", project: str, *, messages_max: int) -> None:
         self._providers = (tracers, meters)
         self._tracer = tracers.get_tracer(_SCOPE)
         self._project = project
         self._messages_max = messages_max
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenMessage] = {}
         self._broadcasts: dict[str, bytes] = {}
         meter = meters.get_meter(_SCOPE)
         self._sent = meter.create_counter("messaging.client.sent.messages", "{message}", "Messages sent.")
@@ -70,14 +70,14 @@ class Telemetry:
         self._process = meter.create_histogram("messaging.process.duration", "s", "From receipt to processed.")
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
-        """Tell what a group of events, durable now, means."""
+        """Report a group of durable events."""
         now = time.time_ns() // 1000
         self._broadcasts.clear()
         for seq, event in enumerate(events, first_seq):
-            self._tell(seq, event, now)
+            self._report(seq, event, now)
 
     def close(self) -> None:
-        """Hand over what is not exported yet, as far as that goes quickly."""
+        """Export the rest, within a short time limit."""
         for provider in self._providers:
             for step in ("force_flush", "shutdown"):
                 method = getattr(provider, step, None)
@@ -85,9 +85,9 @@ class Telemetry:
                     try:
                         method(_FLUSH_MS) if step == "force_flush" else method()
                     except Exception:
-                        _log.warning("telemetry could not be handed over", exc_info=True)
+                        _log.warning("the last telemetry could not be exported", exc_info=True)
 
-    def _tell(self, seq: int, event: Event, now: int) -> None:
+    def _report(self, seq: int, event: Event, now: int) -> None:
         match event:
             case ev.BroadcastAccepted():
                 self._broadcasts[event.broadcast] = event.metadata
@@ -130,9 +130,9 @@ class Telemetry:
             attributes["messaging.message.conversation_id"] = event.correlation_id
         context = self._span("send", "send", attributes, _parent(metadata), event.at, now)
         if len(self._open) >= self._messages_max:
-            # The oldest goes: it is the one least likely to be heard of again.
+            # The oldest is the one least likely to get another span.
             del self._open[next(iter(self._open))]
-        self._open[seq] = _Open(context, attributes)
+        self._open[seq] = _OpenMessage(context, attributes)
         labels = _labels("send", "send", attributes)
         self._sent.add(1, labels)
         self._operation.record((now - event.at) / 1_000_000, labels)
@@ -210,7 +210,7 @@ def _kind(operation: str) -> Any:
 
 
 def _labels(name: str, kind: str, attributes: dict[str, Any], error: str = "") -> dict[str, Any]:
-    """Return a metric's attributes: only those that senders cannot make up values for."""
+    """Return a metric's attributes: only those whose values senders cannot choose."""
     labels = {
         "messaging.system": "tocsin",
         "messaging.operation.name": name,
@@ -222,7 +222,7 @@ def _labels(name: str, kind: str, attributes: dict[str, Any], error: str = "") -
 
 
 def _parent(metadata: bytes) -> "Context | None":
-    """Return what the sender was doing, as far as it says."""
+    """Return the sender's trace context, if the metadata has one."""
     if b"traceparent" not in metadata:
         return None
     try:

@@ -1,7 +1,7 @@
-"""One delivery of a webhook: signed, posted, and what came of it.
+"""One delivery of a webhook: signing, posting, and the result.
 
-It goes where the operator said, or nowhere: no redirect is followed, no proxy of the environment is used. It takes no
-longer than it may, however slowly the other side speaks.
+It goes only to the configured address: redirects are not followed, and proxies of the environment are not used. The
+time limit covers the whole delivery, also when the other side sends its answer byte by byte.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ import msgspec
 
 from tocsin.core.errors import refusal
 
-__all__ = ["Address", "Trouble", "sign"]
+__all__ = ["Address", "DeliveryFailure", "sign"]
 
-#: What says that nobody is there to take anything, rather than that this delivery is not taken.
-_AWAY = frozenset({429, 502, 503, 504})
+#: Status codes that mean that the destination is unavailable, not that it refuses this delivery.
+_UNAVAILABLE = frozenset({429, 502, 503, 504})
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """Why a delivery was not taken."""
+class DeliveryFailure(msgspec.Struct, frozen=True):
+    """Why a delivery was not accepted."""
 
     detail: str
-    #: Whether the destination was not there at all; otherwise it may take another delivery.
+    #: Whether the destination is unavailable; otherwise it may accept another delivery.
     away: bool
 
 
@@ -36,17 +36,17 @@ def sign(secret: bytes, timestamp: str, body: bytes) -> str:
 
 
 class Address:
-    """Where deliveries go, signed with its secret."""
+    """One destination's URL and secret."""
 
     def __init__(self, name: str, url: str, secret: bytes, timeout_s: float) -> None:
         self._parts = urlsplit(url)
         if self._parts.scheme not in ("http", "https") or not self._parts.hostname:
-            raise refusal("E_POLICY_001", f"webhook {name}: {url!r} is no http or https address")
+            raise refusal("E_POLICY_001", f"webhook {name}: {url!r} is not an http or https URL")
         self._secret = secret
         self._timeout_s = timeout_s
 
-    def post(self, event: str, delivery: str, body: bytes) -> Trouble | None:
-        """Post one delivery; return what went wrong, if anything did."""
+    def post(self, event: str, delivery: str, body: bytes) -> DeliveryFailure | None:
+        """Post one delivery; return the failure, or null if it was accepted."""
         timestamp = str(int(time.time()))
         headers = {
             "Content-Type": "application/json",
@@ -69,15 +69,15 @@ class Address:
             connection.request("POST", target, body, headers)
             status = connection.getresponse().status
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return Trouble(str(error) or type(error).__name__, away)
+            return DeliveryFailure(str(error) or type(error).__name__, away)
         finally:
             over.cancel()
             connection.close()
-        return None if 200 <= status < 300 else Trouble(f"HTTP {status}", status in _AWAY)
+        return None if 200 <= status < 300 else DeliveryFailure(f"HTTP {status}", status in _UNAVAILABLE)
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:
-    """End a connection whose time is over: a timeout of the socket counts from the last byte, and bytes may trickle."""
+    """Shut down a connection at the time limit: the socket's own timeout starts again with every byte."""
     if connection.sock is not None:
         with contextlib.suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)

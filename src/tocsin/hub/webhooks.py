@@ -1,13 +1,13 @@
-"""Webhooks: what people outside should hear of, told to addresses that the operator configured.
+"""Webhooks: events posted to addresses that the operator configured.
 
-Theory of operation. The queue is the journal itself. Each destination has a courier, a thread that remembers in a file
-how far it has looked, reads on from there, and posts one event at a time; the bus only wakes it. So nothing here ever
-holds up a commit, a destination that is down costs no memory, and a restart goes on where it was. What the journal has
-pruned meanwhile is missed, and said so with the next delivery. Delivery is at least once.
+Theory of operation. The queue is the journal itself. Each destination has a sender, a thread that stores its position
+in a file, reads on from there, and posts one event at a time; the bus only wakes it. So nothing here delays a commit, a
+destination that is down costs no memory, and after a restart a sender continues where it was. Events that the journal
+has pruned meanwhile are missed, and the next delivery states how many. Delivery is at least once.
 
-Deliveries are in order as long as they are taken. While a destination is not there at all, its courier waits for it.
-One that is there and does not take an event holds the others up no longer than `hold_s`: the event is put aside and
-tried again beside them, until it has been tried often enough.
+Deliveries are in order as long as they are accepted. While a destination cannot be reached, its sender waits for it. An
+event that a reachable destination refuses delays the others no longer than `hold_s`: it is then deferred and retried
+beside them, up to `attempts_max` attempts.
 """
 
 import logging
@@ -21,7 +21,7 @@ from tocsin.core import events as ev
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.hub.config import Destination, WebhookConfig
-from tocsin.hub.webhook_delivery import Address, Trouble, sign
+from tocsin.hub.webhook_delivery import Address, DeliveryFailure, sign
 from tocsin.journal.base import Journal
 from tocsin.journal.log import tail
 
@@ -29,40 +29,40 @@ __all__ = ["WebhookSender", "Webhooks", "sign"]
 
 _log = logging.getLogger(__name__)
 _EVENTS = {kind.__name__: kind for kind in ev.EVENT_TYPES}
-#: A secret of fewer bytes is no secret.
+#: Shortest accepted secret, bytes.
 _SECRET_MIN = 16
-#: How far it has looked is written down at least this often while nothing is to be brought, seconds.
-_NOTE_EVERY_S = 60.0
+#: Interval at which the position is stored while there is nothing to deliver, seconds.
+_SAVE_EVERY_S = 60.0
 
 
 class Webhooks:
-    """The couriers of one project."""
+    """The webhook senders of one project."""
 
     def __init__(self, journal: Journal, config: WebhookConfig, data: Path) -> None:
         place = data / "webhooks"
         if config.destinations:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._couriers = [WebhookSender(journal, config, row, data, place) for row in config.destinations]
+        self._senders = [WebhookSender(journal, config, row, data, place) for row in config.destinations]
 
     def start(self) -> None:
-        """Let the couriers go."""
-        for courier in self._couriers:
-            courier.start()
+        """Start the senders."""
+        for sender in self._senders:
+            sender.start()
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
-        """Wake whoever has something to tell."""
-        for courier in self._couriers:
-            wanted = any(type(event) in courier.wanted for event in events)
-            courier.heard(first_seq + len(events) - 1, wanted=wanted)
+        """Wake the senders that have something to deliver."""
+        for sender in self._senders:
+            wanted = any(type(event) in sender.wanted for event in events)
+            sender.committed(first_seq + len(events) - 1, wanted=wanted)
 
     def close(self) -> None:
-        """Let the couriers end what they are at; what is left waits in the journal."""
-        for courier in self._couriers:
-            courier.stop()
+        """Stop the senders after the deliveries under way; the rest waits in the journal."""
+        for sender in self._senders:
+            sender.stop()
 
 
-class _Aside(msgspec.Struct):
-    """An event that others have overtaken."""
+class _Deferred(msgspec.Struct):
+    """A refused event that is retried beside later ones."""
 
     attempts: int
     #: When it is tried again, by the monotonic clock.
@@ -70,39 +70,39 @@ class _Aside(msgspec.Struct):
 
 
 class WebhookSender:
-    """Brings events to one destination."""
+    """Delivers events to one destination."""
 
     def __init__(self, journal: Journal, config: WebhookConfig, row: Destination, data: Path, place: Path) -> None:
         self._journal, self._config, self._row = journal, config, row
         self.wanted = frozenset(_kind(row, name) for name in row.events)
         self._address = Address(row.name, row.url, _secret(row, data / row.secret_file), config.timeout_s)
         self._cursor_file = place / f"{row.name}.cursor"
-        #: Up to here every event was brought, given up, put aside, or not wanted.
+        #: Position: every event up to here was delivered, dropped, deferred or not wanted.
         self._cursor = 0
-        self._aside: dict[int, _Aside] = {}
-        self._noted = ""
-        self._recall()
+        self._deferred: dict[int, _Deferred] = {}
+        self._saved = ""
+        self._load_position()
         self._missed = 0
-        self._troubles = 0
+        self._failures = 0
         self._wake = threading.Condition()
-        self._news = True
-        #: Whether everything that was there has been looked at, and how far nothing was wanted of what came since.
+        self._pending = True
+        #: Whether the journal has been read to its end, and up to where no event since then was wanted.
         self._caught_up = False
         self._unwanted = 0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"webhook {row.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
-    def heard(self, last_seq: int, *, wanted: bool) -> None:
-        """Say what has been committed, and whether there is something to bring among it."""
+    def committed(self, last_seq: int, *, wanted: bool) -> None:
+        """Note that events were committed, and whether some are to be delivered."""
         with self._wake:
             if wanted:
-                self._news = True
+                self._pending = True
                 self._wake.notify()
-            elif not self._news:
+            elif not self._pending:
                 self._unwanted = last_seq
 
     def stop(self) -> None:
@@ -113,111 +113,113 @@ class WebhookSender:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _recall(self) -> None:
-        """Take up where it had come; a new destination hears only of what comes after now."""
+    def _load_position(self) -> None:
+        """Read the stored position; a new destination gets only events committed from now on."""
         if self._cursor_file.exists():
-            self._noted = self._cursor_file.read_text(encoding="ascii")
-        cursor, *aside = self._noted.split() or [str(self._journal.last_seq())]
+            self._saved = self._cursor_file.read_text(encoding="ascii")
+        cursor, *aside = self._saved.split() or [str(self._journal.last_seq())]
         self._cursor = int(cursor)
         for item in aside:
             seq, _, attempts = item.partition(":")
-            self._aside[int(seq)] = _Aside(int(attempts), 0.0)
-        self._note()
+            self._deferred[int(seq)] = _Deferred(int(attempts), 0.0)
+        self._save_position()
 
-    def _note(self) -> None:
-        """Write down how far it has come, if that is news."""
-        aside = [f"{seq}:{kept.attempts}" for seq, kept in self._aside.items()]
+    def _save_position(self) -> None:
+        """Store the position, if it has changed."""
+        aside = [f"{seq}:{kept.attempts}" for seq, kept in self._deferred.items()]
         text = " ".join([str(self._cursor), *aside])
-        if text != self._noted:
+        if text != self._saved:
             new = self._cursor_file.with_suffix(".new")
             new.write_text(text, encoding="ascii")
             new.replace(self._cursor_file)
-            self._noted = text
+            self._saved = text
 
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._news or self._closing, self._rest_s())
+                self._wake.wait_for(lambda: self._pending or self._closing, self._rest_s())
                 closing = self._closing
-                self._news = False
+                self._pending = False
                 if self._caught_up:
                     self._cursor = max(self._cursor, self._unwanted)
             try:
-                self._caught_up = not closing and self._bring()
-                self._note()
-                self._troubles = 0
-            except Exception as error:  # whatever it is, this thread is all that brings anything here
+                self._caught_up = not closing and self._deliver_all()
+                self._save_position()
+                self._failures = 0
+            except Exception as error:  # this thread must go on: nothing else delivers to this destination
                 waits = self._config.backoff_s
-                _log.warning("webhook %s cannot go on: %s: %s", self._row.name, type(error).__name__, error)
+                _log.warning(
+                    "webhook %s failed and will be retried: %s: %s", self._row.name, type(error).__name__, error
+                )
                 self._caught_up = False
-                self._pause(waits[min(self._troubles, len(waits) - 1)])
-                self._troubles += 1
-                self._news = True
+                self._pause(waits[min(self._failures, len(waits) - 1)])
+                self._failures += 1
+                self._pending = True
             if closing:
                 return
 
     def _rest_s(self) -> float:
-        """Return how long there is nothing to do, unless something is committed."""
-        due_s = min((kept.due_s for kept in self._aside.values()), default=None)
-        return _NOTE_EVERY_S if due_s is None else min(_NOTE_EVERY_S, max(0.0, due_s - time.monotonic()))
+        """Return the time until the next retry, if nothing is committed before."""
+        due_s = min((kept.due_s for kept in self._deferred.values()), default=None)
+        return _SAVE_EVERY_S if due_s is None else min(_SAVE_EVERY_S, max(0.0, due_s - time.monotonic()))
 
-    def _bring(self) -> bool:
-        """Bring everything that is there; say whether that was done, or the courier is to end instead."""
+    def _deliver_all(self) -> bool:
+        """Deliver every event in the journal; return false if the sender is to stop before that is done."""
         pruned = self._journal.pruned_seq()
         if pruned > self._cursor:
             self._missed += pruned - self._cursor
             self._cursor = pruned
-        self._bring_aside()
+        self._retry_deferred()
         for seq, event in tail(self._journal, self._cursor):
             if type(event) not in self.wanted:
                 self._cursor = seq
             elif self._deliver(seq, event):
                 self._cursor = seq
-                self._note()
-                self._bring_aside()
+                self._save_position()
+                self._retry_deferred()
             else:
                 return False
         return True
 
     def _deliver(self, seq: int, event: Event) -> bool:
-        """Try until it is taken, has been tried often enough, or holds the others up; say whether to go on."""
+        """Try until the event is accepted, dropped or deferred; return false if the sender is to stop before that."""
         began_s, attempts = time.monotonic(), 0
-        while (trouble := self._post(seq, event)) is not None:
+        while (failure := self._post(seq, event)) is not None:
             attempts += 1
-            wait_s = self._told(seq, attempts, trouble)
+            wait_s = self._log_failure(seq, attempts, failure)
             if wait_s is None:
                 return True
             held_s = time.monotonic() - began_s + wait_s
-            if not trouble.away and held_s > self._config.hold_s and len(self._aside) < self._config.aside_max:
-                self._aside[seq] = _Aside(attempts, time.monotonic() + wait_s)
+            if not failure.away and held_s > self._config.hold_s and len(self._deferred) < self._config.aside_max:
+                self._deferred[seq] = _Deferred(attempts, time.monotonic() + wait_s)
                 return True
             if self._pause(wait_s):
                 return False
         return True
 
-    def _bring_aside(self) -> None:
-        """Try one of those put aside again, the one whose time came first."""
+    def _retry_deferred(self) -> None:
+        """Retry one deferred event, the one that has been due longest."""
         now_s = time.monotonic()
-        due = [seq for seq, kept in self._aside.items() if kept.due_s <= now_s]
+        due = [seq for seq, kept in self._deferred.items() if kept.due_s <= now_s]
         if not due:
             return
-        seq = min(due, key=lambda seq: self._aside[seq].due_s)
-        kept = self._aside[seq]
+        seq = min(due, key=lambda seq: self._deferred[seq].due_s)
+        kept = self._deferred[seq]
         found, event = next(tail(self._journal, seq - 1), (0, None))
         wait_s = None
         if event is None or found != seq:
             self._missed += 1  # pruned meanwhile
-        elif (trouble := self._post(seq, event)) is not None:
+        elif (failure := self._post(seq, event)) is not None:
             kept.attempts += 1
-            wait_s = self._told(seq, kept.attempts, trouble)
+            wait_s = self._log_failure(seq, kept.attempts, failure)
         if wait_s is None:
-            del self._aside[seq]
+            del self._deferred[seq]
         else:
             kept.due_s = time.monotonic() + wait_s
-        self._note()
+        self._save_position()
 
-    def _post(self, seq: int, event: Event) -> Trouble | None:
-        """Post one event; return what went wrong, if anything did."""
+    def _post(self, seq: int, event: Event) -> DeliveryFailure | None:
+        """Post one event; return the failure, or null if it was accepted."""
         body = msgspec.json.encode(
             {
                 "project": self._journal.project,
@@ -227,30 +229,32 @@ class WebhookSender:
                 "facts": dict(zip(event.__struct_fields__, msgspec.to_builtins(event)[1:], strict=True)),
             }
         )
-        trouble = self._address.post(type(event).__name__, f"{self._journal.project}-{seq}", body)
-        if trouble is None:
+        failure = self._address.post(type(event).__name__, f"{self._journal.project}-{seq}", body)
+        if failure is None:
             self._missed = 0
-        return trouble
+        return failure
 
-    def _told(self, seq: int, attempts: int, trouble: Trouble) -> float | None:
-        """Say what went wrong, and return the wait before the next try; nothing where it is given up."""
+    def _log_failure(self, seq: int, attempts: int, failure: DeliveryFailure) -> float | None:
+        """Log a failed attempt, and return the wait before the next one; null if the event is dropped."""
         waits = self._config.backoff_s
-        _log.warning("webhook %s did not take event %d (%d): %s", self._row.name, seq, attempts, trouble.detail)
+        _log.warning(
+            "webhook %s did not accept event %d (attempt %d): %s", self._row.name, seq, attempts, failure.detail
+        )
         if attempts < self._config.attempts_max:
             return waits[min(attempts, len(waits)) - 1]
-        _log.error("webhook %s: event %d is given up", self._row.name, seq)
+        _log.error("webhook %s: event %d is dropped after the last attempt", self._row.name, seq)
         self._missed += 1
         return None
 
     def _pause(self, seconds: float) -> bool:
-        """Wait; say whether the courier is to end instead."""
+        """Wait; return true if the sender is to stop instead."""
         with self._wake:
             return self._wake.wait_for(lambda: self._closing, seconds)
 
 
 def _kind(row: Destination, name: str) -> type:
     if name not in _EVENTS:
-        raise refusal("E_POLICY_001", f"webhook {row.name}: {name!r} is no event", found=name)
+        raise refusal("E_POLICY_001", f"webhook {row.name}: {name!r} is not the name of an event", found=name)
     return _EVENTS[name]
 
 

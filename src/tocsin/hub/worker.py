@@ -1,4 +1,4 @@
-"""A thread of one's own for what blocks: jobs go in from the event loop, results come back to it."""
+"""A thread for blocking jobs of the event loop; results are returned to the loop."""
 
 import asyncio
 import queue
@@ -50,7 +50,7 @@ class Worker:
         return await future
 
     async def close(self) -> None:
-        """Let the jobs so far finish and end the thread."""
+        """Finish the jobs so far, and end the thread."""
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 

@@ -1,5 +1,5 @@
-"""The durable journal: what the exchange decided, made to last, and everything that is read back from it.
+"""The durable journal of events, and the tables, history and segments that are derived from it.
 
-One protocol (`base`), two implementations (`sqlite`, `postgres`). The journal knows events as bytes with a sequence
-range; tables, history and segments are projections that follow it. It never decides anything.
+One protocol (`base`), two implementations (`sqlite`, `postgres`). The journal stores events as bytes with a range of
+sequence numbers. It makes no decisions.
 """

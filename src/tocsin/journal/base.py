@@ -1,10 +1,10 @@
-"""What a journal is: groups of events in sequence, appended in one durable commit each by the project's one owner.
+"""The journal protocol: groups of events in sequence, each appended in one durable commit by the project's owner.
 
 Theory of operation. A group is the encoded batch of the events of one or many commands, with its range of sequence
 numbers and a checksum over both. Ranges follow each other without a gap, so a reader can prove that nothing is missing.
-Whoever opens a project for writing gets an epoch, higher than any before; an append carries it, and the append of an
-owner that has been replaced is refused. A journal may forget its oldest groups once all who follow it have them;
-`pruned_seq` says how far. All calls are synchronous and belong to one thread at a time: the host gives each its own.
+Each owner that opens a project for writing gets an epoch, higher than any before. Every append carries it, and the
+append of an owner that has been replaced is refused. A journal may prune its oldest groups once all projections include
+them; `pruned_seq` is the last pruned event. All calls are synchronous and belong to one thread at a time.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from tocsin.journal.tables import Tables
 
 __all__ = ["BUFFERED", "FLUSHED", "REPLICATED", "Commit", "Group", "Journal", "checked", "group_of"]
 
-#: A commit that a power cut could undo, but not a crash of the hub.
+#: A commit that a power failure could undo, but not a crash of the hub.
 BUFFERED = "buffered"
 #: A commit that is on disk.
 FLUSHED = "flushed"
@@ -30,11 +30,11 @@ _HEADER = Struct(">qqqq")
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What a group can be relied upon, once it is appended."""
+    """Durability of an appended group."""
 
     #: `buffered`, `flushed` or `replicated`.
     durability: str
-    #: On how many nodes it is.
+    #: Number of nodes that have it.
     copies: int
 
 
@@ -47,7 +47,7 @@ class Group(msgspec.Struct, frozen=True):
     last_seq: int
     #: When its last event happened, microseconds since the epoch.
     at: int
-    #: Who wrote it.
+    #: Epoch of the owner that wrote it.
     epoch: int
     #: The events, encoded.
     events: bytes
@@ -59,7 +59,7 @@ class Journal(Protocol):
 
     #: The project's name.
     project: str
-    #: Which owner this is, counted over all that the project ever had.
+    #: Number of this owner, counted over all owners of the project.
     epoch: int
 
     def append(self, group: Group) -> Commit:
@@ -75,28 +75,28 @@ class Journal(Protocol):
         """Return when the last event happened; 0 where none has, or none is left."""
 
     def pruned_seq(self) -> int:
-        """Return up to where the journal has forgotten its groups."""
+        """Return the sequence number of the last pruned event."""
 
     def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
-        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+        """Delete up to `limit` of the oldest groups that end by a sequence number and a time; return their number."""
 
     def harden(self) -> None:
-        """Make sure that no power cut undoes what has been appended."""
+        """Make every append so far safe from a power failure."""
 
     def probe(self) -> Commit:
-        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
+        """Make a commit without events, to find out whether commits work and how durable they are."""
 
     def announce(self, seq: int) -> None:
-        """Tell whoever listens in other processes that the journal has grown."""
+        """Notify other processes that the journal has new events."""
 
     def recover(self) -> None:
-        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+        """Reconnect as the owner after a failed commit."""
 
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
 
     def close(self) -> None:
-        """Let go of the project."""
+        """Close the journal and give up ownership."""
 
 
 def _checksum(first_seq: int, last_seq: int, at: int, epoch: int, events: bytes) -> int:
@@ -110,7 +110,7 @@ def group_of(first_seq: int, count: int, at: int, epoch: int, events: bytes) -> 
 
 
 def checked(groups: Iterator[Group], after_seq: int, name: str) -> Iterator[Group]:
-    """Pass groups on as long as each is what was written and follows the one before; else name the damaged one."""
+    """Yield groups whose checksum is right and that follow each other; raise for the first damaged one."""
     expected: int | None = None
     for group in groups:
         where = f"{name}, group {group.first_seq} to {group.last_seq}"

@@ -1,13 +1,13 @@
-"""What changed since the tables were last written: kept while the exchange runs, captured at one sequence number.
+"""Changes of the state since the tables were last written, captured at one sequence number.
 
-Theory of operation. `ObservedExchange` keeps the events since the last capture, and takes a last look at what an event
+Theory of operation. `ObservedExchange` keeps the events since the last capture, and a copy of everything that an event
 is about to remove: forgotten messages, closed sessions, retired agents. `capture` then copies every message, agent,
-session and thread that those events touched, as it is now: a short moment's work, done between two commands, so that
-all rows are true of the same sequence number. Turning the copies into rows and writing them happens elsewhere, while
-the exchange goes on. A message that lived and ended between two captures is one row.
+session and thread that those events touched, as it is now. That is quick and happens between two commands, so all rows
+belong to the same sequence number. Turning the copies into rows and writing them happens in another thread, while the
+exchange continues. A message that was accepted and ended between two captures is one row.
 
-Some orders follow from no field: who was offered, died, registered first at one and the same microsecond. The event's
-sequence number is kept for each.
+Some orders cannot be derived from a field: the order of offers, deaths and registrations within one microsecond. The
+event's sequence number is kept for each.
 """
 
 from collections import deque
@@ -25,9 +25,9 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Failure, Message
 from tocsin.core.snapshot import AgentRow, SessionRow, agent_row, session_row
 from tocsin.core.state import IdSource, ProjectState, Thread
-from tocsin.journal.tables import Line
+from tocsin.journal.tables import EndedQueue
 
-__all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "Memory", "ObservedExchange"]
+__all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "EventNumbers", "ObservedExchange"]
 
 #: Events about one message, named by its number.
 MESSAGE_EVENTS = frozenset(kind for kind in ev.EVENT_TYPES if kind.__struct_fields__[1:2] == ("message",))
@@ -42,7 +42,7 @@ _REMOVALS = frozenset({ev.MessagesForgotten, ev.DeadLetterPurged, ev.SessionClos
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """Everything that changed, as of one sequence number."""
+    """Changes of the state, as of one sequence number."""
 
     #: The events since the last capture, and the number of the first.
     events: list[Event]
@@ -53,11 +53,11 @@ class Capture(msgspec.Struct, frozen=True):
     rate: float
     rate_changed_at: int
     latencies: list[tuple[int, int]]
-    #: The messages touched, as they are now or were last.
+    #: The messages touched, as they are now, or as they were before the state forgot them.
     messages: list[Message]
     #: Messages that the state no longer holds.
     forgotten: set[int]
-    #: What went wrong with the messages touched so far.
+    #: Failures of the messages touched.
     failures: dict[int, Failure]
     #: With the event that registered it, and when it retired.
     agents: list[tuple[AgentRow, int, int]]
@@ -65,47 +65,47 @@ class Capture(msgspec.Struct, frozen=True):
     sessions: list[tuple[SessionRow, int, int]]
     #: With the event that touched it last.
     threads: list[tuple[Thread, int]]
-    #: Documents touched, by kind and id, as they are now; nothing where one is gone.
+    #: Documents touched, by kind and id, as they are now; null if deleted.
     documents: list[tuple[str, str, bytes | None]]
-    lines: list[Line]
+    ended: list[EndedQueue]
     oldest_thread: str | None
     life_bytes_max: int
 
 
-class Memory(msgspec.Struct):
-    """Numbers that the state does not keep and the tables do; what a restored exchange starts with."""
+class EventNumbers(msgspec.Struct):
+    """Numbers that are in the tables and not in the state; a restored exchange starts with them."""
 
     #: Event that registered each agent.
     agents: dict[str, int] = {}
     #: Event that opened each session.
     sessions: dict[str, int] = {}
-    #: Heads of the lines of ended messages: how many entries have been forgotten since the project's beginning.
+    #: Number of entries of each queue of ended messages that have been forgotten since the project's beginning.
     settled_head: int = 0
     acknowledged_head: int = 0
 
 
-class _Line:
-    """Where one of the state's lines of ended messages begins and how much of it has been captured."""
+class _EndedQueueTracker:
+    """Head of one of the state's queues of ended messages, and the part of it that has been captured."""
 
     def __init__(self, name: str, head: int, end: int) -> None:
         self.name = name
         self.head = head
         self.captured = end
 
-    def capture(self, entries: deque[tuple[int, int]]) -> Line:
-        """Say what is new."""
+    def capture(self, entries: deque[tuple[int, int]]) -> EndedQueue:
+        """Return the new entries."""
         end = self.head + len(entries)
         new = min(end - self.captured, len(entries))
         self.captured = end
-        return Line(self.name, self.head, end, list(islice(entries, len(entries) - new, None)))
+        return EndedQueue(self.name, self.head, end, list(islice(entries, len(entries) - new, None)))
 
 
-class _Notes:
-    """What one capture is made of."""
+class _Observations:
+    """Events and removed objects since the last capture."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        #: Messages that the state has let go, as they were last.
+        #: Messages that the state has forgotten, as they were before.
         self.gone: dict[int, Message] = {}
         #: Rows of sessions and agents as they were before an event removed them, by the event's number.
         self.sessions: dict[int, SessionRow] = {}
@@ -113,68 +113,68 @@ class _Notes:
 
 
 class ObservedExchange(Exchange):
-    """An exchange that knows what changed."""
+    """An exchange that records its changes for projections."""
 
     def __init__(
-        self, ids: IdSource, state: ProjectState | None = None, memory: Memory | None = None, at: int = 0
+        self, ids: IdSource, state: ProjectState | None = None, memory: EventNumbers | None = None, at: int = 0
     ) -> None:
         super().__init__(ids, state)
-        self._memory = memory = Memory() if memory is None else memory
+        self._memory = memory = EventNumbers() if memory is None else memory
         state = self.state
-        self._settled = _Line("settled", memory.settled_head, memory.settled_head + len(state.settled))
-        self._acknowledged = _Line(
+        self._settled = _EndedQueueTracker("settled", memory.settled_head, memory.settled_head + len(state.settled))
+        self._acknowledged = _EndedQueueTracker(
             "acknowledged", memory.acknowledged_head, memory.acknowledged_head + len(state.acknowledged)
         )
         self._captured_seq = state.seq
         self._captured_at = at
-        self._notes = _Notes()
+        self._observed = _Observations()
 
     @property
     def uncaptured(self) -> int:
         """Count the events since the last capture."""
-        return len(self._notes.events)
+        return len(self._observed.events)
 
     @property
     def at(self) -> int:
         """Return when the last event happened."""
-        events = self._notes.events
+        events = self._observed.events
         return events[-1].at if events else self._captured_at
 
     def apply(self, event: Event) -> None:
-        """Let the state follow an event, and keep it."""
+        """Apply an event to the state, and keep it for the next capture."""
         if type(event) in _REMOVALS:
-            self._look(event)
+            self._keep_removed(event)
         super().apply(event)
-        self._notes.events.append(event)
+        self._observed.events.append(event)
 
-    def _look(self, event: Event) -> None:
-        """Take a last look at what an event is about to remove."""
-        state, notes = self.state, self._notes
+    def _keep_removed(self, event: Event) -> None:
+        """Keep what an event is about to remove."""
+        state, observed = self.state, self._observed
         if isinstance(event, ev.MessagesForgotten):
             for entries, count in ((state.settled, event.settled), (state.acknowledged, event.acknowledged)):
                 for _, number in islice(entries, count):
                     message = state.messages.get(number)
                     if message is not None:
-                        notes.gone[number] = message
+                        observed.gone[number] = message
             self._settled.head += event.settled
             self._acknowledged.head += event.acknowledged
         elif isinstance(event, ev.DeadLetterPurged):
-            notes.gone[event.message] = state.message(event.message)
+            observed.gone[event.message] = state.message(event.message)
         elif isinstance(event, ev.SessionClosed):
-            notes.sessions[state.seq + 1] = session_row(state.session(event.session))
+            observed.sessions[state.seq + 1] = session_row(state.session(event.session))
         elif isinstance(event, ev.AgentRetired):
-            notes.agents[state.seq + 1] = agent_row(state.agents[event.agent])
+            observed.agents[state.seq + 1] = agent_row(state.agents[event.agent])
 
     def capture(self) -> Capture:
-        """Copy what changed, as it is now, and start anew."""
-        state, notes = self.state, self._notes
+        """Copy what has changed since the last capture, as it is now."""
+        state, observed = self.state, self._observed
         first_seq = self._captured_seq + 1
         touched_messages: dict[int, None] = {}
         senders: dict[str, None] = {}
         threads: dict[str, int] = {}
         others: list[tuple[int, Event]] = []
-        papers: dict[tuple[str, str], None] = {}
-        for seq, event in enumerate(notes.events, first_seq):
+        documents_touched: dict[tuple[str, str], None] = {}
+        for seq, event in enumerate(observed.events, first_seq):
             kind = type(event)
             if kind is ev.MessageAccepted:
                 touched_messages[seq] = None
@@ -188,10 +188,10 @@ class ObservedExchange(Exchange):
                 if kind in LEVEL_EVENTS:
                     touched_messages.update(dict.fromkeys(LEVEL_EVENTS[kind](event)))
                 if kind in DOCUMENT_EVENTS:
-                    papers.update(dict.fromkeys(touched(event)))
-        messages, gone, failures = state.messages, notes.gone, state.failures
+                    documents_touched.update(dict.fromkeys(touched(event)))
+        messages, gone, failures = state.messages, observed.gone, state.failures
         capture = Capture(
-            events=notes.events,
+            events=observed.events,
             first_seq=first_seq,
             seq=state.seq,
             at=self.at,
@@ -205,12 +205,12 @@ class ObservedExchange(Exchange):
             agents=self._captured_agents(others, senders),
             sessions=self._captured_sessions(others),
             threads=[(_copied(state.threads[name]), seq) for name, seq in threads.items() if name in state.threads],
-            documents=[(kind, id_, document(state, kind, id_)) for kind, id_ in papers],
-            lines=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
+            documents=[(kind, id_, document(state, kind, id_)) for kind, id_ in documents_touched],
+            ended=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
             oldest_thread=next(iter(state.threads), None),
             life_bytes_max=state.policy.storage.life_bytes_max if state.has_policy else 0,
         )
-        self._captured_seq, self._captured_at, self._notes = state.seq, capture.at, _Notes()
+        self._captured_seq, self._captured_at, self._observed = state.seq, capture.at, _Observations()
         return capture
 
     def _captured_agents(
@@ -223,7 +223,7 @@ class ObservedExchange(Exchange):
                 known.setdefault(event.agent, seq)
                 touched[event.agent] = None
             elif isinstance(event, ev.AgentRetired):
-                retired[event.agent] = (self._notes.agents[seq], known.pop(event.agent), event.at)
+                retired[event.agent] = (self._observed.agents[seq], known.pop(event.agent), event.at)
             elif isinstance(event, ev.GamingDetected | ev.GamingCleared):
                 touched[event.agent] = None
         gone = [row for name, row in retired.items() if name not in state.agents]
@@ -240,6 +240,6 @@ class ObservedExchange(Exchange):
             elif isinstance(event, ev.SessionHeartbeat | ev.SessionWentStale | ev.SessionWindowChanged):
                 touched[event.session] = None
             elif isinstance(event, ev.SessionClosed):
-                closed.append((self._notes.sessions[seq], known.pop(event.session), event.at))
+                closed.append((self._observed.sessions[seq], known.pop(event.session), event.at))
         there = [name for name in touched if name in state.sessions]
         return closed + [(session_row(state.sessions[name]), known[name], 0) for name in there]

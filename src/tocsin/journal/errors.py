@@ -1,14 +1,14 @@
-"""What can go wrong with a journal. Driver exceptions end here: each store translates its own, once.
+"""Errors of a journal. Each store translates its driver's exceptions into these, once.
 
     JournalError
-    ├── CommitFailed          the group is not durable, as far as anyone knows; the state has to be rebuilt
+    ├── CommitFailed          the group may not be durable; the state has to be rebuilt
     ├── OwnershipLost         another hub owns the project now; this one has to step down
     ├── ProjectBusy           another hub has the project open
-    ├── JournalUnavailable    the database cannot be reached, or read, for now
-    ├── JournalDamaged        what is stored is not what was written; nobody can go on by themselves
-    └── JournalUnsupported    this software and that database do not fit each other
+    ├── JournalUnavailable    the database cannot be reached or read at present
+    ├── JournalDamaged        the stored data is not what was written; an operator has to act
+    └── JournalUnsupported    this version of the software cannot use the database
 
-The split is by what the host does next: rebuild, step down, stand by, try again, stop.
+The classes differ in what the host does next: rebuild, step down, stand by, try again, stop.
 """
 
 __all__ = [
@@ -25,12 +25,12 @@ __all__ = [
 class JournalError(Exception):
     """Base of everything that a journal raises."""
 
-    #: Short stable word for logs and metrics.
+    #: Short stable name for logs and metrics.
     reason = "journal"
 
 
 class CommitFailed(JournalError):
-    """The group is not durable, as far as anyone knows."""
+    """The group may not be durable."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -62,7 +62,7 @@ class ProjectBusy(JournalError):
 
 
 class JournalUnavailable(JournalError):
-    """The database cannot be reached, or read, for now."""
+    """The database cannot be reached or read at present."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -72,12 +72,12 @@ class JournalUnavailable(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """What is stored is not what was written."""
+    """The stored data is not what was written."""
 
     reason = "journal_damaged"
 
 
 class JournalUnsupported(JournalError):
-    """This software and that database do not fit each other."""
+    """This version of the software cannot use the database."""
 
     reason = "journal_unsupported"

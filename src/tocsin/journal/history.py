@@ -1,7 +1,7 @@
-"""What the tables tell about the past: messages with their lives, page by page.
+"""History queries: messages with their history, conversations and dead letters, page by page.
 
-A page is asked for by the cursor of the page before (0 for the first), so that listing a long history costs the same on
-every page. Nothing here touches the exchange.
+A page is requested with the cursor of the page before (0 for the first), so that every page of a long history costs the
+same. Nothing here uses the exchange.
 """
 
 from typing import Any, Generic, TypeVar
@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "BRIEF_COLUMNS",
+    "SIGNAL_COLUMNS",
     "Brief",
     "Conversation",
     "DeadLetter",
@@ -26,7 +27,7 @@ Item = TypeVar("Item")
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
-    """Some rows, and where to go on."""
+    """Some rows, and the cursor of the next page."""
 
     items: list[Item]
     #: Cursor of the next page; null where this is the last.
@@ -34,7 +35,7 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """One recipient's copy of a message, as the tables know it."""
+    """One recipient's copy of a message, as stored in the tables."""
 
     seq: int
     signal_id: str
@@ -42,9 +43,9 @@ class Signal(msgspec.Struct, frozen=True):
     sender: str
     recipient: str
     message_type: str
-    #: As admitted.
+    #: Priority as admitted.
     priority: int
-    #: As it counts now.
+    #: Present priority.
     level: int
     state: str
     delivery_class: str
@@ -68,8 +69,12 @@ class Signal(msgspec.Struct, frozen=True):
     life: bytes
 
 
+#: The columns that a `Signal` is made of, in order.
+SIGNAL_COLUMNS = Signal.__struct_fields__
+
+
 class Brief(msgspec.Struct, frozen=True):
-    """One recipient's copy of a message without its content: what lists show."""
+    """One recipient's copy of a message without its content, for lists."""
 
     seq: int
     signal_id: str
@@ -77,9 +82,9 @@ class Brief(msgspec.Struct, frozen=True):
     sender: str
     recipient: str
     message_type: str
-    #: As admitted.
+    #: Priority as admitted.
     priority: int
-    #: As it counts now.
+    #: Present priority.
     level: int
     state: str
     delivery_class: str
@@ -99,12 +104,12 @@ BRIEF_COLUMNS = Brief.__struct_fields__
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which messages to find: what is null is not asked about."""
+    """Filter of a message search; null fields are not compared."""
 
     #: Words of the payload.
     words: str = ""
     states: tuple[str, ...] = ()
-    #: As it counts now.
+    #: Present priority.
     level: int | None = None
     sender: str | None = None
     recipient: str | None = None
@@ -113,12 +118,12 @@ class Wanted(msgspec.Struct, frozen=True):
     correlation_id: str | None = None
     #: `unknown` finds rows from before there was such a column.
     publish_path: str | None = None
-    #: Accepted from then on, and before then, microseconds since the epoch.
+    #: First time of acceptance, and the time before which it was accepted, microseconds since the epoch.
     since_at: int | None = None
     until_at: int | None = None
 
     def equal(self) -> dict[str, Any]:
-        """Return the columns that must have a value."""
+        """Return the columns that must be equal to a value."""
         names = ["level", "sender", "recipient", "message_type", "delivery_class", "correlation_id"]
         names += [] if self.pathless else ["publish_path"]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
@@ -130,7 +135,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """How much one agent said to another."""
+    """Number of messages from one agent to another."""
 
     sender: str
     recipient: str
@@ -142,7 +147,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """A message that could not be delivered, and why."""
 
     signal: Signal
-    #: Times that it failed.
+    #: Number of failures.
     failures: int
     first_failed_at: int | None
     last_failed_at: int | None
@@ -151,7 +156,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 def life_of(signal: Signal) -> list[dict[str, Any]]:
-    """Decode what happened to a message, oldest first."""
+    """Decode a message's history, oldest event first."""
     return [msgspec.json.decode(line) for line in signal.life.splitlines()]
 
 
@@ -162,7 +167,7 @@ def page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[Signal]:
 
 
 def brief_page_of(rows: list[tuple[Any, ...]], limit: int, floor: int, oldest: int) -> Page[Brief]:
-    """Make a page out of up to one row more than fit it; it goes on below `floor`, where looking has ended."""
+    """Make a page out of up to one row more than fit it; the next one continues below `floor`."""
     briefs = [Brief(*row) for row in rows[:limit]]
     if len(rows) > limit:
         return Page(briefs, briefs[-1].seq)
@@ -170,7 +175,7 @@ def brief_page_of(rows: list[tuple[Any, ...]], limit: int, floor: int, oldest: i
 
 
 def dead_page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[DeadLetter]:
-    """Make a page of dead letters out of rows that end with the event of the death, which is the cursor."""
+    """Make a page of dead letters out of rows whose last value, the event of the death, is the cursor."""
     width = len(Signal.__struct_fields__)
     letters = [DeadLetter(Signal(*row[:width]), *row[width:-1]) for row in rows[:limit]]
     return Page(letters, rows[limit - 1][-1] if len(rows) > limit else None)

@@ -1,4 +1,4 @@
-"""A journal as a list of events: the simplest way to write and read one, for simulators and tools."""
+"""Reading and writing a journal as a list of events, for simulators and tools."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ class EventLog:
 
 
 def tail(journal: Journal, after_seq: int) -> Iterator[tuple[int, Event]]:
-    """Return the events after a sequence number with their own numbers, in order."""
+    """Yield the events after a sequence number with their numbers, in order."""
     for group in journal.read(after_seq):
         for seq, event in enumerate(events_of(group), group.first_seq):
             if seq > after_seq:

@@ -18,7 +18,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def migrations(package: str, folder: str) -> list[Migration]:
-    """Read the steps of a schema, and insist that they count from 1 without a gap."""
+    """Read the steps of a schema; raise if their numbers do not count from 1 without a gap."""
     files = sorted(
         (file for file in resources.files(package).joinpath(folder).iterdir() if file.name.endswith(".sql")),
         key=lambda file: file.name,
@@ -32,5 +32,7 @@ def migrations(package: str, folder: str) -> list[Migration]:
 def pending(steps: list[Migration], version: int, what: str) -> list[Migration]:
     """Return the steps that a schema of some version still lacks; refuse one that is newer than this software."""
     if version > len(steps):
-        raise JournalUnsupported(f"{what} has schema version {version}; this Tocsin knows up to {len(steps)}")
+        raise JournalUnsupported(
+            f"{what} has schema version {version}; this version of Tocsin supports up to {len(steps)}: update Tocsin"
+        )
     return steps[version:]

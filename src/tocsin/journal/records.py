@@ -1,4 +1,4 @@
-"""Events as named records: what a message's life and the segment files are written in.
+"""Events as JSON records, used in message histories and segment files.
 
 A record is one JSON object: `kind`, `project`, `seq` and the event's own field names, as `docs/reference/events.md`
 lists them. No event may have a field of one of those three names.
@@ -17,9 +17,9 @@ __all__ = ["DOCUMENTS", "life_line", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
-#: Fields that name messages by their numbers.
+#: Fields that identify messages by their sequence numbers.
 _NUMBERS = frozenset({"message", "raised", "lowered"})
-#: What a life says of an acceptance; the rest is in the message's columns.
+#: Fields of an acceptance in a message history; the others are in the message's columns.
 _ACCEPTANCE = (
     *("at", "version", "requested", "priority", "rule", "importance", "held", "recipient_state", "publish_path"),
     *("tokens", "critical_quota", "blocking_quota"),
@@ -46,13 +46,13 @@ _LIFE: dict[type, tuple[tuple[str, ...], Getter]] = {
 
 
 def life_line(seq: int, event: Event) -> bytes:
-    """Write down one event of a message's life, without the message's own number and content."""
+    """Return one event of a message history as a line, without the message's number and content."""
     names, values = _LIFE[type(event)]
     return _JSON.encode({"seq": seq, "kind": type(event).__name__, **dict(zip(names, values(event), strict=True))})
 
 
 def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:
-    """Name everything of an event; content is left out unless it is asked for, policies never are."""
+    """Return an event as a record; payload and metadata only on request, policies always."""
     record: dict[str, Any] = {"kind": type(event).__name__, "project": project, "seq": seq}
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)

@@ -1,6 +1,6 @@
-"""Opening a project: read the tables, apply the journal's tail.
+"""Rebuilding a project's state: read the tables, then apply the events of the journal that they do not include.
 
-The result is the state that the events add up to, bit for bit, as if every event had been replayed.
+The result is bit for bit the state that replaying every event would give.
 """
 
 import gc
@@ -10,34 +10,59 @@ from typing import Any
 
 import msgspec
 
-from tocsin.core.messages.model import NEVER, Failure, Message, PublishPath, RecipientState, State
-from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.core.messages.model import Failure, Message, State
 from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, restore
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal
-from tocsin.journal.changes import Memory, ObservedExchange
+from tocsin.journal.changes import EventNumbers, ObservedExchange
+from tocsin.journal.columns import row_reader
 from tocsin.journal.errors import JournalDamaged
 from tocsin.journal.log import tail
-from tocsin.journal.tables import AGENTS, BROADCASTS, DOCUMENTS, MESSAGES, POLICIES, SESSIONS, THREADS, Tables
+from tocsin.journal.table_definitions import (
+    AGENT_COLUMNS,
+    AGENTS,
+    BROADCAST_COLUMNS,
+    BROADCASTS,
+    CONTENT_COLUMNS,
+    DOCUMENTS,
+    FAILURE_COLUMNS,
+    MESSAGE_COLUMNS,
+    MESSAGES,
+    POLICIES,
+    SESSION_COLUMNS,
+    SESSIONS,
+    THREAD_COLUMNS,
+    THREADS,
+)
+from tocsin.journal.tables import Tables
 
 __all__ = ["reopen", "snapshot_of"]
 
-_STATES = {state.value: state for state in State}
-_CLASSES = {item.value: item for item in DeliveryClass}
-_RECIPIENTS = {item.value: item for item in RecipientState}
-_PATHS = {item.value: item for item in PublishPath}
+_message = row_reader(Message, MESSAGES, (*MESSAGE_COLUMNS, *CONTENT_COLUMNS))
+_failure = row_reader(Failure, MESSAGES, FAILURE_COLUMNS)
+_agent = row_reader(AgentRow, AGENTS, AGENT_COLUMNS)
+_session = row_reader(SessionRow, SESSIONS, SESSION_COLUMNS, given=("in_flight",))
+_broadcast = row_reader(BroadcastRow, BROADCASTS, BROADCAST_COLUMNS, given=("copies",))
+_thread = row_reader(Thread, THREADS, THREAD_COLUMNS)
+_message_details = MESSAGES.values_of("broadcast_seq", "failures", "own_level")
+_offered_seq = MESSAGES.values_of("offered_seq")
+_dead_seq = MESSAGES.values_of("dead_seq")
+_agent_numbers = AGENTS.values_of("agent", "registered_seq")
+_session_numbers = SESSIONS.values_of("session", "opened_seq")
+_broadcast_number = BROADCASTS.values_of("seq")
+_policy_document = POLICIES.values_of("document")
 
 
 def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
-    """Bring a project back to life, as of the last commit."""
+    """Return the exchange of a project, as of the last commit."""
     standing = tables.standing()
     if standing.seq > journal.last_seq():
         raise JournalDamaged(
-            f"the tables know event {standing.seq}, the journal ends with {journal.last_seq()}: commits were lost"
+            f"the tables include event {standing.seq}, the journal ends with {journal.last_seq()}: commits were lost"
         )
     with _no_collections():
-        snapshot, memory = snapshot_of(tables)
-        exchange = ObservedExchange(ids, restore(snapshot), memory, standing.at)
+        snapshot, numbers = snapshot_of(tables)
+        exchange = ObservedExchange(ids, restore(snapshot), numbers, standing.at)
         del snapshot
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
@@ -46,7 +71,7 @@ def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector away while a million objects are made that all stay."""
+    """Turn the garbage collector off while many objects are made that all stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -56,35 +81,44 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def snapshot_of(tables: Tables) -> tuple[Snapshot, Memory]:
-    """Read the state out of the tables, with the numbers that only they keep."""
+def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
+    """Read the state from the tables, with the numbers that only the tables hold."""
     standing = tables.standing()
-    memory = Memory({}, {}, standing.settled_head, standing.acknowledged_head)
     policy: Any = None
     for row in tables.rows(POLICIES, order="version DESC"):
-        policy = msgspec.json.decode(row[5])
+        policy = msgspec.json.decode(_policy_document(row))
         break
-    broadcasts = {row[0]: row for row in tables.rows(BROADCASTS, where=_LIVE_BROADCASTS, order="seq")}
-    messages, flights, copies, failures, dead = _messages(tables, broadcasts)
+    broadcasts = {
+        _broadcast_number(row): _broadcast(row, []) for row in tables.rows(BROADCASTS, _LIVE_BROADCASTS, "seq")
+    }
+    messages, flights, failures, dead = _messages(tables, broadcasts)
+    agents = list(tables.rows(AGENTS, "retired_at IS NULL", "registered_seq"))
+    sessions = list(tables.rows(SESSIONS, "closed_at IS NULL", "opened_seq"))
     snapshot = Snapshot(
         seq=standing.seq,
         policy_version=standing.policy_version,
         policy=policy,
-        agents=[_agent(row, memory) for row in tables.rows(AGENTS, "retired_at IS NULL", "registered_seq")],
-        sessions=[_session(row, flights, memory) for row in tables.rows(SESSIONS, "closed_at IS NULL", "opened_seq")],
+        agents=[_agent(row) for row in agents],
+        sessions=[_session(row, flights.get(_session_numbers(row)[0], [])) for row in sessions],
         messages=messages,
-        broadcasts=[_broadcast(row, copies[seq]) for seq, row in broadcasts.items() if copies[seq]],
-        threads=[Thread(*row[:6]) for row in tables.rows(THREADS, order="touched_seq")],
+        broadcasts=[broadcast for broadcast in broadcasts.values() if broadcast.copies],
+        threads=[_thread(row) for row in tables.rows(THREADS, order="touched_seq")],
         failures=failures,
         dead=dead,
-        settled=tables.line("settled"),
-        acknowledged=tables.line("acknowledged"),
+        settled=tables.ended_queue("settled"),
+        acknowledged=tables.ended_queue("acknowledged"),
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
         latencies=standing.latencies,
         documents=[(kind, id_, bytes(data)) for kind, id_, data in tables.rows(DOCUMENTS)],
     )
-    return snapshot, memory
+    numbers = EventNumbers(
+        dict(map(_agent_numbers, agents)),
+        dict(map(_session_numbers, sessions)),
+        standing.settled_head,
+        standing.acknowledged_head,
+    )
+    return snapshot, numbers
 
 
 _LIVE_BROADCASTS = (
@@ -93,122 +127,35 @@ _LIVE_BROADCASTS = (
 
 
 def _messages(
-    tables: Tables, broadcasts: dict[int, tuple[Any, ...]]
-) -> tuple[list[Message], dict[str, list[int]], dict[int, list[tuple[str, int]]], list[tuple[int, Failure]], list[int]]:
-    """Read what the state remembers: messages, offers by session, copies by broadcast, failures, dead letters."""
+    tables: Tables, broadcasts: dict[int, BroadcastRow]
+) -> tuple[list[Message], dict[str, list[int]], list[tuple[int, Failure]], list[int]]:
+    """Read the messages that the state holds, their offers by session, their failures, and the dead letters.
+
+    Copies of broadcasts are added to the broadcasts' rows.
+    """
     messages: list[Message] = []
     flights: list[tuple[int, str, int]] = []
-    copies: dict[int, list[tuple[str, int]]] = {seq: [] for seq in broadcasts}
     failures: list[tuple[int, Failure]] = []
     dead: list[tuple[int, int]] = []
-    known: dict[Any, Any] = {}
-    same = known.setdefault
-    for (
-        seq, _, message_id, sender, recipient, message_type, priority, level, requested, importance, decay_rate,
-        delivery_class, ack_required, state, created_at, enqueued_at, expires_at, sent_at, payload, metadata,
-        correlation_id, broadcast_id, broadcast_seq, recipient_state, publish_path, resolved_session, pushed, attempts,
-        offers, boosts, overdue, backing_off, ready_at, offered_at, delivered_at, acked_at, processed_at, expired_at,
-        recalled_at, dead_at, _, session, digest, failed, first_failed_at, last_failed_at, failure_reason, failure_code,
-        offered_seq, dead_seq, _, own_level, lent, _,
-    ) in tables.rows(MESSAGES, where="remembered IS TRUE", order="seq"):  # fmt: skip
-        if digest is not None:
-            payload = metadata = b""
-        elif broadcast_seq is not None:
-            payload, metadata = broadcasts[broadcast_seq][8:10]
-        messages.append(
-            Message(
-                seq,
-                message_id,
-                same(sender, sender),
-                same(recipient, recipient),
-                same(message_type, message_type),
-                priority,
-                level,
-                requested,
-                importance,
-                decay_rate,
-                _CLASSES[delivery_class],
-                bool(ack_required),
-                _STATES[state],
-                created_at,
-                enqueued_at,
-                expires_at,
-                sent_at,
-                payload,
-                metadata,
-                correlation_id,
-                broadcast_id,
-                _RECIPIENTS[recipient_state],
-                _PATHS[publish_path],
-                same(resolved_session, resolved_session),
-                bool(pushed),
-                attempts,
-                offers,
-                boosts,
-                bool(overdue),
-                bool(backing_off),
-                ready_at or NEVER,
-                offered_at or NEVER,
-                delivered_at or NEVER,
-                acked_at or NEVER,
-                processed_at or NEVER,
-                expired_at or NEVER,
-                recalled_at or NEVER,
-                dead_at or NEVER,
-                same(session, session),
-                digest,
-                level if own_level is None else own_level,
-                lent or 0,
-            )
-        )
-        if session is not None:
-            flights.append((offered_seq, session, seq))
+    for row in tables.rows(MESSAGES, where="remembered IS TRUE", order="seq"):
+        message = _message(row)
+        messages.append(message)
+        broadcast_seq, failed, own_level = _message_details(row)
         if broadcast_seq is not None:
-            copies[broadcast_seq].append((recipient, seq))
+            broadcast = broadcasts[broadcast_seq]
+            broadcast.copies.append((message.recipient, message.seq))
+            message.payload, message.metadata = broadcast.payload, broadcast.metadata
+        if message.digest is not None:
+            message.payload = message.metadata = b""
+        if own_level is None:  # a row from before the column was there
+            message.own_level = message.level
         if failed is not None:
-            failures.append((seq, Failure(failed, first_failed_at, last_failed_at, failure_reason, failure_code)))
-        if state == "dead":
-            dead.append((dead_seq, seq))
+            failures.append((message.seq, _failure(row)))
+        if message.session is not None:
+            flights.append((_offered_seq(row), message.session, message.seq))
+        if message.state is State.DEAD:
+            dead.append((_dead_seq(row), message.seq))
     by_session: dict[str, list[int]] = {}
     for _, session, seq in sorted(flights):
         by_session.setdefault(session, []).append(seq)
-    return messages, by_session, copies, failures, [seq for _, seq in sorted(dead)]
-
-
-def _agent(row: tuple[Any, ...], memory: Memory) -> AgentRow:
-    memory.agents[row[0]] = row[1]
-    return AgentRow(
-        agent=row[0],
-        agent_type=row[2],
-        role=row[3],
-        version=row[4],
-        supported=tuple(msgspec.json.decode(row[5])),
-        capabilities=tuple(msgspec.json.decode(row[6])),
-        registered_at=row[7],
-        tokens=row[9],
-        tokens_at=row[10] or NEVER,
-        critical_quota=row[11],
-        blocking_quota=row[12],
-        quotas_at=row[13] or NEVER,
-        usage=msgspec.msgpack.decode(row[14]),
-        gaming=bool(row[15]),
-    )
-
-
-def _session(row: tuple[Any, ...], flights: dict[str, list[int]], memory: Memory) -> SessionRow:
-    memory.sessions[row[0]] = row[1]
-    return SessionRow(row[0], row[2], row[3], row[4], row[5], row[7], flights.get(row[0], []), bool(row[8]))
-
-
-def _broadcast(row: tuple[Any, ...], copies: list[tuple[str, int]]) -> BroadcastRow:
-    return BroadcastRow(
-        broadcast=row[1],
-        sender=row[2],
-        message_type=row[3],
-        receiver_type=row[4],
-        copies=copies,
-        failed=tuple(msgspec.json.decode(row[5])),
-        payload=row[8],
-        metadata=row[9],
-        accepted=row[6],
-    )
+    return messages, by_session, failures, [seq for _, seq in sorted(dead)]

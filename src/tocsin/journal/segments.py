@@ -1,10 +1,10 @@
-"""Segments: the journal cut into immutable files, which is all that the pipeline ever reads.
+"""Segments: the journal exported to immutable files, which are the pipeline's only input.
 
 Theory of operation. A segment is `project=…/date=…/<first sequence number>.ndjson.zst`: one JSON object per event, the
-events of one day, in order. The next segment begins after the last one's end, so its first sequence number, and with it
-its name, is decided by what exists already. A file gets its name only when it is whole and on disk, and by a link that
-refuses to replace another; then it is recorded in the tables. Whoever finds the name taken, after a crash or beside an
-owner that has been replaced, adopts the file as it is. So every event is in exactly one segment, whatever happens.
+events of one day, in order. The next segment begins after the end of the last one, so its first sequence number and its
+name follow from the existing segments. A file gets its name only when it is complete and on disk, by a link that does
+not replace an existing file; then it is recorded in the tables. An exporter that finds the name in use, after a crash
+or because a replaced owner has written it, adopts that file. So every event is in exactly one segment.
 """
 
 import os
@@ -33,7 +33,7 @@ _TEMPORARY = ".cutting-"
 
 
 class _Record(msgspec.Struct):
-    """What adopting a file needs to know of its records."""
+    """The part of a record that is checked when a file is adopted."""
 
     seq: int
 
@@ -42,7 +42,7 @@ _RECORD: msgspec.json.Decoder[_Record] = msgspec.json.Decoder(_Record)
 
 
 class Exporter:
-    """Cuts one project's journal into segments below a root."""
+    """Exports one project's journal to segments below a root folder."""
 
     def __init__(self, journal: Journal, tables: Tables, root: Path) -> None:
         self._journal = journal
@@ -55,7 +55,7 @@ class Exporter:
             leftover.unlink(missing_ok=True)
 
     def step(self, storage: Storage, now: int | None = None) -> bool:
-        """Cut the next segment if it is due; say whether there may be more."""
+        """Write the next segment if it is due; return whether there may be more."""
         if not storage.segments:
             return False
         try:
@@ -70,11 +70,11 @@ class Exporter:
         return True
 
     def _existing(self, first_seq: int) -> Segment | None:
-        """Find a segment that was finished and not recorded."""
+        """Return a segment that was finished but not recorded, if there is one."""
         for path in self._folder.glob(f"date=*/{first_seq:020d}.ndjson.zst"):
             seqs = [_RECORD.decode(line).seq for line in read_segment(path)]
             if seqs != list(range(first_seq, first_seq + len(seqs))) or not seqs:
-                raise JournalDamaged(f"{path.name}: a segment with other events than its name says")
+                raise JournalDamaged(f"{path.name}: the segment does not contain the events that its name states")
             return self._recorded(path, first_seq, seqs[-1])
         return None
 

@@ -1,6 +1,6 @@
-"""The lab: history replayed through the very same exchange, under other policies.
+"""The lab: recorded history, or a scenario, replayed through the real exchange under other policies.
 
-What came from outside (sends, sessions, what agents did with what they were offered, and how long it took them) is
-taken from recorded events; everything that the bus decides is decided anew. The lab reads what the pipeline and the
-journal leave behind and knows no hub; nothing but the command line knows the lab.
+Inputs from outside the bus (sends, sessions, how agents handled their messages and how long it took) are taken from
+recorded events; everything that the bus decides is decided again. The lab reads the pipeline's tables, segments or a
+journal and needs no hub. Only the command line uses the lab.
 """

@@ -1,7 +1,7 @@
-"""An experiment: which windows, under which policies, and what came out. One folder holds everything that it made.
+"""An experiment: recorded windows, candidate policies and replay results, stored below one folder.
 
-`record` makes traces, `replays` asks a runner for what is missing and reads the results back. The folder may be thrown
-away at any time: everything in it can be made again.
+`record` makes traces; `replays` runs the missing replays and reads all results. The folder is a cache and may be
+deleted at any time.
 """
 
 import hashlib
@@ -13,39 +13,39 @@ import msgspec
 
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, policy_from
-from tocsin.lab.history import find_source
 from tocsin.lab.parameters import changes_of
-from tocsin.lab.replaying import lenient
-from tocsin.lab.runners import Runner, Told
+from tocsin.lab.replays.replay import without_schemas
+from tocsin.lab.runners import Progress, Runner
 from tocsin.lab.settings import Settings
-from tocsin.lab.tasks import Recorded, Recording, Replaying, Result, Window, policy_hash, write_whole
-from tocsin.lab.trace import Trace, load_trace, save_trace
+from tocsin.lab.tasks import RecordedTraces, RecordTask, ReplayResult, ReplayTask, Window, policy_hash, write_atomically
+from tocsin.lab.traces.event_sources import find_source
+from tocsin.lab.traces.trace import Trace, load_trace, save_trace
 
 __all__ = ["IN_FORCE", "Candidate", "Experiment"]
 
-#: The name of the policies that were in force.
+#: Name of the candidate with the policies that were in force.
 IN_FORCE = "in force"
-_RECORDED = msgspec.json.Decoder(Recorded)
-_RESULT = msgspec.json.Decoder(Result)
+_RECORDED = msgspec.json.Decoder(RecordedTraces)
+_RESULT = msgspec.json.Decoder(ReplayResult)
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A policy to try, under a name to call it by; without one, those that were in force."""
+    """A policy to try, with a name."""
 
     name: str
-    #: The whole document, as it is replayed; null for the policies in force.
+    #: The whole policy document; null for the policies that were in force.
     document: Any = None
-    #: What it changes of the defaults, as a project's own file would say it.
+    #: Differences to the defaults, as in a project's policy file.
     changes: Any = None
 
     @classmethod
     def of(cls, name: str, policy: Policy) -> "Candidate":
-        """Make a candidate out of a policy."""
-        return cls(name, lenient(policy), changes_of(policy))
+        """Make a candidate from a policy."""
+        return cls(name, without_schemas(policy), changes_of(policy))
 
     @property
     def hash(self) -> str:
-        """Return a short name for its content."""
+        """Return a digest of the document."""
         return "in-force" if self.document is None else policy_hash(self.document)
 
 
@@ -58,56 +58,56 @@ class Experiment:
         self.settings = settings
         self.windows: list[Window] = []
 
-    def record(self, events: Path, projects: list[str] | None = None, told: Told | None = None) -> None:
-        """Make traces out of history; those of a history that has not changed are used again."""
+    def record(self, events: Path, projects: list[str] | None = None, progress: Progress | None = None) -> None:
+        """Make traces from recorded events; traces of unchanged events are reused."""
         tasks = []
         for source in find_source(events, projects):
-            ways = (self.settings.window_s, self.settings.think_max_s, self.settings.examples_max)
-            said = msgspec.json.encode((source, *ways), order="sorted")
-            name = hashlib.blake2b(said, digest_size=8).hexdigest()
+            options = (self.settings.window_s, self.settings.think_max_s, self.settings.examples_max)
+            key = msgspec.json.encode((source, *options), order="sorted")
+            name = hashlib.blake2b(key, digest_size=8).hexdigest()
             out = self._folder / "traces" / f"{name}.json"
-            tasks.append(Recording(source, str(self._folder / "traces"), self.settings, str(out)))
-        self._runner.run(tasks, told)
+            tasks.append(RecordTask(source, str(self._folder / "traces"), self.settings, str(out)))
+        self._runner.run(tasks, progress)
         self.windows = [window for task in tasks for window in _RECORDED.decode(Path(task.out).read_bytes()).windows]
 
     def add(self, trace: Trace) -> None:
-        """Take a trace that was made otherwise."""
+        """Add a trace that was made elsewhere, such as a scenario's."""
         path = save_trace(self._folder / "traces", trace)
-        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.lives)))
+        self.windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
 
     def between(self, since: str | None, until: str | None) -> None:
-        """Keep the windows of some days only."""
+        """Keep only the windows of the given days."""
         self.windows = [
             window
             for window in self.windows
             if (since is None or window.window[:10] >= since) and (until is None or window.window[:10] <= until)
         ]
         if not self.windows:
-            raise refusal("E_LAB_002", f"nothing was recorded from {since or 'ever'} until {until or 'now'}")
+            raise refusal("E_LAB_002", f"no events were recorded from {since or 'the beginning'} to {until or 'now'}")
 
     def replays(
-        self, candidates: Sequence[Candidate], loop: str = "closed", told: Told | None = None
-    ) -> list[list[Result]]:
+        self, candidates: Sequence[Candidate], loop: str = "closed", progress: Progress | None = None
+    ) -> list[list[ReplayResult]]:
         """Replay all windows under each candidate; return the results by candidate and window."""
         tasks = [self._task(window, candidate, loop) for candidate in candidates for window in self.windows]
-        self._runner.run(tasks, told)
+        self._runner.run(tasks, progress)
         found = iter([_RESULT.decode(Path(task.out).read_bytes()) for task in tasks])
         return [[next(found) for _ in self.windows] for _ in candidates]
 
-    def _task(self, window: Window, candidate: Candidate, loop: str) -> Replaying:
+    def _task(self, window: Window, candidate: Candidate, loop: str) -> ReplayTask:
         settings = self.settings
         policy = ""
         if candidate.document is not None:
             path = self._folder / "policies" / f"{candidate.hash}.json"
             if not path.exists():
-                write_whole(path, msgspec.json.encode(candidate.document, order="sorted"))
+                write_atomically(path, msgspec.json.encode(candidate.document, order="sorted"))
             policy = str(path)
-        said = (loop, settings.seed, settings.clock_us, settings.starved_after_s)
-        way = hashlib.blake2b(msgspec.json.encode(said), digest_size=4).hexdigest()
+        key = (loop, settings.seed, settings.clock_us, settings.starved_after_s)
+        way = hashlib.blake2b(msgspec.json.encode(key), digest_size=4).hexdigest()
         name = f"{Path(window.path).stem}.{candidate.hash}.{way}.json"
         starved_us = round(settings.starved_after_s * 1_000_000)
         out = self._folder / "results" / name
-        return Replaying(window.path, policy, loop, settings.seed, settings.clock_us, starved_us, str(out))
+        return ReplayTask(window.path, policy, loop, settings.seed, settings.clock_us, starved_us, str(out))
 
     def policy_in_force(self) -> Policy:
         """Return the policy that was in force at the end of the last window."""
@@ -116,10 +116,10 @@ class Experiment:
         return policy_from(adopted[-1] if adopted else trace.policy)
 
     def id_of(self, candidates: Sequence[Candidate]) -> str:
-        """Name what was asked, so that the same question has the same name."""
-        said = (
+        """Return the report's id, a digest of windows, candidates and settings."""
+        key = (
             sorted(Path(window.path).name for window in self.windows),
             [candidate.hash for candidate in candidates],
             self.settings,
         )
-        return "lab-" + hashlib.blake2b(msgspec.json.encode(said, order="sorted"), digest_size=6).hexdigest()
+        return "lab-" + hashlib.blake2b(msgspec.json.encode(key, order="sorted"), digest_size=6).hexdigest()

@@ -1,7 +1,7 @@
-"""Which numbers of a policy are varied, and between what: `aging.threshold_s=10..300`, `ttl.StatusUpdate=60..86400`.
+"""Dimensions of a search: policy settings with a range or choices, such as `aging.threshold_s=10..300`.
 
-A dimension is a path into the policy's document with a range or a list of choices. A point is one value for each; it
-becomes a policy by being laid over a base, and a change that a person can read by being held against the defaults.
+A dimension is a path into the policy document with a range or a list of choices. A point has one value for each
+dimension. It is applied over a base policy; `changes_of` returns the difference to the defaults.
 """
 
 import copy
@@ -18,54 +18,56 @@ from tocsin.policies import default_policy
 
 __all__ = ["Dimension", "changes_of", "parse_dimension", "policy_at"]
 
-#: From this ratio of its ends on, a range is searched by factors instead of by steps.
+#: Ratio of its ends from which a range is searched on a logarithmic scale.
 _LOG_FROM = 20.0
-#: Short names: what comes after goes in the place of `*`.
+#: Short names; the rest of the name replaces `*`.
 _ALIASES = {"ttl": "contracts.*.ttl_s", "priority": "contracts.*.priority", "retries": "contracts.*.retries_max"}
 
 
 class Dimension(msgspec.Struct, frozen=True):
-    """One number, or one choice, that is varied."""
+    """One setting that is varied."""
 
-    #: As it was said.
+    #: Name as given by the user.
     name: str
+    #: Path of the setting in the policy document.
     path: tuple[str, ...]
+    #: Range, if it has no choices.
     low: float = 0.0
     high: float = 0.0
-    #: Whether only whole numbers make sense.
+    #: Whether values are whole numbers.
     whole: bool = False
-    #: What it is chosen from, where it has no range.
+    #: Choices, if it has no range.
     choices: tuple[Any, ...] = ()
 
     def value(self, place: float) -> Any:
-        """Return the value at a place from 0 to 1."""
+        """Return the value at a position from 0 to 1."""
         if self.choices:
             return self.choices[min(int(place * len(self.choices)), len(self.choices) - 1)]
         if self.low > 0 and self.high / self.low >= _LOG_FROM:
             value = self.low * math.pow(self.high / self.low, place)
         else:
             value = self.low + (self.high - self.low) * place
-        # Four digits are more than a policy needs, and make a change that can be read.
+        # Four significant digits are enough for a policy, and readable.
         return round(value) if self.whole else float(f"{value:.4g}")
 
 
 def parse_dimension(text: str, base: Any) -> Dimension:
-    """Read what is to be varied, against the document that it is a part of."""
-    name, equals, said = text.partition("=")
-    if not equals or not said:
-        raise refusal("E_LAB_003", f"{text!r}: say NAME=LOW..HIGH or NAME=A|B|C", found=text)
+    """Parse a dimension, and check it against the policy document."""
+    name, equals, values = text.partition("=")
+    if not equals or not values:
+        raise refusal("E_LAB_003", f"{text!r} has no values: use NAME=LOW..HIGH or NAME=A|B|C", found=text)
     path = _path(name, base)
-    present = _at(base, path)
-    if ".." in said:
-        low, high = (_number(part, text) for part in said.split("..", 1))
+    current = _at(base, path)
+    if ".." in values:
+        low, high = (_number(part, text) for part in values.split("..", 1))
         if not low < high:
-            raise refusal("E_LAB_003", f"{text!r}: the low end comes first", found=said)
-        if isinstance(present, bool) or not isinstance(present, int | float):
-            raise refusal("E_LAB_003", f"{name} is {present!r} and has no range: say its choices, A|B|C")
-        return Dimension(name, path, low, high, whole=isinstance(present, int))
-    choices = tuple(_value(part) for part in said.split("|"))
+            raise refusal("E_LAB_003", f"{text!r} is not a range: the low end comes first", found=values)
+        if isinstance(current, bool) or not isinstance(current, int | float):
+            raise refusal("E_LAB_003", f"{name} is {current!r} and has no range: give choices, A|B|C")
+        return Dimension(name, path, low, high, whole=isinstance(current, int))
+    choices = tuple(_value(part) for part in values.split("|"))
     if len(choices) < 2:
-        raise refusal("E_LAB_003", f"{text!r}: one choice is none", found=said)
+        raise refusal("E_LAB_003", f"{text!r} has only one choice: give at least two, A|B", found=values)
     return Dimension(name, path, choices=choices)
 
 
@@ -80,11 +82,13 @@ def _path(name: str, base: Any) -> tuple[str, ...]:
             known = list(here) if isinstance(here, dict) else []
             near = difflib.get_close_matches(part, known, 1)
             hint = f": did you mean {'.'.join([*path, near[0]])}?" if near else ""
-            raise refusal("E_LAB_003", f"there is no {'.'.join([*path, part])} in the policy{hint}", found=name)
+            raise refusal("E_LAB_003", f"the policy has no setting {'.'.join([*path, part])}{hint}", found=name)
         path.append(part)
         here = here[part]
     if isinstance(here, dict):
-        raise refusal("E_LAB_003", f"{name} is not one number", expected="one of " + ", ".join(list(here)[:10]))
+        raise refusal(
+            "E_LAB_003", f"{name} is a section, not a setting", expected="one of " + ", ".join(list(here)[:10])
+        )
     return tuple(path)
 
 
@@ -98,9 +102,9 @@ def _number(text: str, whole: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise refusal("E_LAB_003", f"{whole!r}: {text!r} is no number", found=text) from None
+        raise refusal("E_LAB_003", f"{whole!r}: {text!r} is not a number", found=text) from None
     if not math.isfinite(value):
-        raise refusal("E_LAB_003", f"{whole!r}: {text!r} is no number", found=text)
+        raise refusal("E_LAB_003", f"{whole!r}: {text!r} is not a number", found=text)
     return value
 
 
@@ -112,7 +116,7 @@ def _value(text: str) -> Any:
 
 
 def policy_at(base: Any, dimensions: Sequence[Dimension], values: Sequence[Any]) -> Policy | None:
-    """Return the base with these values; nothing where they contradict each other."""
+    """Return the base policy with these values; None if the result is not a valid policy."""
     document = copy.deepcopy(base)
     for dimension, value in zip(dimensions, values, strict=True):
         _at(document, dimension.path[:-1])[dimension.path[-1]] = value
@@ -123,7 +127,7 @@ def policy_at(base: Any, dimensions: Sequence[Dimension], values: Sequence[Any])
 
 
 def changes_of(policy: Policy) -> dict[str, Any]:
-    """Return what a policy changes of the defaults, as a project's own file would say it."""
+    """Return the differences of a policy to the defaults, as in a project's policy file."""
     found = _changed(document_of(default_policy()), document_of(policy))
     return found if isinstance(found, dict) else {}
 

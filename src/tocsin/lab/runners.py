@@ -1,7 +1,7 @@
-"""Who does the tasks: this process, or Spark, which spreads them over its workers.
+"""Runners of tasks: in this process, or on Spark's workers.
 
-On Spark a task is a partition of its own: groups are whole windows, so nothing is shuffled, and a worker that is free
-takes the next. Workers read traces and write results where the lab's folder is; only times come back.
+On Spark each task is a partition, so nothing is shuffled, and a free worker takes the next task. Workers read traces
+and write results in the lab's folder; only the processor times are returned.
 """
 
 import threading
@@ -19,48 +19,48 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["LocalRunner", "Runner", "SparkRunner", "Told"]
+__all__ = ["LocalRunner", "Progress", "Runner", "SparkRunner"]
 
-#: Told how many tasks are done, of how many.
-Told = Callable[[int, int], None]
+#: Called with the number of finished tasks and the total.
+Progress = Callable[[int, int], None]
 _LOOK_S = 0.5
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Runner(Protocol):
-    """Does tasks."""
+    """Runs tasks."""
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
+        """Run all tasks; return the processor time of each in seconds, in order."""
 
 
 class LocalRunner:
-    """Does one task after the other, here."""
+    """Runs one task after the other in this process."""
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
+        """Run all tasks; return the processor time of each in seconds, in order."""
         seconds = []
         for number, task in enumerate(tasks, 1):
             seconds.append(perform(task))
-            if told is not None:
-                told(number, len(tasks))
+            if progress is not None:
+                progress(number, len(tasks))
         return seconds
 
 
 class SparkRunner:
-    """Spreads tasks over Spark."""
+    """Runs tasks on Spark's workers."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
 
-    def run(self, tasks: Sequence[Task], told: Told | None = None) -> list[float]:
-        """Do all tasks; return the processor time of each, in their order."""
+    def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> list[float]:
+        """Run all tasks; return the processor time of each in seconds, in order."""
         if not tasks:
             return []
         encoded = [_ENCODER.encode(task) for task in tasks]
         numbers = self._spark.range(0, len(tasks), 1, len(tasks))
         frame = numbers.mapInArrow(_worker(encoded), "task bigint, seconds double, problem binary")
-        with _Watch(tasks, told):
+        with _ProgressWatcher(tasks, progress):
             rows = frame.collect()
         for row in rows:
             if row["problem"]:
@@ -70,7 +70,7 @@ class SparkRunner:
 
 
 def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """Return what a worker does with the numbers of its tasks."""
+    """Return the function that a worker applies to the numbers of its tasks."""
 
     def work(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -93,35 +93,35 @@ def _worker(tasks: list[bytes]) -> "Callable[[Iterator[pa.RecordBatch]], Iterato
     return work
 
 
-class _Watch:
-    """Looks how many tasks have left their file, while somebody else does them."""
+class _ProgressWatcher:
+    """Reports progress while tasks run elsewhere, by counting their result files."""
 
-    def __init__(self, tasks: Sequence[Task], told: Told | None) -> None:
+    def __init__(self, tasks: Sequence[Task], progress: Progress | None) -> None:
         self._outs = [Path(task.out) for task in tasks]
-        self._told = told
+        self._progress = progress
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="lab progress", daemon=True)
 
     def __enter__(self) -> None:
-        if self._told is not None:
+        if self._progress is not None:
             self._thread.start()
 
     def _look(self) -> None:
         left = self._outs
         while not self._over.wait(_LOOK_S):
             left = [path for path in left if not path.exists()]
-            if self._told is not None:
-                self._told(len(self._outs) - len(left), len(self._outs))
+            if self._progress is not None:
+                self._progress(len(self._outs) - len(left), len(self._outs))
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._told is not None:
+        if self._progress is not None:
             self._thread.join()
-            self._told(len(self._outs), len(self._outs))
+            self._progress(len(self._outs), len(self._outs))
 
 
 def timed(runner: Runner, tasks: Sequence[Task]) -> tuple[float, list[float]]:
-    """Do tasks; return how long that took, and the processor time of each."""
+    """Run tasks; return the elapsed time and the processor time of each, in seconds."""
     begin = time.perf_counter()
     seconds = runner.run(tasks)
     return time.perf_counter() - begin, seconds

@@ -1,9 +1,8 @@
-"""Scenarios: teams and loads described, not recorded, so that a policy can be sized before there is any history.
+"""Scenarios: described teams and loads, to evaluate a policy without recorded history.
 
-A scenario is a mapping: teams of agents and how they treat what they get, loads that they put on each other, leases
-that they fight over. Out of it and a seed come traces like those of history, with arrivals as steps, consumers as
-habits, and sessions that call again and again. Several runs with seeds of their own are the windows that policies are
-compared on.
+A scenario has teams of agents and how they handle messages, loads between the teams, and leases that agents compete
+for. From it and a seed, `scenario_traces` builds traces like recorded ones: sends as steps, consumer models, and
+sessions that poll. Each run has its own seed and is one window in a comparison of policies.
 """
 
 from pathlib import Path
@@ -17,7 +16,16 @@ from tocsin.core.errors import refusal
 from tocsin.core.protocol.priority import VOCABULARY
 from tocsin.core.protocol.validation import explain
 
-__all__ = ["Handling", "LeaseFight", "Load", "Scenario", "Spread", "Team", "load_scenario", "parse_scenario"]
+__all__ = [
+    "Handling",
+    "LeaseContention",
+    "Load",
+    "RandomDuration",
+    "Scenario",
+    "Team",
+    "load_scenario",
+    "parse_scenario",
+]
 
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Seconds = Annotated[float, Meta(ge=0, le=3.2e9)]
@@ -25,8 +33,8 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,40}\Z")]
 
 
-class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A duration that varies: around a mean (exponentially), or evenly between two ends."""
+class RandomDuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A random duration: exponential with a mean, or uniform between two ends."""
 
     mean: Seconds | None = None
     low: Seconds | None = None
@@ -35,119 +43,119 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         between = self.low is not None and self.high is not None and self.low <= self.high
         if (self.mean is None) == (not between):
-            raise ValueError("say mean, or low and high")
+            raise ValueError("give mean, or low and high")
 
 
-Duration = Seconds | Spread
+Duration = Seconds | RandomDuration
 
 
 class Handling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent does with a message of some type."""
+    """How an agent handles messages of a type."""
 
-    #: From the offer to the receipt, seconds; null where it gives none, and its next call confirms.
+    #: Time from the offer to the receipt, seconds; null for no receipt: the next call confirms.
     receipt_s: Duration | None = 0.02
-    #: Work on it, seconds; one thing after another. Null where it does not work on it.
+    #: Time to work on a message, seconds; one message after another. Null for no work.
     work_s: Duration | None = None
-    #: What it says when the work is done.
+    #: Confirmation after the work.
     ack: Literal["none", "received", "processed", "reject"] = "processed"
-    #: Share of such messages that it answers.
+    #: Share of the messages that it answers.
     answers: Share = 0.0
-    #: Type of the answer.
+    #: Message type of the answer.
     answer_type: str = "CUSTOM_ANSWER"
-    #: From the end of the work to the answer, seconds.
+    #: Time from the end of the work to the answer, seconds.
     think_s: Duration = 1.0
 
 
 class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Agents that are alike, named `team-1`, `team-2` and so on."""
+    """A number of equal agents, named `team-1`, `team-2` and so on."""
 
-    #: How many.
+    #: Number of agents.
     agents: Count = 1
-    #: What they may do.
+    #: Role of the agents, which sets their privileges.
     role: Literal["director", "primary", "clone", "human"] = "primary"
-    #: What they are for routing.
+    #: Agent type, for routing.
     type: Name = "AdHoc"
-    #: `push`, `piggyback`, `daemon`, or `none` for agents that are never there.
+    #: Kind of session: `push`, `piggyback`, `daemon`, or `none` for agents that never attach.
     session: Literal["push", "piggyback", "daemon", "none"] = "push"
-    #: Offers without receipt that it takes at a time; null is the policy's.
+    #: Largest number of unconfirmed offers; null for the policy's default.
     window: Count | None = None
-    #: Of piggyback agents: time from when one is free to its next call, seconds.
+    #: Piggyback agents: time from the end of work to the next call, seconds.
     poll_s: Seconds = 5.0
-    #: Of piggyback agents: messages taken at a time.
+    #: Piggyback agents: largest number of messages per call.
     takes: Count = 50
-    #: Of others: between signs of life, seconds.
+    #: Other agents: time between heartbeats, seconds.
     heartbeat_s: Annotated[float, Meta(gt=0, le=3.2e9)] = 30.0
-    #: What they do with messages, by type; `*` for all others.
+    #: How they handle messages, by message type; `*` for all others.
     handles: dict[str, Handling] = {}
 
 
 class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
     """Messages that one team sends to another."""
 
-    #: A team, or one agent of it (`team-3`).
+    #: Sender: a team, or one agent of it (`team-3`).
     sender: str
-    #: The same; nobody sends to itself.
+    #: Recipient: a team or an agent. Agents do not send to themselves.
     to: str
     #: Message type.
     type: str = "CUSTOM_NOTE"
-    #: Any name of the wire; null is the contract's.
+    #: Name of a priority; null for the contract's default.
     priority: str | None = None
-    #: Messages a second, of all its senders together.
+    #: Messages per second, of all senders together.
     per_s: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
-    #: `steady` spaces them evenly, `random` draws the gaps, `burst` sends `size` at once every `every_s`.
+    #: `steady` for even gaps, `random` for random ones, `burst` for `size` messages at once every `every_s`.
     pattern: Literal["steady", "random", "burst"] = "random"
-    #: Messages of a burst.
+    #: Number of messages in a burst.
     size: Count = 1
-    #: Between bursts, seconds.
+    #: Time between bursts, seconds.
     every_s: Annotated[float, Meta(gt=0, le=3.2e9)] = 60.0
-    #: When it begins, seconds.
+    #: Start, seconds after the scenario's.
     start_s: Seconds = 0.0
-    #: When it ends; null is the end of the scenario.
+    #: End, seconds after the scenario's start; null for the end of the scenario.
     stop_s: Seconds | None = None
-    #: Null is the contract's.
+    #: TTL, seconds; null for the contract's.
     ttl_s: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
-    #: 1 to 10; null is the policy's.
+    #: Importance, 1 to 10; null for the policy's default.
     importance: Annotated[int, Meta(ge=1, le=10)] | None = None
 
 
-class LeaseFight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two agents that take the same two leases in opposite order, again and again: prone to deadlock."""
+class LeaseContention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two agents that repeatedly acquire the same two leases in opposite order, which can cause a deadlock."""
 
-    #: Both.
+    #: The two agents.
     agents: tuple[str, str]
-    #: What they fight over.
+    #: The two resources.
     resources: tuple[str, str] = ("left", "right")
-    #: Between fights, seconds.
+    #: Time between attempts, seconds.
     every_s: Annotated[float, Meta(gt=0, le=3.2e9)] = 60.0
-    #: Between taking the first and wanting the second, seconds.
+    #: Time between acquiring the first and requesting the second, seconds.
     gap_s: Seconds = 1.0
-    #: How long whoever has both keeps them, seconds.
+    #: Time for which an agent holds both, seconds.
     hold_s: Seconds = 5.0
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that happens, as described."""
+    """A scenario file."""
 
-    #: What the project is called in reports.
+    #: Name of the project in reports.
     name: Name
     #: Teams by name.
     teams: dict[Name, Team]
-    #: What they send.
+    #: Messages that teams send.
     loads: list[Load] = []
-    #: What they fight over.
-    leases: list[LeaseFight] = []
-    #: How long it lasts, seconds.
+    #: Leases that agents compete for.
+    leases: list[LeaseContention] = []
+    #: Duration, seconds.
     duration_s: Annotated[float, Meta(gt=0, le=3.2e7)] = 3600.0
-    #: Runs with seeds of their own.
+    #: Number of runs, each with its own seed.
     runs: Annotated[int, Meta(ge=1, le=1000)] = 3
 
     @property
     def agents(self) -> int:
-        """Return how many agents take part."""
+        """Return the number of agents."""
         return sum(team.agents for team in self.teams.values())
 
     def members(self, who: str) -> list[str]:
-        """Return the agents that a name means: a team's, or one of them."""
+        """Return the agents of a team, or the named agent of a team."""
         if who in self.teams:
             return [f"{who}-{number}" for number in range(1, self.teams[who].agents + 1)]
         team, _, number = who.rpartition("-")
@@ -161,13 +169,13 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for load in self.loads:
             senders, recipients = self.members(load.sender), self.members(load.to)
             if senders == recipients and len(senders) == 1:
-                raise refusal("E_LAB_003", f"{load.sender} cannot send to itself alone")
+                raise refusal("E_LAB_003", f"{load.sender} has no recipient but itself")
             if load.priority is not None and load.priority not in VOCABULARY:
-                raise refusal("E_LAB_003", f"{load.priority!r} is no priority", expected=", ".join(VOCABULARY))
-        for fight in self.leases:
-            for agent in fight.agents:
+                raise refusal("E_LAB_003", f"{load.priority!r} is not a priority", expected=", ".join(VOCABULARY))
+        for contention in self.leases:
+            for agent in contention.agents:
                 if self.members(agent) != [agent]:
-                    raise refusal("E_LAB_003", f"{agent} is a team: a lease is one agent's")
+                    raise refusal("E_LAB_003", f"{agent} is a team: name one agent of it, such as {agent}-1")
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -176,7 +184,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(text: str) -> Scenario:
-    """Read a scenario, or say which key is wrong and what would be right."""
+    """Parse a scenario; an error names the invalid key and what was expected."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -185,7 +193,7 @@ def parse_scenario(text: str) -> Scenario:
         return msgspec.convert(document, Scenario)
     except msgspec.ValidationError as error:
         if not isinstance(document, dict):
-            raise refusal("E_LAB_003", "a scenario is a mapping with a name and teams") from None
+            raise refusal("E_LAB_003", "a scenario must be a mapping with a name and teams") from None
         try:
             wrong = explain(Scenario, document)
         except (KeyError, IndexError, AttributeError, TypeError):

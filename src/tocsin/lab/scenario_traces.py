@@ -1,4 +1,4 @@
-"""From a scenario to traces: who joins, who sends what when, and how consumers go about it, out of one seed."""
+"""Traces of a scenario: registrations, sends and consumer models, generated from one seed."""
 
 import math
 from itertools import count
@@ -9,27 +9,32 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.lab.scenario import Duration, Handling, LeaseFight, Load, Scenario, Spread, Team
+from tocsin.lab.scenario import Duration, Handling, LeaseContention, Load, RandomDuration, Scenario, Team
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import Habit, Letter, Move, Poller, Step, Trace
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, EnvelopeDraft, Poller, Step, Trace
 from tocsin.policies import default_policy
 
-__all__ = ["stage"]
+__all__ = ["build_traces"]
 
 _SECOND = 1_000_000
-#: When every scenario begins: a Wednesday, so that dates in reports look like dates.
+#: Start of every scenario: a fixed date, microseconds since the epoch.
 _BEGIN = 1_762_905_600 * _SECOND
-#: Agents join and attach in the second before the first message.
+#: Time before the first message in which agents register and attach, microseconds.
 _JOINING_US = 1 * _SECOND
 
 
-def stage(scenario: Scenario, settings: Settings) -> list[Trace]:
-    """Return the traces of a scenario, one for each run."""
+def build_traces(scenario: Scenario, settings: Settings) -> list[Trace]:
+    """Return the traces of a scenario, one per run."""
     if scenario.agents > settings.agents_max:
-        raise refusal("E_LAB_003", f"{scenario.agents} agents: a scenario has at most {settings.agents_max}")
+        raise refusal(
+            "E_LAB_003", f"{scenario.agents} agents are too many: the limit is {settings.agents_max} (agents_max)"
+        )
     messages = sum(_expected(load, scenario.duration_s) for load in scenario.loads)
     if messages > settings.messages_max:
-        raise refusal("E_LAB_003", f"about {messages:.0f} messages: a scenario has at most {settings.messages_max}")
+        raise refusal(
+            "E_LAB_003",
+            f"about {messages:.0f} messages are too many: the limit is {settings.messages_max} (messages_max)",
+        )
     return [_run(scenario, settings, number) for number in range(1, scenario.runs + 1)]
 
 
@@ -45,16 +50,16 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
     document = document_of(default_policy())
     steps = [Step(_BEGIN, SYSTEM.agent, SYSTEM.role, "AdoptPolicy", {"policy": document, "reason": "scenario"})]
     pollers: list[Poller] = []
-    habits: list[Habit] = []
+    consumers: list[ConsumerModel] = []
     for name, team in scenario.teams.items():
         _join(scenario, name, team, steps, pollers, begin, random)
-        habits += _habits(name, team, settings, random)
+        consumers += _consumer_models(name, team, settings, random)
     arrivals: list[Step] = []
     serial = count(1)
     for load in scenario.loads:
         arrivals += _arrivals(scenario, load, begin, serial, random)
-    for fight in scenario.leases:
-        arrivals += _fight(scenario, fight, begin, serial)
+    for contention in scenario.leases:
+        arrivals += _lease_steps(scenario, contention, begin, serial)
     arrivals.sort(key=lambda step: step.at)
     return Trace(
         project=scenario.name,
@@ -64,10 +69,10 @@ def _run(scenario: Scenario, settings: Settings, number: int) -> Trace:
         snapshot=b"",
         policy=None,
         steps=steps + arrivals,
-        lives=[],
+        histories=[],
         refused=[],
         events=0,
-        habits=habits,
+        consumers=consumers,
         pollers=pollers,
         recorded=False,
     )
@@ -82,7 +87,7 @@ def _join(
     begin: int,
     random: np.random.Generator,
 ) -> None:
-    """Let a team register and attach, and its sessions call from then on, each at its own moment."""
+    """Add the steps that register and attach a team, and its pollers, each with its own phase."""
     members = scenario.members(name)
     every_us = round((team.poll_s if team.session == "piggyback" else team.heartbeat_s) * _SECOND)
     phases = random.random(len(members))
@@ -99,40 +104,40 @@ def _join(
         pollers.append(Poller(agent, team.role, session, limit, first, max(1, every_us)))
 
 
-def _habits(name: str, team: Team, settings: Settings, random: np.random.Generator) -> list[Habit]:
+def _consumer_models(name: str, team: Team, settings: Settings, random: np.random.Generator) -> list[ConsumerModel]:
     handles = team.handles or {"*": Handling()}
     if "*" not in handles:
         handles = handles | {"*": Handling()}
     found = []
     for message_type, handling in handles.items():
         examples = _examples(handling, settings.examples_max, random)
-        found.append(Habit(f"{name}-*", message_type, examples))
+        found.append(ConsumerModel(f"{name}-*", message_type, examples))
     return found
 
 
-def _examples(handling: Handling, number: int, random: np.random.Generator) -> list[tuple[Move, ...]]:
+def _examples(handling: Handling, number: int, random: np.random.Generator) -> list[tuple[ConsumerAction, ...]]:
     receipts = _draws(handling.receipt_s, number, random)
     works = _draws(handling.work_s, number, random)
     thinks = _draws(handling.think_s, number, random)
     answered = random.permutation(np.arange(number) < round(handling.answers * number))
     examples = []
     for place in range(number):
-        moves: list[Move] = []
+        actions: list[ConsumerAction] = []
         if handling.receipt_s is not None:
-            moves.append(Move("Confirm", {}, receipts[place]))
+            actions.append(ConsumerAction("Confirm", {}, receipts[place]))
         if handling.work_s is not None and handling.ack == "reject":
-            moves.append(Move("Reject", {"reason": "scenario"}, works[place], serial=True))
+            actions.append(ConsumerAction("Reject", {"reason": "scenario"}, works[place], serial=True))
         elif handling.work_s is not None and handling.ack != "none":
-            moves.append(Move("Acknowledge", {"status": handling.ack}, works[place], serial=True))
+            actions.append(ConsumerAction("Acknowledge", {"status": handling.ack}, works[place], serial=True))
         if answered[place]:
-            moves.append(Move("Send", {}, thinks[place], message_type=handling.answer_type))
-        examples.append(tuple(moves))
+            actions.append(ConsumerAction("Send", {}, thinks[place], message_type=handling.answer_type))
+        examples.append(tuple(actions))
     return examples
 
 
 def _draws(duration: Duration | None, number: int, random: np.random.Generator) -> list[int]:
-    """Draw durations that cover their spread evenly, in random order, microseconds."""
-    if not isinstance(duration, Spread):
+    """Return durations at evenly spaced quantiles, in random order, microseconds."""
+    if not isinstance(duration, RandomDuration):
         return [round((duration or 0.0) * _SECOND)] * number
     places = (np.arange(number) + 0.5) / number
     if duration.mean is not None:
@@ -161,7 +166,7 @@ def _arrivals(
         if receiver == name:
             receiver = recipients[(recipient + 1) % len(recipients)]
         at = begin + round(seconds * _SECOND)
-        letter = Letter(
+        envelope = EnvelopeDraft(
             f"msg_{next(serial):09d}_0",
             receiver,
             "*",
@@ -173,7 +178,7 @@ def _arrivals(
             importance=load.importance,
             metadata=metadata,
         )
-        steps.append(Step(at, name, role, "Send", {}, letter))
+        steps.append(Step(at, name, role, "Send", {}, envelope))
     return steps
 
 
@@ -191,20 +196,20 @@ def _times(load: Load, stop_s: float, random: np.random.Generator) -> "np.ndarra
     return load.start_s + np.sort(random.random(random.poisson(span * load.per_s))) * span
 
 
-def _fight(scenario: Scenario, fight: LeaseFight, begin: int, serial: "count[int]") -> list[Step]:
-    """Let each of two agents take its first lease, then want the other's."""
+def _lease_steps(scenario: Scenario, contention: LeaseContention, begin: int, serial: "count[int]") -> list[Step]:
+    """Return steps in which each of two agents acquires its first lease, then requests the other's."""
     steps: list[Step] = []
-    gap_us, hold_us = round(fight.gap_s * _SECOND), round(fight.hold_s * _SECOND)
-    for start in np.arange(0.0, scenario.duration_s, fight.every_s).tolist():
+    gap_us, hold_us = round(contention.gap_s * _SECOND), round(contention.hold_s * _SECOND)
+    for start in np.arange(0.0, scenario.duration_s, contention.every_s).tolist():
         at = begin + round(start * _SECOND)
-        for agent, order in zip(fight.agents, (fight.resources, fight.resources[::-1]), strict=True):
+        for agent, order in zip(contention.agents, (contention.resources, contention.resources[::-1]), strict=True):
             role = scenario.teams[agent.rpartition("-")[0]].role
             number = next(serial)
             first, second = f"lse_{number}_1", f"lse_{number}_2"
-            take = Step(at, agent, role, "AcquireLease", {"exclusive": (order[0],), "lease": first})
-            want = Step(at, agent, role, "AcquireLease", {"exclusive": (order[1],), "lease": second})
-            want.after, want.delay_us = (f"g {first}",), (gap_us,)
-            steps += [take, want]
+            first_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[0],), "lease": first})
+            second_step = Step(at, agent, role, "AcquireLease", {"exclusive": (order[1],), "lease": second})
+            second_step.after, second_step.delay_us = (f"g {first}",), (gap_us,)
+            steps += [first_step, second_step]
             for lease, anchor, delay_us in (
                 (second, f"g {second}", hold_us),
                 (first, f"g {second}", hold_us),

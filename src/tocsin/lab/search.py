@@ -1,9 +1,10 @@
-"""A bounded search over policies: fill the space, then refine what was best, and stop when nothing better comes.
+"""A bounded search over policies: sample the space evenly, then refine the best points, until nothing improves.
 
-Theory of operation. Points live in a cube, one side for each dimension. The first are a Latin hypercube: in every
-dimension each slice is visited once. The others are steps away from points of the Pareto front, drawn from those with
-the most room around them, and shrinking from round to round. Everything is drawn from one seed and every replay leaves
-its file, so a search that was stopped goes through the same points again, finds them done, and goes on where it was.
+Theory of operation. Points are in a unit cube with one axis per dimension. The first are a Latin hypercube: each slice
+of each dimension has one point. The others are random steps away from points of the Pareto front, beginning with those
+farthest from their neighbours; the steps shrink from round to round. All random numbers come from one seed and every
+replay stores its result in a file, so a search that was stopped generates the same points again, finds their results,
+and continues. Libraries were considered in `docs/decisions/lab-search.md`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,79 +17,80 @@ import numpy.typing as npt
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import VOCABULARY
-from tocsin.lab.comparison import Figures, figures_of
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.measures import ALL, METRICS
+from tocsin.lab.figures.comparison import Figures, figures_of
+from tocsin.lab.figures.measures import ALL, METRICS
 from tocsin.lab.parameters import Dimension, policy_at
-from tocsin.lab.runners import Told
+from tocsin.lab.runners import Progress
 
 __all__ = ["Evaluation", "Objective", "Search", "front_of", "hypercube", "parse_objective", "search"]
 
 _FloatArray = npt.NDArray[np.float64]
+#: Standard deviation of the first steps, and its factor from round to round.
 _STEP, _SHRINK = 0.25, 0.75
-#: Draws of one point before the search gives up on finding one that is a possible policy.
+#: Attempts per point to find one that is a valid policy.
 _TRIES = 50
 
 
 class Objective(msgspec.Struct, frozen=True):
-    """A figure that should be low."""
+    """A figure to minimise."""
 
     name: str
     metric: str
     level: int = ALL
 
     def of(self, figures: Sequence[Figures]) -> float:
-        """Return the figure; one that is not there counts as the worst."""
+        """Return the figure; infinity if it is missing."""
         found = next(row for row in figures if row.level == self.level).values.get(self.metric)
         return float("inf") if found is None else found
 
 
 class Evaluation(msgspec.Struct):
-    """One policy that was tried."""
+    """One evaluated policy."""
 
     number: int
-    #: By dimension.
+    #: Values by dimension.
     values: dict[str, Any]
-    #: By objective.
+    #: Figures by objective.
     objectives: dict[str, float]
     #: `base`, `filling` or `refining`.
     phase: str
-    #: Whether nothing else is better in one objective and no worse in the others.
+    #: Whether it is on the Pareto front: no other is better in one objective and at least as good in the others.
     on_front: bool = False
 
 
 class Search(msgspec.Struct):
-    """What a search found."""
+    """Result of a search."""
 
     objectives: list[str]
     dimensions: list[str]
     evaluations: list[Evaluation]
-    #: Why it stopped: `evaluations` used up, or no better point for long.
+    #: Reason of its end: `evaluations` if the budget is used up, or a sentence.
     stopped: str
 
 
 def parse_objective(text: str) -> Objective:
-    """Read an objective: `p99_s`, or `Critical.p99_s` of one priority."""
+    """Parse an objective: `p99_s`, or `Critical.p99_s` for one priority."""
     level_name, _, metric = text.rpartition(".")
     if metric not in METRICS:
-        raise refusal("E_LAB_003", f"{metric!r} is no figure", found=metric, expected="one of " + ", ".join(METRICS))
+        raise refusal("E_LAB_003", f"{metric!r} is not a figure", found=metric, expected="one of " + ", ".join(METRICS))
     if not level_name:
         return Objective(text, metric)
     if level_name not in VOCABULARY:
-        raise refusal("E_LAB_003", f"{level_name!r} is no priority", expected="one of " + ", ".join(VOCABULARY))
+        raise refusal("E_LAB_003", f"{level_name!r} is not a priority", expected="one of " + ", ".join(VOCABULARY))
     if METRICS[metric].whole:
-        raise refusal("E_LAB_003", f"{metric} is of the whole project, not of one priority")
+        raise refusal("E_LAB_003", f"{metric} exists only for the whole project: name it without a priority")
     return Objective(text, metric, int(VOCABULARY[level_name]))
 
 
 def hypercube(points: int, dimensions: int, random: np.random.Generator) -> _FloatArray:
-    """Return points that visit each slice of each dimension once."""
+    """Return a Latin hypercube: points with one in each slice of each dimension."""
     columns = [(random.permutation(points) + random.random(points)) / points for _ in range(dimensions)]
     return np.stack(columns, axis=1)
 
 
 def front_of(scores: Sequence[Sequence[float]]) -> list[int]:
-    """Return the numbers of those that nothing dominates; of equals the first."""
+    """Return the positions of the scores that no other dominates; of equal scores the first."""
     found: list[int] = []
     for number, score in enumerate(scores):
         better = (
@@ -107,15 +109,15 @@ def search(
     document: Any,
     dimensions: Sequence[Dimension],
     objectives: Sequence[Objective],
-    told: Told | None = None,
+    progress: Progress | None = None,
     found: Callable[[Search], None] | None = None,
 ) -> tuple[Search, dict[int, Policy]]:
-    """Search from a base policy; return what was tried, and the policies of the front by their numbers."""
-    return _Searching(experiment, base, document, dimensions, objectives, told, found).run()
+    """Search from a base policy; return the evaluations, and the policies of the front by number."""
+    return _SearchRun(experiment, base, document, dimensions, objectives, progress, found).run()
 
 
-class _Searching:
-    """One search under way."""
+class _SearchRun:
+    """The state of one search."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class _Searching:
         document: Any,
         dimensions: Sequence[Dimension],
         objectives: Sequence[Objective],
-        told: Told | None,
+        progress: Progress | None,
         found: Callable[[Search], None] | None,
     ) -> None:
         self._experiment = experiment
@@ -132,7 +134,7 @@ class _Searching:
         self._document = document
         self._dimensions = dimensions
         self._objectives = objectives
-        self._told, self._found = told, found
+        self._progress, self._found = progress, found
         self._random = np.random.default_rng(self._settings.seed)
         self._policies: list[Policy] = [base]
         self._places: list[_FloatArray] = [np.full(len(dimensions), 0.5)]
@@ -154,7 +156,7 @@ class _Searching:
             step += 1
             idle = 0 if self._front_scores() != before else idle + len(points)
             if idle >= self._settings.patience:
-                self._search.stopped = f"nothing better in {idle} refinements"
+                self._search.stopped = f"no improvement in {idle} refinements"
                 break
         front = [one.number for one in self._search.evaluations if one.on_front]
         return self._search, {number: self._policies[number] for number in front}
@@ -166,8 +168,8 @@ class _Searching:
             self._evaluate(points[start : start + self._settings.batch], "filling")
 
     def _refined(self, count: int, step: float) -> list[tuple[Policy, _FloatArray]]:
-        """Step away from points of the front, those with the most room first."""
-        parents = self._roomiest()
+        """Return points near the front, first of those farthest from their neighbours."""
+        parents = self._front_by_distance()
         points: list[tuple[Policy, _FloatArray]] = []
         for number in range(_TRIES * count):
             if len(points) == count:
@@ -183,8 +185,8 @@ class _Searching:
         values = [one.value(float(where)) for one, where in zip(self._dimensions, place, strict=True)]
         return policy_at(self._document, self._dimensions, values)
 
-    def _roomiest(self) -> list[int]:
-        """Return the front, those first that are farthest from their neighbours."""
+    def _front_by_distance(self) -> list[int]:
+        """Return the front, sorted by the distance to the nearest neighbour, largest first."""
         front = [one.number for one in self._search.evaluations if one.on_front]
         scores = np.asarray([self._scores(number) for number in front], dtype=np.float64)
         scores = np.where(np.isfinite(scores), scores, np.nan)
@@ -192,8 +194,8 @@ class _Searching:
         scaled = np.nan_to_num(scores / np.where(spread > 0, spread, 1.0))
         apart = np.sqrt(((scaled[:, None, :] - scaled[None, :, :]) ** 2).sum(axis=-1))
         np.fill_diagonal(apart, np.inf)
-        room = apart.min(axis=1)
-        return [front[place] for place in np.argsort(-room, kind="stable")]
+        nearest = apart.min(axis=1)
+        return [front[place] for place in np.argsort(-nearest, kind="stable")]
 
     def _scores(self, number: int) -> list[float]:
         return list(self._search.evaluations[number].objectives.values())
@@ -219,8 +221,8 @@ class _Searching:
         front = set(front_of([self._scores(one.number) for one in self._search.evaluations]))
         for one in self._search.evaluations:
             one.on_front = one.number in front
-        if self._told is not None:
-            self._told(len(self._search.evaluations), self._settings.evaluations)
+        if self._progress is not None:
+            self._progress(len(self._search.evaluations), self._settings.evaluations)
         if self._found is not None:
             self._found(self._search)
 

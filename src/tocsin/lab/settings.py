@@ -1,7 +1,7 @@
-"""How the lab works: bounds of fidelity, the model of consumers, how much is searched.
+"""Settings of the lab: bounds of fidelity, the model of consumers, size of a search.
 
-No part of a project's policy, since no history depends on it. The defaults are the packaged `lab.yaml`; a file of the
-same name beside the data changes some of them.
+They are not part of a project's policy, since no decision of the bus depends on them. The defaults are in the packaged
+`lab.yaml`; a file of the same name in the data directory overrides some of them.
 """
 
 from importlib import resources
@@ -23,61 +23,61 @@ Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the lab is run by."""
+    """The settings, with the packaged defaults filled in."""
 
-    #: Share of messages with the same outcome that an open-loop replay under the policy in force must reach.
+    #: Smallest share of messages with the same outcome in an open-loop replay under the policy in force.
     open_outcomes_min: Share
     #: The same for the closed loop.
     closed_outcomes_min: Share
-    #: Largest distance (Kolmogorov-Smirnov) between recorded and replayed waiting times.
+    #: Largest Kolmogorov-Smirnov distance between recorded and replayed waiting times.
     latency_distance_max: Share
-    #: A send in a thread later than this after the message that it could answer came from outside, seconds.
+    #: Longest time between a message and its answer; a later send in the thread counts as independent, seconds.
     think_max_s: Seconds
-    #: Examples of how a consumer treats a kind of message that are kept.
+    #: Number of examples in the model of a consumer, per message type.
     examples_max: Count
-    #: How often a replay looks whether a timer is due, seconds of its own time.
+    #: Interval at which a replay checks its timers, seconds of simulated time.
     clock_s: Seconds
     #: Length of a window, seconds.
     window_s: Seconds
-    #: A message that waited longer than this for its first offer was starved, seconds.
+    #: Waiting time for the first offer from which a message counts as starved, seconds.
     starved_after_s: Seconds
-    #: Draws of the bootstrap.
+    #: Number of bootstrap samples.
     bootstrap_draws: Count
-    #: Share of the draws that an interval covers.
+    #: Confidence level of the intervals.
     confidence: Annotated[float, Meta(gt=0, lt=1)]
-    #: Seeds everything that is drawn.
+    #: Random seed.
     seed: int
-    #: Policies that a search evaluates at most.
+    #: Largest number of policies that a search evaluates.
     evaluations: Count
-    #: Share of them that fills the space evenly.
+    #: Share of them that samples the space evenly.
     initial_share: Share
-    #: Refinements without a new point of the front before a search stops.
+    #: Number of refinements without an improvement of the front after which a search stops.
     patience: Count
-    #: Policies that are evaluated at a time.
+    #: Number of policies that are evaluated at a time.
     batch: Count
-    #: Most agents of a scenario.
+    #: Largest number of agents in a scenario.
     agents_max: Count
-    #: Most messages of a scenario.
+    #: Largest number of messages in a scenario.
     messages_max: Count
 
     @property
     def think_max_us(self) -> int:
-        """Return the longest think time in microseconds."""
+        """Return `think_max_s` in microseconds."""
         return round(self.think_max_s * 1_000_000)
 
     @property
     def clock_us(self) -> int:
-        """Return the grain of a replay's clock in microseconds."""
+        """Return `clock_s` in microseconds."""
         return max(1, round(self.clock_s * 1_000_000))
 
     @property
     def window_us(self) -> int:
-        """Return the length of a window in microseconds."""
+        """Return `window_s` in microseconds."""
         return max(1, round(self.window_s * 1_000_000))
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Lay a file over the defaults."""
+    """Read the defaults and apply the overrides of a file."""
     document = yaml.safe_load(resources.files("tocsin.lab").joinpath("lab.yaml").read_text(encoding="utf-8"))
     if path is not None and path.exists():
         try:

@@ -1,8 +1,7 @@
-"""What a worker is given: record one project, or replay one window under one policy.
+"""Tasks for workers: record one project, or replay one window under one policy.
 
-A task is a pure function of files. Each leaves one file under a name made of what it depends on, written whole or not
-at all: a task that is done is never done again, wherever a run was stopped, and two workers that do the same write the
-same.
+A task is a pure function of files. It writes one file, atomically, under a name derived from its inputs: a finished
+task is never run again, also after a run that was stopped, and two workers that run the same task write the same file.
 """
 
 import gc
@@ -14,48 +13,61 @@ from typing import Any
 
 import msgspec
 
-from tocsin.lab.closed_loop import closed_loop
-from tocsin.lab.fidelity import Fidelity, fidelity_of
-from tocsin.lab.history import Source, read_events
-from tocsin.lab.measures import Row, measured
-from tocsin.lab.open_loop import open_loop
-from tocsin.lab.recording import record
-from tocsin.lab.replaying import ready_trace
+from tocsin.lab.figures.fidelity import Fidelity, fidelity_of
+from tocsin.lab.figures.measures import Row, measured
+from tocsin.lab.replays.closed_loop import closed_loop
+from tocsin.lab.replays.open_loop import open_loop
+from tocsin.lab.replays.replay import prepared_trace
 from tocsin.lab.settings import Settings
-from tocsin.lab.trace import save_trace
+from tocsin.lab.traces.event_sources import Source, read_events
+from tocsin.lab.traces.recorder import record
+from tocsin.lab.traces.trace import save_trace
 
-__all__ = ["Recorded", "Recording", "Replaying", "Result", "Task", "Window", "perform", "policy_hash", "write_whole"]
+__all__ = [
+    "RecordTask",
+    "RecordedTraces",
+    "ReplayResult",
+    "ReplayTask",
+    "Task",
+    "Window",
+    "perform",
+    "policy_hash",
+    "write_atomically",
+]
 
 
-class Recording(msgspec.Struct, frozen=True, tag="record"):
-    """Turn one project's events into traces."""
+class RecordTask(msgspec.Struct, frozen=True, tag="record"):
+    """Record the traces of one project."""
 
     source: Source
+    #: Folder for the traces.
     folder: str
     settings: Settings
-    #: The list of the traces; it is there once all of them are.
+    #: File for the list of traces, written when all traces are.
     out: str
 
 
-class Replaying(msgspec.Struct, frozen=True, tag="replay"):
-    """Replay one window."""
+class ReplayTask(msgspec.Struct, frozen=True, tag="replay"):
+    """Replay one window under one policy."""
 
+    #: Path of the trace.
     trace: str
-    #: The policy's document as JSON; empty for those in force.
+    #: Path of the policy document as JSON; empty for the policies in force.
     policy: str
     #: `open` or `closed`.
     loop: str
     seed: int
     clock_us: int
     starved_us: int
+    #: File for the result.
     out: str
 
 
-Task = Recording | Replaying
+Task = RecordTask | ReplayTask
 
 
 class Window(msgspec.Struct, frozen=True):
-    """One trace that was recorded."""
+    """One recorded trace."""
 
     project: str
     window: str
@@ -64,17 +76,17 @@ class Window(msgspec.Struct, frozen=True):
     messages: int
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordedTraces(msgspec.Struct, frozen=True):
     """All traces of one project."""
 
     windows: list[Window]
 
 
-class Result(msgspec.Struct, frozen=True):
-    """What one replay came to; the same for the same trace, policy and seed."""
+class ReplayResult(msgspec.Struct, frozen=True):
+    """Result of one replay; identical for the same trace, policy and seed."""
 
     rows: list[Row]
-    #: Beside the recording, where the policy was the one in force.
+    #: Comparison with the recording, if replayed under the policies in force.
     fidelity: Fidelity | None
     events: int
     decisions: int
@@ -82,48 +94,48 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def perform(task: Task) -> float:
-    """Do a task unless it is done; return the seconds of processor time that it took."""
+    """Run a task unless its result exists; return the processor time in seconds."""
     if Path(task.out).exists():
         return 0.0
     begin = time.process_time()
     enabled = gc.isenabled()
     gc.disable()
     try:
-        done: Any = _record(task) if isinstance(task, Recording) else _replay(task)
+        done: Any = _record(task) if isinstance(task, RecordTask) else _replay(task)
     finally:
         if enabled:
             gc.enable()
-    write_whole(Path(task.out), msgspec.json.encode(done))
+    write_atomically(Path(task.out), msgspec.json.encode(done))
     return time.process_time() - begin
 
 
-def _record(task: Recording) -> Recorded:
+def _record(task: RecordTask) -> RecordedTraces:
     windows = []
     for trace in record(task.source.project, read_events(task.source), task.settings, task.settings.window_us):
         path = save_trace(Path(task.folder), trace)
-        windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.lives)))
+        windows.append(Window(trace.project, trace.window, str(path), trace.events, len(trace.histories)))
         gc.collect()
-    return Recorded(windows)
+    return RecordedTraces(windows)
 
 
-def _replay(task: Replaying) -> Result:
-    ready = ready_trace(Path(task.trace))
+def _replay(task: ReplayTask) -> ReplayResult:
+    prepared = prepared_trace(Path(task.trace))
     policy = msgspec.json.decode(Path(task.policy).read_bytes()) if task.policy else None
     stamps = task.loop == "open"
-    replay = open_loop(ready, policy) if stamps else closed_loop(ready, policy, task.seed, task.clock_us)
-    beside = policy is None and ready.trace.recorded
-    fidelity = fidelity_of(ready.trace, replay, stamps=stamps) if beside else None
-    rows = measured(replay, ready.trace.ends_at, task.starved_us)
-    return Result(rows, fidelity, replay.events, replay.decisions, replay.missed)
+    replay = open_loop(prepared, policy) if stamps else closed_loop(prepared, policy, task.seed, task.clock_us)
+    beside = policy is None and prepared.trace.recorded
+    fidelity = fidelity_of(prepared.trace, replay, stamps=stamps) if beside else None
+    rows = measured(replay, prepared.trace.ends_at, task.starved_us)
+    return ReplayResult(rows, fidelity, replay.events, replay.decisions, replay.missed)
 
 
 def policy_hash(document: Any) -> str:
-    """Return a short name for a policy's content."""
+    """Return a digest of a policy document."""
     return hashlib.blake2b(msgspec.json.encode(document, order="sorted"), digest_size=8).hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees half of it."""
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_bytes(data)

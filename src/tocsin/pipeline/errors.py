@@ -1,26 +1,26 @@
-"""What keeps the pipeline from working; the command line turns each into a sentence and an exit code.
+"""Errors of the pipeline; the command line prints each as a sentence and exits with a code.
 
 PipelineError
-├── NoJava               Spark has nothing to run on
-├── SettingsWrong        a setting is not as it should be
-├── WarehouseBusy        another run or stream is writing
-├── WarehouseDamaged     what the manifest names is not there, or not as it says
-└── CommitLost           somebody else committed first, and in the way
+├── NoJava               no suitable Java was found
+├── SettingsWrong        a setting is invalid
+├── WarehouseBusy        another run or stream holds the writer lock
+├── WarehouseDamaged     a manifest cannot be read, or a file that it names is missing
+└── CommitLost           another writer committed this version first
 """
 
 __all__ = ["CommitLost", "NoJava", "PipelineError", "SettingsWrong", "WarehouseBusy", "WarehouseDamaged"]
 
 
 class PipelineError(Exception):
-    """Base of all."""
+    """Base class of the pipeline's errors."""
 
 
 class NoJava(PipelineError):
-    """There is no Java that Spark can run on."""
+    """No Java that Spark can run on was found."""
 
 
 class SettingsWrong(PipelineError):
-    """A setting is not as it should be."""
+    """A setting is invalid."""
 
 
 class WarehouseBusy(PipelineError):
@@ -28,8 +28,8 @@ class WarehouseBusy(PipelineError):
 
 
 class WarehouseDamaged(PipelineError):
-    """The warehouse is not as its manifest says."""
+    """The warehouse does not match its manifest."""
 
 
 class CommitLost(PipelineError):
-    """Somebody else committed first, and changed what this commit was based on."""
+    """Another writer committed this version first, so this commit was based on an outdated state."""

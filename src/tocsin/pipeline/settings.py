@@ -1,7 +1,7 @@
-"""How the pipeline works: memory, sizes of batches and files, how long tables are kept.
+"""Settings of the pipeline: memory, sizes of batches and files, retention of tables.
 
-No part of a project's policy, since no history depends on it. The defaults are the packaged `pipeline.yaml`; a file of
-the same name beside the landing zone changes some of them.
+They are not part of a project's policy, since no decision of the bus depends on them. The defaults are in the packaged
+`pipeline.yaml`; a file of the same name beside the landing zone overrides some of them.
 """
 
 from importlib import resources
@@ -22,62 +22,62 @@ Days = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pipeline is run by."""
+    """The settings, with the packaged defaults filled in."""
 
-    #: Memory of Spark's JVM, MiB. Python workers come on top, about 200 MiB each.
+    #: Memory of Spark's JVM, MiB. Python workers need about 200 MiB each in addition.
     driver_memory_mib: Count
-    #: Partitions of a shuffle before Spark joins the small ones.
+    #: Partitions of a shuffle, before Spark merges small ones.
     shuffle_partitions: Count
-    #: Events up to which plans are carried out as they stand, since to compile them would take longer than to run them.
+    #: Number of events up to which Spark runs plans without code generation, which would take longer than the plan.
     few_rows_max: Annotated[int, Meta(ge=0, le=10**12)]
-    #: Bytes of files that one task reads; a little file counts as 4 MiB.
+    #: Bytes of files that one task reads; a small file counts as 4 MiB.
     scan_bytes_per_task: Count
-    #: Bytes of a shuffle up to which its rows are handed to every task instead of being laid beside the other side's.
+    #: Bytes of a join's shuffled side up to which it is broadcast to every task.
     broadcast_bytes_max: Count
-    #: Files that are listed here; more are listed by a Spark job.
+    #: Number of files up to which the driver lists them; more are listed by a Spark job.
     listing_threshold: Count
-    #: Whether to make a class-data archive once, so that Spark starts faster.
+    #: Whether to make a class-data archive on the first start, so that Spark starts faster.
     class_archive: bool
-    #: Compressed bytes of new segments that become one bronze commit.
+    #: Compressed bytes of new segments in one bronze commit.
     ingest_bytes_max: Count
-    #: Segments that one micro-batch of the stream takes.
+    #: Segments in one micro-batch of the stream.
     stream_segments_max: Count
-    #: Bytes of a line that quarantine keeps.
+    #: Bytes of a quarantined line that are kept.
     quarantine_text_max: Count
-    #: Quarantined lines of one segment that are kept one by one; the rest is counted.
+    #: Quarantined lines of one segment that are kept; the others are only counted.
     quarantine_lines_max: Count
-    #: Different words of one column that are kept by number while a message's life is folded.
+    #: Different values of one text field that `message_life` keeps (reasons, codes); any other becomes `other`.
     words_max: Count
-    #: How long a message that has not ended for good stays among those that later batches ask for, seconds.
+    #: Time after its last event for which a message that may still change is kept in the hot files, seconds.
     hot_s: Annotated[float, Meta(gt=0, le=3.2e9)]
-    #: Derived tables that are made at a time.
+    #: Derived tables that are computed at the same time.
     tables_at_a_time: Count
-    #: Rows of one file.
+    #: Largest number of rows in one file.
     file_rows_max: Count
-    #: Bytes of rows that a task keeps, until enough of one part are together for a row group.
+    #: Bytes of rows that a task buffers before it writes a row group.
     waiting_bytes_max: Count
-    #: A partition with at least this many files is compacted.
+    #: Number of files from which a partition is compacted.
     compact_files_min: Count
-    #: Time that files which no longer count are kept for readers, seconds.
+    #: Time for which files that are no longer part of a table are kept for readers, seconds.
     vacuum_after_s: Annotated[float, Meta(ge=0, le=3.2e9)]
-    #: Manifests that are kept.
+    #: Number of manifests that are kept.
     manifests_max: Count
-    #: Batches that `status` remembers.
+    #: Number of batches that `status` can show.
     batches_max: Count
-    #: Rows of one table and day, or project, that the extract for readers without Spark has.
+    #: Rows of one table and day (or project) in the extract for readers without Spark.
     extract_rows_max: Count
-    #: Time between two extracts of a stream, seconds.
+    #: Shortest time between two extracts of a stream, seconds.
     extract_every_s: Annotated[float, Meta(gt=0, le=3.2e9)]
-    #: Days that tables are kept, by table; `default` for the rest, null for ever.
+    #: Days for which a table is kept, by table; `default` for the others, null for no limit.
     retention_days: dict[str, Days | None]
 
     def retention_of(self, table: str) -> int | None:
-        """Return the days that a table is kept."""
+        """Return the number of days for which a table is kept; None for no limit."""
         return self.retention_days.get(table, self.retention_days.get("default"))
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Lay a file over the defaults."""
+    """Read the defaults and apply the overrides of a file."""
     document = yaml.safe_load(resources.files("tocsin.pipeline").joinpath("pipeline.yaml").read_text(encoding="utf-8"))
     if path is not None and path.exists():
         try:

@@ -64,13 +64,13 @@ class Me(msgspec.Struct, frozen=True):
 
 
 class GetAgent(Request, frozen=True):
-    """Look up an agent."""
+    """Show one agent and its presence."""
 
     agent: _Agent
 
 
 class IssueToken(Request, frozen=True):
-    """Issue a token."""
+    """Issue a token for an agent, and register the agent if a type is given."""
 
     agent: _Agent
     role: Annotated[Literal["director", "primary", "clone", "human"], Meta(description="Role of the agent.")] = (
@@ -84,7 +84,7 @@ class IssueToken(Request, frozen=True):
 
 
 class RotateTokens(Request, frozen=True):
-    """Replace an agent's tokens."""
+    """Issue a new token for an agent that replaces all its tokens."""
 
     agent: _Agent
     overlap_s: Annotated[float, Meta(ge=0, le=3.2e9, description="Seconds for which the old tokens remain valid.")] = (
@@ -97,7 +97,7 @@ class RotateTokens(Request, frozen=True):
 
 
 class RevokeTokens(Request, frozen=True):
-    """Revoke an agent's tokens."""
+    """Revoke all tokens of an agent."""
 
     agent: _Agent
 
@@ -128,7 +128,6 @@ OPERATIONS = (
         summary="Show the caller's identity.",
         request=NO_REQUEST,
         reply=Me,
-        kind="question",
         http="GET /v1/me",
         tag="agents",
         where=Where.HUB,
@@ -136,10 +135,8 @@ OPERATIONS = (
     ),
     Operation(
         name="register_agent",
-        summary="Register the calling agent in the project, or update its type and capabilities.",
         request=cmd.RegisterAgent,
         reply=cmd.Registered,
-        kind="command",
         http="PUT /v1/me",
         tag="agents",
         tool="Call it once before anything else. Others can send to you from then on; messages wait for you.",
@@ -150,27 +147,22 @@ OPERATIONS = (
         summary="List all agents and their presence.",
         request=NO_REQUEST,
         reply=list[AgentRecord],
-        kind="question",
         http="GET /v1/agents",
         tag="agents",
         tool="Use it to find out whom to send to. An agent that is not available receives messages when it is back.",
     ),
     Operation(
         name="get_agent",
-        summary="Show one agent and its presence.",
         request=GetAgent,
         reply=AgentRecord,
-        kind="question",
         http="GET /v1/agents/{agent}",
         tag="agents",
         tool="Use it to see whether an agent is available before you rely on it.",
     ),
     Operation(
         name="retire_agent",
-        summary="Remove an agent from the project; messages that wait for it become dead letters.",
         request=cmd.RetireAgent,
         reply=cmd.Done,
-        kind="command",
         http="DELETE /v1/agents/{agent}",
         tag="agents",
         destructive=True,
@@ -180,7 +172,6 @@ OPERATIONS = (
         summary="List all tokens, without their secrets.",
         request=NO_REQUEST,
         reply=list[TokenRecord],
-        kind="question",
         http="GET /v1/admin/tokens",
         tag="admin",
         access=Access.ADMIN,
@@ -188,7 +179,6 @@ OPERATIONS = (
     ),
     Operation(
         name="issue_token",
-        summary="Issue a token for an agent, and register the agent if a type is given.",
         request=IssueToken,
         reply=IssuedToken,
         kind="command",
@@ -199,7 +189,6 @@ OPERATIONS = (
     ),
     Operation(
         name="rotate_tokens",
-        summary="Issue a new token for an agent that replaces all its tokens.",
         request=RotateTokens,
         reply=IssuedToken,
         kind="command",
@@ -210,7 +199,6 @@ OPERATIONS = (
     ),
     Operation(
         name="revoke_tokens",
-        summary="Revoke all tokens of an agent.",
         request=RevokeTokens,
         reply=list[TokenRecord],
         kind="command",

@@ -65,7 +65,7 @@ class ArchiveStatus(msgspec.Struct, frozen=True):
 
 
 class ReadTable(Request, frozen=True, kw_only=True):
-    """Choose rows of a table, and a figure over time."""
+    """Read rows of a pipeline table: some days, one message type, page by page."""
 
     table: Annotated[str, Meta(min_length=1, max_length=100, description="Name of the table.")]
     since: Annotated[_Day | None, Meta(description="First day, YYYY-MM-DD.")] = None
@@ -133,7 +133,6 @@ OPERATIONS = (
         summary="Show which tables of the pipeline exist and how far they are behind.",
         request=NO_REQUEST,
         reply=ArchiveStatus,
-        kind="question",
         http="GET /v1/history",
         tag="archive",
         access=Access.OVERSEER,
@@ -141,10 +140,8 @@ OPERATIONS = (
     ),
     Operation(
         name="read_table",
-        summary="Read rows of a pipeline table: some days, one message type, page by page.",
         request=ReadTable,
         reply=TableRows,
-        kind="question",
         http="GET /v1/history/tables/{table}",
         tag="archive",
         access=Access.OVERSEER,
@@ -155,7 +152,6 @@ OPERATIONS = (
         summary="Show the pipeline's advice on the policy, with its evidence.",
         request=NO_REQUEST,
         reply=AdviceRecord,
-        kind="question",
         http="GET /v1/history/advice",
         tag="archive",
         access=Access.OVERSEER,
@@ -166,7 +162,6 @@ OPERATIONS = (
         summary="List the lab's reports, newest first.",
         request=NO_REQUEST,
         reply=list[ReportRecord],
-        kind="question",
         http="GET /v1/history/reports",
         tag="archive",
         access=Access.OVERSEER,

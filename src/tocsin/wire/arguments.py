@@ -41,7 +41,7 @@ def read_arguments(
         request = msgspec.convert(arguments, shape, strict=strict)
     except msgspec.ValidationError as error:
         problem = explain(shape, arguments)
-        if not strict and problem.detail.endswith("does not fit its schema"):
+        if not strict and problem.detail.endswith("does not match its schema"):
             problem = Problem("E_VALIDATION_004", f"the arguments of {operation.name} are not valid: {error}")
         raise error_for(problem) from None
     if not operation.takes_envelope:

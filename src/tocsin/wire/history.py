@@ -45,25 +45,25 @@ class GetMessage(Request, frozen=True):
 
 
 class ListInbox(PageRequest, frozen=True, kw_only=True):
-    """Choose which of the caller's messages to list."""
+    """List the caller's messages without taking them out of the inbox."""
 
     states: _States = "queued,offered"
 
 
 class ListThread(PageRequest, frozen=True, kw_only=True):
-    """Choose a thread."""
+    """List the messages of a thread, oldest first."""
 
     correlation_id: Annotated[str, Meta(min_length=1, max_length=256, description="The correlationId of the thread.")]
 
 
 class SearchMessages(PageRequest, frozen=True, kw_only=True):
-    """Search messages."""
+    """Search messages by words of their payload, newest first."""
 
     q: _Words = ""
 
 
 class FindMessages(SearchMessages, frozen=True, kw_only=True):
-    """Choose messages by their properties; a property that is absent matches any."""
+    """Find messages by their properties and by words of their payload, newest first."""
 
     states: _States = ""
     level: Annotated[PriorityName | None, Meta(description="Current priority, including boosts.")] = None
@@ -155,7 +155,7 @@ class DeadLetterRecord(msgspec.Struct, frozen=True):
 
 
 class CountDeadLetters(Request, frozen=True, kw_only=True):
-    """Choose dead letters; a property that is absent matches any."""
+    """Count dead letters by reason and code, largest group first."""
 
     reason: Annotated[_Text | None, Meta(description="Why they died, such as retries_exhausted.")] = None
     code: Annotated[_Text | None, Meta(description="Code of the last failure.")] = None
@@ -164,14 +164,14 @@ class CountDeadLetters(Request, frozen=True, kw_only=True):
 
 
 class FindDeadLetters(CountDeadLetters, frozen=True, kw_only=True):
-    """Choose a page of dead letters."""
+    """Find dead letters by reason, code, type or recipient."""
 
     after: Annotated[int, Meta(ge=0, le=10**9, description="`next` of the previous page.")] = 0
     limit: Limit = 100
 
 
 class RedriveMatching(CountDeadLetters, frozen=True, kw_only=True):
-    """Choose the dead letters to queue again."""
+    """Queue matching dead letters again, as many as one command may."""
 
 
 class DeadLetterSummary(msgspec.Struct, frozen=True):
@@ -215,10 +215,8 @@ class RedrivenMatching(cmd.Redriven, frozen=True):
 OPERATIONS = (
     Operation(
         name="find_messages",
-        summary="Find messages by their properties and by words of their payload, newest first.",
         request=FindMessages,
         reply=Page[MessageSummary],
-        kind="question",
         http="GET /v1/messages",
         tag="history",
     ),
@@ -227,7 +225,6 @@ OPERATIONS = (
         summary="Show all copies of a message that the caller may see, newest first.",
         request=GetMessage,
         reply=list[MessageRecord],
-        kind="question",
         http="GET /v1/messages/{message_id}",
         tag="history",
         tool="Use it to find out whether what you sent was delivered or processed. It takes nothing out of an inbox.",
@@ -237,36 +234,29 @@ OPERATIONS = (
         summary="Show the events of a message: every decision about it, in order.",
         request=GetMessage,
         reply=list[MessageHistory],
-        kind="question",
         http="GET /v1/messages/{message_id}/history",
         tag="history",
         tool="Use it to find out why a message was delayed, lowered, expired or died.",
     ),
     Operation(
         name="list_inbox",
-        summary="List the caller's messages without taking them out of the inbox.",
         request=ListInbox,
         reply=Page[MessageRecord],
-        kind="question",
         http="GET /v1/inbox",
         tag="inbox",
     ),
     Operation(
         name="list_thread",
-        summary="List the messages of a thread, oldest first.",
         request=ListThread,
         reply=Page[MessageRecord],
-        kind="question",
         http="GET /v1/threads/{correlation_id}",
         tag="history",
         tool="Use it to read a conversation from its beginning.",
     ),
     Operation(
         name="search_messages",
-        summary="Search messages by words of their payload, newest first.",
         request=SearchMessages,
         reply=Page[MessageRecord],
-        kind="question",
         http="GET /v1/search",
         tag="history",
         tool="You find what you sent or received; a director finds all messages.",
@@ -276,43 +266,35 @@ OPERATIONS = (
         summary="List dead letters with their reasons, oldest first.",
         request=PageRequest,
         reply=Page[DeadLetterRecord],
-        kind="question",
         http="GET /v1/dead-letters",
         tag="dead letters",
         tool="You see those that you sent or that were for you. Use it to find out what nobody will answer.",
     ),
     Operation(
         name="redrive_dead_letters",
-        summary="Queue dead letters again; senders may redrive their own, directors all.",
         request=cmd.Redrive,
         reply=cmd.Redriven,
-        kind="command",
         http="POST /v1/dead-letters/redrive",
         tag="dead letters",
     ),
     Operation(
         name="count_dead_letters",
-        summary="Count dead letters by reason and code, largest group first.",
         request=CountDeadLetters,
         reply=list[DeadLetterGroup],
-        kind="question",
         http="GET /v1/dead-letters/groups",
         tag="dead letters",
         access=Access.DIRECTOR,
     ),
     Operation(
         name="find_dead_letters",
-        summary="Find dead letters by reason, code, type or recipient.",
         request=FindDeadLetters,
         reply=Page[DeadLetterSummary],
-        kind="question",
         http="GET /v1/dead-letters/find",
         tag="dead letters",
         access=Access.DIRECTOR,
     ),
     Operation(
         name="redrive_matching",
-        summary="Queue matching dead letters again, as many as one command may.",
         request=RedriveMatching,
         reply=RedrivenMatching,
         kind="command",

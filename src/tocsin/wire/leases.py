@@ -29,19 +29,19 @@ _Lease = Annotated[Name, Meta(description="Id of the lease or of the waiting req
 
 
 class GetLease(Request, frozen=True):
-    """Look up a lease."""
+    """Show one lease or waiting request."""
 
     lease: _Lease
 
 
 class ReleaseResources(Request, frozen=True):
-    """Release resources."""
+    """Release resources by the names they are held under."""
 
     resources: Annotated[tuple[str, ...], Meta(description="Resources, by the names they are held under.")]
 
 
 class ListLeases(Request, frozen=True, kw_only=True):
-    """Choose which leases to list."""
+    """List leases and the requests that wait for them."""
 
     resource: Annotated[str | None, Meta(description="Only leases that conflict with this name or glob.")] = None
     agent: Annotated[AgentName | None, Meta(description="Only leases of this agent.")] = None
@@ -49,7 +49,7 @@ class ListLeases(Request, frozen=True, kw_only=True):
 
 
 class CheckPaths(Request, frozen=True):
-    """Check paths before changing them."""
+    """List which of the given paths other agents hold."""
 
     paths: Annotated[list[str], Meta(description="Paths that are about to be changed.")]
 
@@ -74,7 +74,7 @@ class PathConflict(msgspec.Struct, frozen=True):
 
 
 class ListWaits(Request, frozen=True):
-    """Choose how many waits to list."""
+    """Show the wait-for graph: which agents wait for which, and the priorities that they lend."""
 
     limit: Limit = 500
 
@@ -126,10 +126,8 @@ class WaitGraphRecord(msgspec.Struct, frozen=True):
 OPERATIONS = (
     Operation(
         name="acquire_lease",
-        summary="Acquire resources, all or none; the request waits in a queue if they are not free.",
         request=cmd.AcquireLease,
         reply=cmd.LeaseRecord,
-        kind="command",
         http="POST /v1/leases",
         tag="leases",
         tool="Use it before you edit files or use something that others may use. state is held or waiting; a waiting "
@@ -137,17 +135,14 @@ OPERATIONS = (
     ),
     Operation(
         name="list_leases",
-        summary="List leases and the requests that wait for them.",
         request=ListLeases,
         reply=LeaseRecords,
-        kind="question",
         http="GET /v1/leases",
         tag="leases",
         tool="Use it to see who holds a file or resource, and who waits for it.",
     ),
     Operation(
         name="release_resources",
-        summary="Release resources by the names they are held under.",
         request=ReleaseResources,
         reply=cmd.Released,
         kind="command",
@@ -157,28 +152,22 @@ OPERATIONS = (
     ),
     Operation(
         name="check_paths",
-        summary="List which of the given paths other agents hold.",
         request=CheckPaths,
         reply=list[PathConflict],
-        kind="question",
         http="POST /v1/leases/check",
         tag="leases",
     ),
     Operation(
         name="get_lease",
-        summary="Show one lease or waiting request.",
         request=GetLease,
         reply=cmd.LeaseRecord,
-        kind="question",
         http="GET /v1/leases/{lease}",
         tag="leases",
     ),
     Operation(
         name="release_lease",
-        summary="Release a lease, or cancel a waiting request.",
         request=cmd.ReleaseLease,
         reply=cmd.Released,
-        kind="command",
         http="DELETE /v1/leases/{lease}",
         tag="leases",
         tool="Releases a lease by its id, or resources by the names that you hold them under.",
@@ -186,10 +175,8 @@ OPERATIONS = (
     ),
     Operation(
         name="renew_lease",
-        summary="Extend a lease.",
         request=cmd.RenewLease,
         reply=cmd.LeaseRecord,
-        kind="command",
         http="POST /v1/leases/{lease}/renew",
         tag="leases",
         tool="Call it before expires_at if you still need the resources.",
@@ -197,10 +184,8 @@ OPERATIONS = (
     ),
     Operation(
         name="force_release",
-        summary="Release another agent's lease, or cancel its waiting request.",
         request=cmd.ForceRelease,
         reply=cmd.Released,
-        kind="command",
         http="POST /v1/leases/{lease}/force-release",
         tag="leases",
         access=Access.DIRECTOR,
@@ -209,10 +194,8 @@ OPERATIONS = (
     ),
     Operation(
         name="list_waits",
-        summary="Show the wait-for graph: which agents wait for which, and the priorities that they lend.",
         request=ListWaits,
         reply=WaitGraphRecord,
-        kind="question",
         http="GET /v1/waits",
         tag="leases",
         access=Access.DIRECTOR,

@@ -14,13 +14,13 @@ __all__ = ["OPERATIONS", "FetchInbox", "InboxBatch", "InboxMessage", "SendMessag
 
 
 class SendMessages(Request, frozen=True):
-    """Send several messages, each accepted or refused by itself."""
+    """Send several messages; each is accepted or refused by itself."""
 
     envelopes: list[msgspec.Raw]
 
 
 class FetchInbox(Request, frozen=True, kw_only=True):
-    """Fetch waiting messages."""
+    """Fetch waiting messages, the most urgent first."""
 
     limit: (
         Annotated[int, Meta(ge=1, description="Maximum number of messages; the policy's limit if absent.")] | None
@@ -110,10 +110,8 @@ class InboxBatch(msgspec.Struct, frozen=True):
 OPERATIONS = (
     Operation(
         name="send_message",
-        summary="Send a message to an agent, or to all agents.",
         request=cmd.Send,
         reply=SendReply,
-        kind="command",
         http="POST /v1/messages",
         tag="messages",
         tool="The receipt means that the message is stored: it will be delivered, expire, or become a dead letter. It "
@@ -122,7 +120,6 @@ OPERATIONS = (
     ),
     Operation(
         name="send_messages",
-        summary="Send several messages; each is accepted or refused by itself.",
         request=SendMessages,
         reply=list[SendReply],
         kind="command",
@@ -131,7 +128,6 @@ OPERATIONS = (
     ),
     Operation(
         name="fetch_inbox",
-        summary="Fetch waiting messages, the most urgent first.",
         request=FetchInbox,
         reply=InboxBatch,
         kind="command",
@@ -144,20 +140,16 @@ OPERATIONS = (
     ),
     Operation(
         name="confirm_messages",
-        summary="Confirm the receipt of messages.",
         request=cmd.Confirm,
         reply=cmd.Confirmed,
-        kind="command",
         http="POST /v1/inbox/receipts",
         tag="inbox",
         idempotent=True,
     ),
     Operation(
         name="acknowledge_message",
-        summary="Acknowledge a message.",
         request=cmd.Acknowledge,
         reply=cmd.Acknowledged,
-        kind="command",
         http="POST /v1/messages/{message_id}/ack",
         tag="messages",
         tool="Tells the sender that you have a message, will do it, or have done it. Message types that require it are "
@@ -166,10 +158,8 @@ OPERATIONS = (
     ),
     Operation(
         name="reject_message",
-        summary="Reject a message, temporarily or permanently.",
         request=cmd.Reject,
         reply=cmd.Rejected,
-        kind="command",
         http="POST /v1/messages/{message_id}/nack",
         tag="messages",
         tool="Use it when you cannot do what a message asks. With can_retry it is delivered to you again later; "
@@ -178,20 +168,16 @@ OPERATIONS = (
     ),
     Operation(
         name="mark_processed",
-        summary="Mark a message as processed.",
         request=cmd.MarkProcessed,
         reply=cmd.Done,
-        kind="command",
         http="POST /v1/messages/{message_id}/processed",
         tag="messages",
         idempotent=True,
     ),
     Operation(
         name="recall_message",
-        summary="Recall a message that has not been handed out yet; only its sender can.",
         request=cmd.Recall,
         reply=cmd.RecallResult,
-        kind="command",
         http="POST /v1/messages/{message_id}/recall",
         tag="messages",
         tool="The outcome already_delivered means that its recipient may have read it: send a correction instead.",

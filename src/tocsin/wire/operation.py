@@ -6,6 +6,8 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
+from tocsin.core.commands.base import CommandBase
+
 __all__ = ["NO_REQUEST", "Access", "Cursor", "Limit", "Operation", "Page", "PageRequest", "Request", "Where"]
 
 Item = TypeVar("Item")
@@ -38,18 +40,18 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     #: The same on every interface.
     name: str
-    #: One sentence: verb and object.
-    summary: str
     #: Struct of all parameters, with types, limits and descriptions. A command is its own request.
     request: type[msgspec.Struct]
     #: Type of the reply.
     reply: Any
-    #: A command changes the project; a question does not.
-    kind: Literal["command", "question"]
     #: HTTP method and path; names in braces are fields of the request.
     http: str
     #: Subject, used to group operations.
     tag: str
+    #: One sentence: verb and object; by default the docstring of the request.
+    summary: str = ""
+    #: A command changes the project, a question does not; by default a request that is a command is one.
+    kind: Literal["command", "question", ""] = ""
     access: Access = Access.AGENT
     where: Where = Where.ANYWHERE
     #: What else an MCP client must know to use it; it is a tool only if this is set.
@@ -58,6 +60,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     #: Whether it can undo or discard something.
     destructive: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in summary and kind from the request."""
+        if not self.summary:
+            msgspec.structs.force_setattr(self, "summary", (self.request.__doc__ or "").split("\n")[0])
+        if not self.kind:
+            kind = "command" if issubclass(self.request, CommandBase) else "question"
+            msgspec.structs.force_setattr(self, "kind", kind)
 
     @property
     def method(self) -> str:

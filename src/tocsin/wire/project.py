@@ -203,7 +203,7 @@ class AgentDetails(msgspec.Struct, frozen=True):
 
 
 class ListRoster(Request, frozen=True, kw_only=True):
-    """Choose a page of agents."""
+    """List agents with their sessions, attention and budget."""
 
     q: Annotated[str, Meta(max_length=64, description="Part of an agent's name.")] = ""
     after: Annotated[str, Meta(max_length=64, description="`next` of the previous page.")] = ""
@@ -251,7 +251,6 @@ OPERATIONS = (
         summary="Show the policy in force.",
         request=NO_REQUEST,
         reply=PolicyRecord,
-        kind="question",
         http="GET /v1/policy",
         tag="project",
     ),
@@ -270,7 +269,6 @@ OPERATIONS = (
         summary="Check whether a policy is valid, without adopting it.",
         request=ChangePolicy,
         reply=PolicyCheck,
-        kind="question",
         http="POST /v1/policy/check",
         tag="project",
     ),
@@ -279,7 +277,6 @@ OPERATIONS = (
         summary="Show counts and condition of the project.",
         request=NO_REQUEST,
         reply=ProjectStatus,
-        kind="question",
         http="GET /v1/status",
         tag="project",
     ),
@@ -288,7 +285,6 @@ OPERATIONS = (
         summary="Show counts and latencies since the hub started.",
         request=NO_REQUEST,
         reply=Overview,
-        kind="question",
         http="GET /v1/overview",
         tag="overview",
         access=Access.OVERSEER,
@@ -299,7 +295,6 @@ OPERATIONS = (
         summary="List undelivered messages, the soonest to expire first.",
         request=NO_REQUEST,
         reply=PendingMessages,
-        kind="question",
         http="GET /v1/pending",
         tag="overview",
         access=Access.OVERSEER,
@@ -307,10 +302,8 @@ OPERATIONS = (
     ),
     Operation(
         name="list_roster",
-        summary="List agents with their sessions, attention and budget.",
         request=ListRoster,
         reply=AgentDetailsPage,
-        kind="question",
         http="GET /v1/roster",
         tag="overview",
         access=Access.OVERSEER,
@@ -320,7 +313,6 @@ OPERATIONS = (
         summary="Count recent messages by sender and recipient, largest first.",
         request=NO_REQUEST,
         reply=Conversations,
-        kind="question",
         http="GET /v1/conversations",
         tag="overview",
         access=Access.OVERSEER,

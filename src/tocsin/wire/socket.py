@@ -7,12 +7,13 @@ explains what cannot be decoded. Envelopes pass through as raw JSON.
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.validation import explain, quote
+from tocsin.wire.arguments import unknown_argument
 from tocsin.wire.problems import ProblemDocument
 
 __all__ = [
@@ -149,7 +150,7 @@ class Call(_Operation, tag="call"):
     #: Its arguments.
     arguments: dict[str, Any] = {}
     #: The envelope, if the operation sends one.
-    envelope: Raw = msgspec.field(default_factory=Raw)
+    envelope: Raw | UnsetType = UNSET
     #: HMAC of the envelope's bytes.
     signature: str | None = None
 
@@ -336,6 +337,10 @@ def _explain(part: Raw) -> Problem:
         renamed = _RENAMED.get(name) if isinstance(name, str) else None
         known = f"now called {renamed}" if renamed else "one of " + ", ".join(OPERATION_NAMES)
         return Problem("E_VALIDATION_003", f"op is {quote(name)}: it must be {known}", "$.op", quote(name), known)
+    known = list(shape.__struct_fields__)
+    for field in value:
+        if field != "op" and field not in known:
+            return unknown_argument(str(name), field, known).problem
     return explain(shape, value)
 
 

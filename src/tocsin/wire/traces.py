@@ -1,8 +1,7 @@
-"""Where a caller's trace goes on: its `traceparent` becomes metadata of what it sends (W3C Trace Context).
+"""Propagation of a caller's trace: its `traceparent` becomes metadata of the message (W3C Trace Context).
 
-Metadata travels to the recipient as it came, so the recipient's work can join the sender's trace. An envelope that
-carries a traceparent of its own keeps it. Where the trace stands differs: an HTTP request has it in its headers, an MCP
-request in its `_meta`.
+Metadata reaches the recipient unchanged, so the recipient's spans can join the sender's trace. An envelope that has a
+`traceparent` keeps it. An HTTP request has the trace in its headers, an MCP request in its `_meta`.
 """
 
 import re
@@ -15,12 +14,12 @@ from tocsin.core.protocol.envelope import TRACEPARENT, Envelope, body
 
 __all__ = ["carry", "trace_in"]
 
-#: What the recommendation asks everyone to be able to carry, characters; all of them fit a header.
+#: A tracestate of the length that the recommendation requires everyone to propagate; all characters fit a header.
 _TRACESTATE = re.compile(r"[ -~]{1,512}\Z")
 
 
 def trace_in(carrier: Mapping[str, Any]) -> dict[str, str]:
-    """Return the trace that a carrier names, as headers; nothing where it names none that is well-formed."""
+    """Return the trace of a carrier, as headers; empty if it has no valid one."""
     parent, state = carrier.get("traceparent"), carrier.get("tracestate")
     if not isinstance(parent, str) or not TRACEPARENT.match(parent):
         return {}
@@ -30,7 +29,7 @@ def trace_in(carrier: Mapping[str, Any]) -> dict[str, str]:
 
 
 def carry(envelope: Envelope, headers: Mapping[str, str]) -> Envelope:
-    """Return the envelope with the trace that its request belongs to."""
+    """Return the envelope with the trace of its request."""
     trace = trace_in(headers)
     if not trace:
         return envelope

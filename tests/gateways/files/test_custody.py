@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.gateways.files.safe_open import Unsound, directory, file_to_append, file_to_read, open_root
+from tocsin.gateways.files.safe_open import UnsafePath, directory, file_to_append, file_to_read, open_root
 
 ME = os.geteuid()
 SOMEBODY = 54321
@@ -42,7 +42,7 @@ def test_an_unsound_directory_is_not_opened(tmp_path: Path, make: Callable[[Path
         pytest.skip("giving a directory away takes root")
     make(tmp_path)
     root = open_root(tmp_path, None)
-    with pytest.raises(Unsound), directory(root, "channel", ME):
+    with pytest.raises(UnsafePath), directory(root, "channel", ME):
         raise AssertionError("it was opened")
     os.close(root)
 
@@ -50,7 +50,7 @@ def test_an_unsound_directory_is_not_opened(tmp_path: Path, make: Callable[[Path
 def test_a_directory_belongs_to_whoever_is_declared(tmp_path: Path) -> None:
     (tmp_path / "channel").mkdir()
     root = open_root(tmp_path, None)
-    with pytest.raises(Unsound, match=f"not to user {SOMEBODY}"), directory(root, "channel", SOMEBODY):
+    with pytest.raises(UnsafePath, match=f"not to user {SOMEBODY}"), directory(root, "channel", SOMEBODY):
         raise AssertionError("it was opened")
     os.close(root)
 
@@ -86,9 +86,9 @@ def test_an_unsound_file_is_neither_read_nor_written(tmp_path: Path, make: Calla
     make(tmp_path)
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        with pytest.raises(Unsound), file_to_read(folder, "file", ME):
+        with pytest.raises(UnsafePath), file_to_read(folder, "file", ME):
             raise AssertionError("it was opened")
-        with pytest.raises(Unsound), file_to_append(folder, "file", 0o600, None):
+        with pytest.raises(UnsafePath), file_to_append(folder, "file", 0o600, None):
             raise AssertionError("it was opened")
     finally:
         os.close(folder)
@@ -98,7 +98,7 @@ def test_an_unsound_file_is_neither_read_nor_written(tmp_path: Path, make: Calla
 
 def test_a_root_where_anyone_can_move_things_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(Unsound, match="sticky"):
+    with pytest.raises(UnsafePath, match="sticky"):
         open_root(tmp_path, None)
     tmp_path.chmod(0o1777)
     os.close(open_root(tmp_path, None))

@@ -1,4 +1,4 @@
-"""The turnstile: so much in one turn of the loop, the urgent at once, nobody for ever in line."""
+"""The fair queue: a limit per iteration of the loop, urgent operations at once, and no starvation."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 10))
 
 
-def test_a_turn_lets_so_much_in_and_the_next_goes_on() -> None:
+def test_an_iteration_admits_up_to_the_limit_and_the_next_continues() -> None:
     async def test() -> None:
         fair_queue = FairQueue(64)
         places = [fair_queue.enter(32, urgent=False) for _ in range(6)]
@@ -26,21 +26,21 @@ def test_a_turn_lets_so_much_in_and_the_next_goes_on() -> None:
     run(test())
 
 
-def test_the_urgent_does_not_stand_in_line_but_has_a_limit() -> None:
+def test_urgent_operations_do_not_wait_but_have_a_limit() -> None:
     async def test() -> None:
         fair_queue = FairQueue(64)
         for _ in range(10):
             fair_queue.enter(32, urgent=False)
         assert fair_queue.enter(1, urgent=True) is None
         assert fair_queue.enter(64, urgent=True) is None
-        assert fair_queue.enter(1, urgent=True) is not None, "a flood of the urgent stands in line too"
+        assert fair_queue.enter(1, urgent=True) is not None, "urgent operations beyond the limit wait too"
         await asyncio.sleep(0)
         assert fair_queue.enter(1, urgent=True) is None
 
     run(test())
 
 
-def test_whoever_gives_up_takes_no_place() -> None:
+def test_a_cancelled_wait_uses_no_capacity() -> None:
     async def test() -> None:
         fair_queue = FairQueue(1)
         fair_queue.enter(1, urgent=False)
@@ -54,12 +54,12 @@ def test_whoever_gives_up_takes_no_place() -> None:
     run(test())
 
 
-def test_an_idle_turnstile_stops_turning() -> None:
+def test_an_idle_queue_schedules_nothing() -> None:
     async def test() -> None:
         fair_queue = FairQueue(1)
         fair_queue.enter(1, urgent=False)
         for _ in range(4):
             await asyncio.sleep(0)
-        assert not fair_queue._turning
+        assert not fair_queue._scheduled
 
     run(test())

@@ -20,11 +20,15 @@ def test_sockets_of_one_agent_and_in_all(tmp_path: Path) -> None:
         first = await team.attach("bob")
         await team.attach("bob")
         status, problem = await team.refused("bob")
-        assert (status, problem["code"], problem["detail"]) == (429, "E_ADMISSION_008", "bob has its 2 sockets open")
+        assert (status, problem["code"], problem["detail"]) == (
+            429,
+            "E_ADMISSION_008",
+            "bob has 2 sockets open, the maximum",
+        )
         assert problem["retry_after_s"] == 1.0
         await team.attach("ada")
         status, problem = await team.refused("ada")
-        assert (status, problem["detail"]) == (429, "the hub has its 3 sockets open")
+        assert (status, problem["detail"]) == (429, "the hub has 3 sockets open, the maximum")
         await first.ok("bye")
         await first.closed()
         await team.attach("ada")
@@ -148,7 +152,7 @@ def test_too_many_faults_end_the_socket(tmp_path: Path) -> None:
             await ada.raw("nonsense")
         assert await ada.closed() == 4400
         assert ada.loose.qsize() == 3, "each was answered"
-        assert ada.bye == {"reason": "3 operations could not be understood", "resume": True}
+        assert ada.bye == {"reason": "3 operations could not be parsed", "resume": True}
         assert (await team.attach("ada", session=ada.welcome["session"])).welcome["resumed"]
 
     with_sockets(tmp_path, test, socket={"faults_max": 3})
@@ -168,7 +172,7 @@ def test_no_hello_in_time(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         client = await team.open("ada")
         assert await client.closed() == 4408
-        assert client.bye == {"reason": "no hello came in time", "resume": False}
+        assert client.bye == {"reason": "no hello within 0.05 s", "resume": False}
 
     with_sockets(tmp_path, test, socket={"hello_timeout_s": 0.05})
 
@@ -179,7 +183,7 @@ def test_no_sign_of_life(tmp_path: Path) -> None:
         while silent.bye is None:
             await lively.ok("ping")
         assert await silent.closed() == 4408
-        assert silent.bye == {"reason": "no sign of life for 1.5 s", "resume": True}
+        assert silent.bye == {"reason": "no frame for 1.5 s", "resume": True}
         await lively.ok("ping")
 
     with_sockets(tmp_path, test, socket={"silence_max_s": 1.5, "heartbeat_s": 0.5})
@@ -238,7 +242,7 @@ def test_a_reader_that_is_slow_for_a_while_gets_everything_in_the_end(tmp_path: 
         (connection,) = [one for one in team.gateway._connections if one.grant.agent == "bob"]
         for number in range(40):
             await ada.ok("send_message", envelope=envelope(number, payload={"text": LARGE}))
-        assert connection._pushes.missed, "not all of it is kept"
+        assert connection._pushes.deferred, "not all of it is kept"
         bob.socket.transport.resume_reading()
         assert sorted(await bob.take(40)) == sorted(f"msg_{number}_x" for number in range(40))
         await bob.ok("ping")

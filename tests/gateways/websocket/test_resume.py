@@ -138,7 +138,7 @@ def test_a_retired_agents_socket_is_told(tmp_path: Path) -> None:
         bob = await team.attach("bob")
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         assert await bob.closed() == 4409
-        assert bob.bye == {"reason": "the session is over: it has lapsed, or its agent was retired", "resume": False}
+        assert bob.bye == {"reason": "the session has ended: it has lapsed, or its agent was retired", "resume": False}
 
     with_sockets(tmp_path, test)
 

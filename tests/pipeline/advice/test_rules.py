@@ -1,4 +1,4 @@
-"""Each rule fires on the figures that it is for and stays silent beside them; each patch is one that a policy takes."""
+"""Advice rules: each fires on its figures and on no similar ones, and each patch is a valid policy."""
 
 from collections.abc import Callable
 from typing import Any

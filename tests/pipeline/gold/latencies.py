@@ -1,4 +1,4 @@
-"""What the distribution columns should say, worked out the plain way."""
+"""Expected distribution columns, computed in plain Python."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every table made the plain way, out of a followed history: the other side of the differential test."""
+"""Expected gold tables, computed in plain Python from a history, for the differential test."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def start(at: int, length: int) -> int:
 
 
 def grouped(items: Iterable[Any], key: Callable[[Any], Row]) -> list[tuple[Row, list[Any]]]:
-    """Group items by what a function says of them."""
+    """Group items by the result of a function."""
     groups: dict[str, tuple[Row, list[Any]]] = {}
     for item in items:
         row = key(item)
@@ -109,7 +109,7 @@ def recall(history: History) -> list[Row]:
 
 
 def promised(history: History, life: Life) -> int:
-    """Return the longest latency that a message was promised when it was accepted."""
+    """Return the latency target of a message at its acceptance."""
     adopted = history.policy_at(life["created_at"])
     if adopted is None:
         return 100_000 if life["priority"] < 2 else 50_000 if life["priority"] == 2 else 10_000
@@ -121,7 +121,7 @@ def promised(history: History, life: Life) -> int:
 
 
 def sustained(history: History, life: Life) -> int:
-    """Return how long its promise had to be broken to count, when a message was accepted."""
+    """Return the length of a sustained breach at a message's acceptance."""
     adopted = history.policy_at(life["created_at"])
     return 60 * S if adopted is None else round(json.loads(adopted.policy)["health"]["sustained_s"] * S)
 
@@ -343,7 +343,7 @@ def queue_flow(history: History) -> list[Row]:
 
 
 def queue_depth(history: History) -> list[Row]:
-    """Read the depths off the mailboxes themselves, at the end of every second of a minute with a change."""
+    """Return the depths of the mailboxes at the end of every second of a minute with a change."""
     ends = {at // S: depths for at, depths in history.depths}
     found = []
     touched: dict[tuple[int, int], None] = {}
@@ -786,7 +786,7 @@ def lease_span(history: History) -> list[Row]:
     return list(spans.values())
 
 
-#: Ends of a lease that its holder did not want.
+#: Reasons for which a lease ends against its holder's intention.
 AGAINST = ("forced", "deadlock", "lapsed", "reclaimed")
 
 
@@ -898,7 +898,7 @@ def inversion(history: History) -> list[Row]:
     return found
 
 
-#: By table.
+#: The function for each table.
 ORACLE: dict[str, Callable[[History], list[Row]]] = {
     function.__name__: function
     for function in (

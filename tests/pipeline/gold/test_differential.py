@@ -1,4 +1,4 @@
-"""Every table against a plain fold of the same simulated events; and each day made by itself against all at once."""
+"""Differential test: every table compared with plain Python, and each day compared with the whole."""
 
 import json
 import os
@@ -19,19 +19,19 @@ from tocsin.core.policy import policy_from
 from tocsin.pipeline.advice import Thresholds, advise, gather
 from tocsin.pipeline.catalogue import DERIVED
 from tocsin.pipeline.gold.histogram import added
-from tocsin.pipeline.schemas import EVENT, MESSAGE_LIFE
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.schemas import EVENT, MESSAGE_LIFE
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 from tocsin.policies import parse_policy
 
 SCALE = 10 if os.environ.get("TOCSIN_SOAK") else 1
-#: Put together from parts that the whole is checked of.
+#: Tables that are computed from other tables, which are checked.
 PARTS = {"session_day", "thread_day"}
-#: Made from events that no simulated world has yet: their literal tests are all.
+#: Tables from events that the simulation does not produce; they have only literal tests.
 UNPLAYED = {"frame_drop", "load_shedding"}
 
 
 class Warehouse:
-    """The tables of some histories, each made when it is first asked for."""
+    """The tables of some histories, computed on first use."""
 
     def __init__(self, spark: SparkSession, histories: list[History]) -> None:
         self.histories = histories
@@ -47,7 +47,7 @@ class Warehouse:
         self.days = [day for day, _ in days.most_common()]
 
     def whole(self, name: str) -> DataFrame:
-        """Return a table made out of everything."""
+        """Return a table computed from all data."""
         if name not in self._made:
             table = self._tables[name]
             inputs = [self._kinds(item, self.whole(item.table)) for item in table.inputs]
@@ -55,7 +55,7 @@ class Warehouse:
         return self._made[name]
 
     def of_day(self, table: Table, project: str, day: date) -> DataFrame:
-        """Return a table made out of no more than the engine shows it of one day."""
+        """Return a table computed from the inputs that the engine passes for one day."""
         shown = []
         for item in table.inputs:
             source = self._kinds(item, self.whole(item.table)).where(F.col("project") == project)
@@ -67,7 +67,7 @@ class Warehouse:
         return table.transform(*shown).where((F.col("project") == project) & (F.col("date") == day))
 
     def _alive(self, name: str, source: DataFrame, project: str, day: date) -> DataFrame:
-        """Keep messages whose life overlaps a day; of events, the days since the first such life began."""
+        """Keep messages that were open on a day, and the events since the acceptance of the first of them."""
         living = [
             life
             for one in self.histories

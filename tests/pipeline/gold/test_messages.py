@@ -1,4 +1,4 @@
-"""Tables of messages by the day of their acceptance."""
+"""Gold tables of messages by day of acceptance."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tables of what happened, by the day of the event."""
+"""Gold tables of events by day of the event."""
 
 from pyspark.sql import SparkSession
 

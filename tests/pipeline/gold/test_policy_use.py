@@ -1,4 +1,4 @@
-"""What the advisor goes by."""
+"""Gold tables for advice."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812

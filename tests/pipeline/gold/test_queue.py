@@ -1,4 +1,4 @@
-"""Depths are what a mailbox held, at every level."""
+"""Queue depths per level."""
 
 from pyspark.sql import SparkSession
 

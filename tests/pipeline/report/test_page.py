@@ -1,4 +1,4 @@
-"""The page stands alone, hides nothing of the pipeline's state, and takes names as what they are: data."""
+"""The report page: self-contained, complete, and safe with any names."""
 
 import re
 from html.parser import HTMLParser
@@ -11,7 +11,7 @@ from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import S, T
 from tocsin.pipeline.advice import Advice, Evidence
 from tocsin.pipeline.report import write_report
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.page import render
 from tocsin.pipeline.report.style import STYLE
 
@@ -140,9 +140,9 @@ def test_the_state_of_the_pipeline_is_said() -> None:
     words = " ".join(Page(render([contents()], STATUS, T)).words)
     assert "2026-03-02 00:00 to 2026-03-02 00:02 UTC" in words
     for fact in (
-        "behind 3 segments, 1.02 min",
+        "lag 3 segments, 1.02 min",
         "quarantined 2 lines",
-        "gaps in the sequence 1",
+        "gaps in sequence numbers 1",
         "duplicates dropped 1",
     ):
         assert fact in words, fact
@@ -153,24 +153,24 @@ def test_the_figures_are_said() -> None:
     # Three of each state: eight of them accepted messages.
     assert "24 accepted" in words
     assert "25 % delivered" in words
-    assert "50 % Critical in time" in words
+    assert "50 % Critical within target" in words
     assert "1 sustained breaches" in words
     assert "2 recalls; 50 % came after delivery" in words
-    assert "3 sends went to nobody" in words
+    assert "3 sends had an unknown recipient" in words
     assert "Give them more." in words
     assert "1.5 min  (of 100)" in words
 
 
 def test_a_project_without_history_says_so() -> None:
     empty = contents(bars=[], until=T)
-    assert "Nothing has happened in this time." in render([empty], None, T)
-    assert "There is no project yet." in render([], None, T)
+    assert "No events in this time range." in render([empty], None, T)
+    assert "There are no projects yet." in render([], None, T)
 
 
 def test_advice_that_cannot_be_given_says_why() -> None:
     page = render([contents(advice=[], advice_note="No policy.")], None, T)
     assert "No policy." in page
-    assert "History asks for no change" in render([contents(advice=[])], None, T)
+    assert "No changes to the policy are recommended" in render([contents(advice=[])], None, T)
 
 
 def test_every_colour_that_is_used_is_defined_in_light_and_dark() -> None:

@@ -1,4 +1,4 @@
-"""Plots are well-formed, say what they show, and keep their values where they belong."""
+"""Plots: well-formed, labelled, and with values at the right positions."""
 
 import re
 from xml.etree import ElementTree

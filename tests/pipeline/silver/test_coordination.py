@@ -1,4 +1,4 @@
-"""Leases and escalations, and what is counted of them."""
+"""Silver and gold tables of leases and escalations."""
 
 from pyspark.sql import SparkSession
 

@@ -11,7 +11,7 @@ __all__ = ["Attending", "BeginWork", "FinishWork", "PutAside", "ReachPausePoint"
 
 
 class BeginWork(CommandBase, frozen=True):
-    """Start working on a message, which acknowledges it; only interrupts are delivered until the work ends."""
+    """Start working on a message; only interrupts are delivered until the work ends."""
 
     message_id: Annotated[MessageRef, Meta(description="The message to work on.")]
     interruptible: Annotated[bool, Meta(description="Whether it may be interrupted between pause points.")] = True

@@ -42,7 +42,7 @@ class RenewLease(CommandBase, frozen=True):
 
 
 class ReleaseLease(CommandBase, frozen=True):
-    """Release a lease, cancel a waiting request, or release resources by the names they are held under."""
+    """Release a lease, or cancel a waiting request."""
 
     lease: Annotated[Name | None, Meta(description="Id of the lease or of the waiting request.")] = None
     resources: Annotated[

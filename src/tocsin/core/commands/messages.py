@@ -102,7 +102,7 @@ class Recall(CommandBase, frozen=True):
 
 
 class Redrive(CommandBase, frozen=True):
-    """Queue dead letters again."""
+    """Queue dead letters again; senders may redrive their own, directors all."""
 
     signal_ids: Annotated[tuple[MessageRef, ...], Meta(description="Signal ids of the dead letters.")]
 

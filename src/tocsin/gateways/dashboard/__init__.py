@@ -1,5 +1,5 @@
-"""The dashboard: a web page that shows the bus and acts on it, for people who are signed in.
+"""The dashboard: a web page that shows and controls the bus, for signed-in users.
 
-`gateway` signs people in and serves the page, `assets` are its files, `survey` looks at the state, `pulse` does so once
-for everybody who watches, and `live` tells them. The page itself is in `page/`: plain ES modules, no bundler.
+`gateway` signs users in and serves the page, `assets` are its files, `summary` counts the state, `live_updates` does so
+once for all open dashboards, and `live` sends the updates. The page is in `page/`: plain ES modules, no bundler.
 """

@@ -1,7 +1,7 @@
-"""The page's files, read once at the start and named by what is in them.
+"""Files of the dashboard page, read once at the start and served under a path with their hash.
 
-Every file is served under a path with the hash of them all, so that a browser may keep it for good, and a new version
-is another path. A hub whose page is incomplete says what to run.
+The path contains the hash of all files, so that a browser may cache them forever, and a new version has another path.
+If libraries of the page are missing, the answer explains how to install them.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 __all__ = ["PREFIX", "Asset", "Assets"]
 
-#: Where the files are; the hash follows.
+#: Path of the files; the hash follows.
 PREFIX = "/ui"
 _KEPT_FOR_GOOD = "public, max-age=31536000, immutable"
 _MEDIA = {
@@ -25,13 +25,13 @@ _MEDIA = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
-#: Its presence says that the libraries are there, see `tools/vendor_dashboard.py`.
+#: Present if the libraries are installed, see `tools/vendor_dashboard.py`.
 _VENDORED = "vendor/vendor.json"
 _MISSING = (
-    "The dashboard's libraries are not here, so there is no page to show.\n\n"
+    "The dashboard's libraries are not installed, so the page cannot be shown.\n\n"
     "In a clone of the repository:  make dashboard   (needs npm), then start the hub again.\n"
-    "Otherwise install a released package, which has them: pip install 'tocsin[server]'.\n\n"
-    "Everything else of this hub works: see /openapi.json.\n"
+    "Otherwise install a released package, which contains them: pip install 'tocsin[server]'.\n\n"
+    "The rest of the hub works without them: see /openapi.json.\n"
 )
 
 
@@ -44,7 +44,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 class Assets:
-    """Everything that the page is made of."""
+    """All files of the page."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
         folder = resources.files("tocsin.gateways.dashboard").joinpath("page") if folder is None else folder
@@ -52,7 +52,7 @@ class Assets:
         digest = hashlib.sha256()
         for name in sorted(found):
             digest.update(name.encode() + b"\0" + hashlib.sha256(found[name]).digest())
-        #: Names this very version of the page.
+        #: Hash of this version of the page.
         self.version = digest.hexdigest()[:16]
         self.complete = _VENDORED in found
         self._assets = {name: _asset(name, content, self._base) for name, content in found.items()}
@@ -62,13 +62,13 @@ class Assets:
         return f"{PREFIX}/{self.version}"
 
     def page(self, name: str, headers: dict[str, str]) -> Response:
-        """Answer with a page itself; it names the version of its files, so nobody may keep it."""
+        """Return a page; it names the version of its files, so it must not be cached."""
         if not self.complete:
             return Response(_MISSING, 503, headers, "text/plain; charset=utf-8")
         return Response(self._assets[name].content, 200, headers | {"Cache-Control": "no-store"}, _MEDIA["html"])
 
     def file(self, version: str, name: str, accepted: str, headers: dict[str, str]) -> Response | None:
-        """Answer with a file of this version of the page; nothing where it has none of that name."""
+        """Return a file of this version of the page; null if there is none of that name."""
         asset = self._assets.get(name) if version == self.version else None
         if asset is None or name.endswith(".html"):
             return None

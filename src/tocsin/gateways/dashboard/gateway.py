@@ -1,7 +1,7 @@
-"""The dashboard's doors: signing in and out, the page and its files, and the live socket.
+"""The dashboard's HTTP endpoints: signing in and out, the page and its files, and the live socket.
 
-People sign in with a token and get a badge: a cookie that no script can read and no other site can send. Only whoever
-may see everything gets in. The page may load nothing from anywhere else and run nothing that is not in a file of ours.
+Users sign in with a token and get a browser session: a cookie that scripts cannot read and other sites cannot send.
+Only users who may see everything can sign in. The page may load resources and scripts only from the hub.
 """
 
 from datetime import datetime
@@ -129,7 +129,7 @@ class DashboardGateway:
         hub.before_close(self.live_updates.close)
 
     def routes(self) -> list[BaseRoute]:
-        """Return what to mount beside the HTTP gateway."""
+        """Return the routes to mount beside the HTTP gateway."""
         self.live_updates.start()
         return [
             Route("/", self._page, methods=["GET"], name="dashboard"),
@@ -142,18 +142,18 @@ class DashboardGateway:
         ]
 
     async def _page(self, request: Request) -> Response:
-        """Show the dashboard, or where to sign in."""
-        if self._badge(request) is None:
+        """Return the dashboard, or redirect to the sign-in page."""
+        if self._browser_session(request) is None:
             return RedirectResponse("/sign-in", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
         return self._assets.page("index.html", SECURITY_HEADERS)
 
     async def _sign_in_page(self, request: Request) -> Response:
-        if self._badge(request) is not None:
+        if self._browser_session(request) is not None:
             return RedirectResponse("/", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
         return self._assets.page("sign-in.html", SECURITY_HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
-        """Take a token once, and give a badge for it."""
+        """Check a token, and set the cookie of a new browser session."""
         try:
             check_own_page(request)
             raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config.body_timeout_s)
@@ -164,7 +164,7 @@ class DashboardGateway:
         except TocsinError as error:
             return problem_response(error.problem)
         except BodyTimeout:
-            return unhandled(408, "the token did not come in time")
+            return unhandled(408, "the token did not arrive in time")
         text, browser_session = self._hub.browser_sessions.issue(grant)
         view = SignedIn(grant.agent, grant.role, grant.admin, as_datetime_or_none(browser_session.expires_at))
         response = Response(msgspec.json.encode(view), media_type="application/json")
@@ -174,12 +174,12 @@ class DashboardGateway:
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        """Take the badge away, for good."""
+        """End the browser session, and delete its cookie."""
         try:
             check_own_page(request)
         except TocsinError as error:
             return problem_response(error.problem)
-        browser_session = self._badge(request)
+        browser_session = self._browser_session(request)
         if browser_session is not None:
             self._hub.browser_sessions.end(browser_session)
         response = Response(status_code=204)
@@ -190,10 +190,10 @@ class DashboardGateway:
     async def _file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
         response = self._assets.file(version, name, request.headers.get("accept-encoding", ""), SECURITY_HEADERS)
-        return unhandled(404, "there is no such file of the dashboard") if response is None else response
+        return unhandled(404, "the dashboard has no such file") if response is None else response
 
-    def _badge(self, request: HTTPConnection) -> BrowserSession | None:
-        """Return a good badge of somebody who may still see everything."""
+    def _browser_session(self, request: HTTPConnection) -> BrowserSession | None:
+        """Return the request's browser session, if it is valid and its user may see everything."""
         text = request.cookies.get(cookie_name(request))
         try:
             browser_session = None if text is None else self._hub.browser_sessions.check(text)
@@ -214,5 +214,5 @@ def _token(raw: bytes) -> str:
 
 
 def _by_tls(request: Request) -> bool:
-    """Tell whether the browser came by TLS; it says so itself, even where a proxy ends TLS before the hub."""
+    """Tell whether the browser uses TLS, by its Origin header: a proxy may terminate TLS before the hub."""
     return request.headers.get("origin", "").startswith("https://")

@@ -1,6 +1,6 @@
-"""The socket that an open dashboard listens on: a `hello` with all that there is to know, then `tick`s.
+"""The WebSocket of an open dashboard: a `hello` with the full state, then `tick`s.
 
-It is read only. Who is slow gets the latest tick and none of those before it; nobody waits for it.
+It is read-only. A slow client gets the latest tick and misses those before it; nothing waits for it.
 """
 
 import msgspec
@@ -21,17 +21,17 @@ PATH = "/v1/live"
 
 
 class LiveSocket:
-    """Serves everyone who has a dashboard open."""
+    """Serves the open dashboards."""
 
     def __init__(self, hub: Hub, live_updates: LiveUpdates) -> None:
         self._hub = hub
-        self._pulse = live_updates
+        self._updates = live_updates
 
     async def serve(self, socket: WebSocket) -> None:
-        """Tell one dashboard what is, until it is closed."""
+        """Send live updates to one dashboard until it is closed."""
         try:
             grant, browser_session = self._admit(socket)
-            viewer = self._pulse.join()
+            viewer = self._updates.join()
         except TocsinError as error:
             await socket.send_denial_response(problem_response(error.problem))
             return
@@ -39,7 +39,7 @@ class LiveSocket:
             await socket.accept()
             await self._show(socket, viewer, grant, browser_session)
         finally:
-            self._pulse.leave(viewer)
+            self._updates.leave(viewer)
 
     def _admit(self, socket: WebSocket) -> tuple[Grant, BrowserSession | None]:
         text = None if "authorization" in socket.headers else socket.cookies.get(cookie_name(socket))
@@ -53,8 +53,12 @@ class LiveSocket:
         if not may_see_everything(self._hub, grant):
             raise refusal("E_AUTH_003", f"{grant.agent} may not watch everything: a director or a human may")
         viewers_max = self._hub.config.dashboard.viewers_max
-        if self._pulse.viewers >= viewers_max:
-            raise refusal("E_ADMISSION_008", f"{viewers_max} dashboards are open already", retry_after_s=1.0)
+        if self._updates.viewers >= viewers_max:
+            raise refusal(
+                "E_ADMISSION_008",
+                f"the limit of {viewers_max} open dashboards is reached: try again later",
+                retry_after_s=1.0,
+            )
         return grant, browser_session
 
     async def _show(
@@ -63,11 +67,11 @@ class LiveSocket:
         await show(
             self._hub,
             socket,
-            self._tell(socket, viewer, grant, browser_session),
-            lambda reason: _say(socket, msgspec.json.encode({"bye": {"reason": reason}}).decode()),
+            self._send_updates(socket, viewer, grant, browser_session),
+            lambda reason: _send(socket, msgspec.json.encode({"bye": {"reason": reason}}).decode()),
         )
 
-    async def _tell(
+    async def _send_updates(
         self, socket: WebSocket, viewer: Viewer, grant: Grant, browser_session: BrowserSession | None
     ) -> None:
         who = {
@@ -77,15 +81,15 @@ class LiveSocket:
             "registered": grant.agent in self._hub.host.exchange.state.agents,
             "expires_at": None if browser_session is None else browser_session.expires_at // 1000,
         }
-        await _say(socket, self._pulse.hello(who))
+        await _send(socket, self._updates.hello(who))
         while True:
             text = await viewer.next()
             if browser_session is None:
                 check_again(self._hub, grant)
             else:
                 self._hub.browser_sessions.check_again(browser_session)
-            await _say(socket, text)
+            await _send(socket, text)
 
 
-async def _say(socket: WebSocket, text: str) -> None:
+async def _send(socket: WebSocket, text: str) -> None:
     await socket.send({"type": "websocket.send", "text": text})

@@ -1,11 +1,11 @@
-"""What all open dashboards are told, found out once for all of them.
+"""Live updates of all open dashboards, computed once for all of them.
 
-Theory of operation. Two clocks. The slow one always runs: every `sample_s` it takes one point of each time series, out
-of counts that the metrics keep anyway, so that whoever opens a dashboard sees the last half hour. The quick one runs
-while somebody watches: every `tick_s` it looks at the state and writes down what is, once; every viewer is handed the
-same text. What happened comes from the live feed, of which the pulse is one best-effort subscriber however many watch:
-it is taken off in batches and becomes counters by area (so that a page knows that it should ask again), and a few
-notices. No event is ever sent by itself. Counters only grow: a viewer that misses a tick misses nothing.
+Theory of operation. There are two timers. The slow one always runs: every `sample_s` it takes one point of each time
+series, from counts that the metrics keep anyway, so that a newly opened dashboard shows the last half hour. The quick
+one runs while a dashboard is open: every `tick_s` it summarises the state and encodes it once; every viewer gets the
+same text. Events come from the live feed, which has one best-effort subscriber for all dashboards. They are read in
+batches and become counters by area, so that a page can see that it should reload, and a few notices. No event is sent
+by itself. Counters only grow, so a viewer that misses a tick misses nothing.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _WATCHER = "dashboard"
 _LEVELS = tuple(map(liminal_name, Priority))
 #: By kind of event, the area whose pages it concerns: the module that it is declared in.
 _AREAS = {kind: kind.__module__.rpartition(".")[2] for kind in EVENT_TYPES}
-_LETTERS = (ev.MessageDied, ev.DeadLetterRedriven, ev.DeadLetterPurged)
+_DEAD_LETTER_EVENTS = (ev.MessageDied, ev.DeadLetterRedriven, ev.DeadLetterPurged)
 #: Counts since the hub started, by name of their series, and the event that they count.
 _COUNTED = {
     "accepted": "MessageAccepted",
@@ -43,7 +43,7 @@ _COUNTED = {
     "refused": "SendRefused",
     "boosted": "MessageBoosted",
 }
-#: What a recall can come to, beside `recalled`.
+#: Outcomes of a recall other than `recalled`.
 _RECALLS = ("already_delivered", "already_expired", "not_found")
 _DEPTHS = tuple(f"depth_{name}" for name in _LEVELS)
 _LATENCIES = ("critical_delivery_s", "blocking_delivery_s", "message_routing_p99_s")
@@ -52,26 +52,26 @@ SERIES = ("at", *_COUNTED, "undeliverable", *_RECALLS, "pending_pickup", *_DEPTH
 
 
 class Viewer:
-    """One open dashboard: it is handed the latest text, and whatever it was too slow for is replaced by it."""
+    """One open dashboard: it gets the latest text; a text that it has not read yet is replaced."""
 
     def __init__(self) -> None:
         self._latest = ""
-        self._news = asyncio.Event()
+        self._available = asyncio.Event()
 
     def hand(self, text: str) -> None:
-        """Put a text in the place of the one before."""
+        """Replace the text."""
         self._latest = text
-        self._news.set()
+        self._available.set()
 
     async def next(self) -> str:
-        """Wait for a text that was not taken yet."""
-        await self._news.wait()
-        self._news.clear()
+        """Wait for a text that has not been returned yet."""
+        await self._available.wait()
+        self._available.clear()
         return self._latest
 
 
 class LiveUpdates:
-    """Finds out, writes down, hands out."""
+    """Computes the updates, and hands them to the viewers."""
 
     def __init__(self, hub: Hub, version: str) -> None:
         self._hub = hub
@@ -83,29 +83,29 @@ class LiveUpdates:
         self._changes = dict.fromkeys(sorted({*_AREAS.values(), "letters"}), 0)
         self._channel: Channel[FeedFrame] | None = None
         self._expected_seq = 0
-        self._survey: Summary | None = None
-        self._survey_due = 0.0
+        self._summary: Summary | None = None
+        self._summary_due = 0.0
         self._tick_due = 0.0
         self._listening: asyncio.TimerHandle | None = None
         self._sampling: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to take points of the time series."""
+        """Start taking points of the time series."""
         self._sample()
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Stop the timers, and leave the feed."""
         if self._sampling is not None:
             self._sampling.cancel()
         self._rest()
 
     @property
     def viewers(self) -> int:
-        """Return how many watch."""
+        """Return the number of open dashboards."""
         return len(self._viewers)
 
     def join(self) -> Viewer:
-        """Let somebody watch, beginning with all that there is to know."""
+        """Add a viewer; the first one starts the updates."""
         if not self._viewers:
             self._wake()
         viewer = Viewer()
@@ -113,13 +113,13 @@ class LiveUpdates:
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Let somebody go; the last one turns off the light."""
+        """Remove a viewer; the last one stops the updates."""
         self._viewers.discard(viewer)
         if not self._viewers:
             self._rest()
 
     def hello(self, who: dict[str, Any]) -> str:
-        """Write down what a newly opened dashboard has to know."""
+        """Return the first message to a newly opened dashboard."""
         hub, config = self._hub, self._config
         policy = hub.host.exchange.state.policy
         hello = {
@@ -150,10 +150,10 @@ class LiveUpdates:
             self._hub.feed.leave(_WATCHER)
 
     def _listen(self) -> None:
-        """Take what happened off the feed; at every tick, tell."""
+        """Read events from the feed; at every tick, update the viewers."""
         if not self._take():
             return
-        # Whatever goes wrong with one tick, the next one is due.
+        # The next tick is scheduled first, so that a failure of this one does not end the updates.
         self._listening = asyncio.get_running_loop().call_later(self._config.listen_s, self._listen)
         now = time.monotonic()
         if now >= self._tick_due:
@@ -163,7 +163,7 @@ class LiveUpdates:
                 viewer.hand(text)
 
     def _take(self) -> bool:
-        """Count what happened, by area; where frames were missed, anything may have happened."""
+        """Count events by area; if frames were missed, raise the counter of every area. Return false at the end."""
         channel = self._channel
         try:
             while channel is not None:
@@ -183,16 +183,16 @@ class LiveUpdates:
         return False
 
     def _notice(self, event: Event) -> None:
-        if isinstance(event, _LETTERS):
+        if isinstance(event, _DEAD_LETTER_EVENTS):
             self._changes["letters"] += 1
         if (words := _NOTICED[type(event)]) is not None:
             facts = {name: getattr(event, name) for name in words}
             self._notices.append({"kind": type(event).__name__, "at": event.at, "facts": facts})
 
     def _facts(self) -> dict[str, Any]:
-        """Write down what is."""
+        """Return the content of a tick."""
         host, state = self._hub.host, self._hub.host.exchange.state
-        seen = self._seen()
+        seen = self._current_summary()
         return {
             "at": self._hub.now() // 1000,
             "condition": host.condition,
@@ -227,19 +227,19 @@ class LiveUpdates:
         totals["undeliverable"] = metrics.undeliverable
         return totals | {outcome: metrics.recalls_refused.get(outcome, 0) for outcome in _RECALLS}
 
-    def _seen(self) -> Summary:
-        """Look at the state, unless the last look was so long that it is too early for another."""
+    def _current_summary(self) -> Summary:
+        """Return a summary of the state; a new one only if the last one took a small enough share of the time."""
         started = time.monotonic()
-        if self._survey is None or started >= self._survey_due:
-            self._survey = summary(self._hub.host.exchange.state, self._hub.now())
+        if self._summary is None or started >= self._summary_due:
+            self._summary = summary(self._hub.host.exchange.state, self._hub.now())
             took_s = time.monotonic() - started
-            self._survey_due = started + took_s / self._config.survey_share
-        return self._survey
+            self._summary_due = started + took_s / self._config.survey_share
+        return self._summary
 
     def _sample(self) -> None:
-        """Take one point of every series."""
+        """Add one point to every time series."""
         self._sampling = asyncio.get_running_loop().call_later(self._config.sample_s, self._sample)
-        seen, totals = self._seen(), self._totals()
+        seen, totals = self._current_summary(), self._totals()
         latencies = self._hub.health.latest
         at_s = self._hub.now() / 1_000_000
         self._samples.append(
@@ -253,7 +253,7 @@ class LiveUpdates:
         )
 
 
-#: What is worth a line in the notices, with the facts that it shows; nothing where it only counts.
+#: Events that become notices, with the fields that are shown; null for events that are only counted.
 _NOTICED: dict[type, tuple[str, ...] | None] = {
     ev.MessageDied: ("message", "reason", "detail"),
     ev.DeadLetterRedriven: None,

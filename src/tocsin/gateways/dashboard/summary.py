@@ -1,6 +1,6 @@
-"""What is, counted: who is there, what waits, what is open. One look at the state, on the event loop.
+"""Summary of the state for the dashboard: counts of agents, sessions and waiting messages.
 
-It is linear in the number of agents, not of messages: mailboxes know their depths.
+It runs on the event loop. Its cost is linear in the number of agents, not of messages: mailboxes count their messages.
 """
 
 import msgspec
@@ -15,25 +15,25 @@ __all__ = ["Daemons", "Summary", "summary"]
 class Daemons(msgspec.Struct):
     """The always-on listeners (SPEC-071 §11)."""
 
-    #: Fresh, and taking messages.
+    #: Fresh, and accepting messages.
     live: int = 0
-    #: Fresh, and taking none any more: its window is closed.
+    #: Fresh, and accepting no more messages: its window is closed.
     shutting_down: int = 0
     #: Without a heartbeat for too long.
     orphaned: int = 0
-    #: Agents with sessions: with a daemon among them, and without.
+    #: Agents with sessions: with a fresh daemon among them, and without.
     attached: int = 0
     daemonless: int = 0
 
 
 class Summary(msgspec.Struct):
-    """What one look finds."""
+    """Counts of the state."""
 
-    #: Messages that wait, by priority.
+    #: Waiting messages by priority.
     depths: list[int]
-    #: Of those: for recipients that are away.
+    #: Waiting messages for absent recipients.
     pending_pickup: int = 0
-    #: Handed out, without a receipt so far.
+    #: Offered messages without a receipt.
     in_flight: int = 0
     #: Agents by presence.
     available: int = 0
@@ -43,7 +43,7 @@ class Summary(msgspec.Struct):
     push: int = 0
     piggyback: int = 0
     daemon: int = 0
-    #: Agents taken to inflate their priorities.
+    #: Agents marked as inflating their priorities.
     gaming: int = 0
     #: Agents that are busy.
     busy: int = 0
@@ -51,7 +51,7 @@ class Summary(msgspec.Struct):
 
 
 def summary(state: ProjectState, now: int) -> Summary:
-    """Look at every agent once."""
+    """Count the state."""
     seen = Summary([0] * len(Priority))
     for agent in state.agents.values():
         _presence(seen, agent, state, now)

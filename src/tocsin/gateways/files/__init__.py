@@ -1,7 +1,8 @@
 """The file gateway: channels as NDJSON files, one directory per sender and receiver (APM §3.1, §6.4).
 
-Every file has one writer. What a *file agent* says, it appends to files of its own, in directories that it owns; owning
-them is its identity. Everything else is written by the hub: what is said to a file agent, and, for whoever likes to
-look on, what anybody says to anybody. `names` says which directory is whose, `custody` opens nothing that is not
-plainly what it should be, `writing` and `projector` are the hub's side, `reading` and `attendant` the agents'.
+Every file has one writer. A *file agent* sends by appending lines to its own files, in directories that it owns; the
+ownership identifies it. The hub writes all other files: messages to file agents, and a copy of the messages between
+other agents. `names` names the directories, `safe_open` opens only files that are safe to use, `writing` and
+`projector` write the hub's files, `reading`, `parsing` and `file_agent` serve the file agents, `answers` are the
+replies to their lines, and `positions` stores how far files have been read and written.
 """

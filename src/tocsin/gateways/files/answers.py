@@ -1,8 +1,8 @@
-"""What a file agent is told of its lines: a NACK or an ERROR_REPORT where one was refused, and a receipt for each.
+"""Replies to a file agent's lines: a receipt for each, and a NACK or an ERROR_REPORT for a refused one.
 
-Refusals are envelopes as APM §2.5 and §2.8 have them, from the bus, in the channel back to the agent. Receipts are in
-a file of their own beside them, because APM has no message for them. The ids follow from the line that is answered, so
-that an answer that is written again after a crash is known to be there.
+Refusals are envelopes from the bus in the channel to the agent (APM §2.5, §2.8). Receipts are in a file of their own
+beside them, because the protocol has no message for them. The ids are derived from the line that is answered, so that a
+reply that is written again after a crash can be recognised.
 """
 
 from hashlib import blake2b
@@ -18,17 +18,17 @@ from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
 from tocsin.gateways.files.writing import Line
 from tocsin.wire.messages import SendReply
 
-__all__ = ["Addressee", "Spot", "answers_to", "derived_id", "report"]
+__all__ = ["Addressee", "LineRef", "answers_to", "derived_id", "report"]
 
 _JSON = msgspec.json.Encoder()
-#: Refusals that are reported and not rejected, although the line has an id (APM §3.1, §3.5).
+#: Refusals that become an ERROR_REPORT instead of a NACK, although the line has an id (APM §3.1, §3.5).
 _REPORTED = frozenset({"E_ROUTING_001", "E_ROUTING_003", "E_ROUTING_004"})
-#: What a file agent can be told of an E_ code's family (APM §2.5).
+#: `errorType` by the family of an E_ code (APM §2.5).
 _ERROR_TYPES = {"VALIDATION": "ValidationError", "PROTOCOL": "ValidationError", "ROUTING": "DependencyError"}
 
 
 class Addressee(msgspec.Struct, frozen=True):
-    """The agent that is answered, and by the hub of which journal."""
+    """The agent that is answered, and the id of the hub's journal."""
 
     agent: str
     type: str
@@ -36,49 +36,58 @@ class Addressee(msgspec.Struct, frozen=True):
     journal_id: str
 
 
-class Spot(msgspec.Struct, frozen=True):
-    """Which line of which channel is answered."""
+class LineRef(msgspec.Struct, frozen=True):
+    """The line of a channel that is answered."""
 
     channel: str
     generation: int
     offset: int
 
     def id_of(self, what: str, data: bytes = b"") -> str:
-        """Make an id that is the same whenever the same line is read."""
+        """Return an id that is the same whenever the same line is read."""
         place = f"{self.channel}\0{self.generation}\0{self.offset}\0".encode()
         return f"msg_{what}_{blake2b(place + data, digest_size=12).hexdigest()}"
 
 
-def derived_id(spot: Spot, line: bytes) -> str:
-    """Return the messageId of a line that has none."""
-    return spot.id_of("file", line)
+def derived_id(line_ref: LineRef, line: bytes) -> str:
+    """Return the messageId for a line without one."""
+    return line_ref.id_of("file", line)
 
 
 def answers_to(
-    spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None, correlation_id: str | None
+    line_ref: LineRef,
+    reply: cmd.Reply,
+    addressee: Addressee,
+    now: int,
+    message_id: str | None,
+    correlation_id: str | None,
 ) -> list[Line]:
-    """Write down what became of a line."""
-    lines = [_receipt(spot, reply, addressee, now, message_id)]
+    """Return the receipt of a line, and its refusal if it was refused."""
+    lines = [_receipt(line_ref, reply, addressee, now, message_id)]
     problem = reply if isinstance(reply, Problem) else _partly_failed(reply)
     if problem is not None:
         if message_id is None or problem.code in _REPORTED:
-            lines.append(report(spot, problem, addressee, now, message_id, correlation_id))
+            lines.append(report(line_ref, problem, addressee, now, message_id, correlation_id))
         else:
-            lines.append(_nack(spot, problem, addressee, now, message_id, correlation_id))
+            lines.append(_nack(line_ref, problem, addressee, now, message_id, correlation_id))
     return lines
 
 
 def report(
-    spot: Spot,
+    line_ref: LineRef,
     problem: Problem,
     addressee: Addressee,
     now: int,
     message_id: str | None = None,
     correlation_id: str | None = None,
 ) -> Line:
-    """Write an ERROR_REPORT (APM §2.5)."""
+    """Return an ERROR_REPORT (APM §2.5)."""
     entry = problem.entry
-    context: dict[str, Any] = {"channel": spot.channel, "generation": spot.generation, "offset": spot.offset}
+    context: dict[str, Any] = {
+        "channel": line_ref.channel,
+        "generation": line_ref.generation,
+        "offset": line_ref.offset,
+    }
     if message_id is not None:
         context["messageId"] = message_id
     payload = {
@@ -90,11 +99,11 @@ def report(
         "recoverable": entry.recoverable,
         "suggestedAction": problem.expected or entry.remedy,
     }
-    return _envelope(spot, "report", "ERROR_REPORT", Priority.BLOCKING, payload, addressee, now, correlation_id)
+    return _envelope(line_ref, "report", "ERROR_REPORT", Priority.BLOCKING, payload, addressee, now, correlation_id)
 
 
 def _nack(
-    spot: Spot, problem: Problem, addressee: Addressee, now: int, message_id: str, correlation_id: str | None
+    line_ref: LineRef, problem: Problem, addressee: Addressee, now: int, message_id: str, correlation_id: str | None
 ) -> Line:
     payload = {
         "rejectedMessageId": message_id,
@@ -104,11 +113,11 @@ def _nack(
         "canRetry": problem.retryable,
         "suggestedFix": problem.expected or problem.entry.remedy,
     }
-    return _envelope(spot, "nack", "NACK", Priority.COORDINATE, payload, addressee, now, correlation_id)
+    return _envelope(line_ref, "nack", "NACK", Priority.COORDINATE, payload, addressee, now, correlation_id)
 
 
 def _envelope(
-    spot: Spot,
+    line_ref: LineRef,
     what: str,
     message_type: str,
     priority: Priority,
@@ -118,7 +127,7 @@ def _envelope(
     correlation_id: str | None,
 ) -> Line:
     old = addressee.version == VERSIONS[0]
-    key = spot.id_of(what, addressee.journal_id.encode())
+    key = line_ref.id_of(what, addressee.journal_id.encode())
     envelope: dict[str, Any] = {
         "version": addressee.version,
         "messageId": key,
@@ -135,14 +144,14 @@ def _envelope(
     return Line(directory_of(BUS, addressee.agent), MESSAGES, _JSON.encode(envelope), key=key)
 
 
-def _receipt(spot: Spot, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None) -> Line:
-    key = spot.id_of("receipt", addressee.journal_id.encode()).removeprefix("msg_")
+def _receipt(line_ref: LineRef, reply: cmd.Reply, addressee: Addressee, now: int, message_id: str | None) -> Line:
+    key = line_ref.id_of("receipt", addressee.journal_id.encode()).removeprefix("msg_")
     document: dict[str, Any] = {
         "receiptId": key,
         "at": iso(now),
-        "channel": spot.channel,
-        "generation": spot.generation,
-        "offset": spot.offset,
+        "channel": line_ref.channel,
+        "generation": line_ref.generation,
+        "offset": line_ref.offset,
         "messageId": message_id,
     }
     document |= {"recall": reply} if isinstance(reply, cmd.RecallResult) else msgspec.to_builtins(SendReply.of(reply))

@@ -1,13 +1,13 @@
-"""One file agent being attended: its lines become commands, its messages become lines.
+"""The session of one file agent: its lines become commands, and messages for it become lines.
 
-It is there as long as it has a sound directory of its own (`{agent}_to_…`): a piggyback session is open then and kept
-fresh. Its lines are taken batch by batch: the next is read when every line of the last has its answer and both are
-durable, so that an agent is read no faster than the exchange decides. What the hub cannot decide now is not answered
-but read again later.
+The agent is present as long as it has a safe directory (`{agent}_to_…`): a piggyback session is then open and kept
+fresh. Its lines are read in batches. The next batch is read when every line of the last one has its answer and both are
+durable, so that an agent is read no faster than the exchange decides. A line that the hub cannot decide at present is
+not answered but read again later.
 
-What waits for it is drained as it comes. The lines are its receipt: once they are on disk in its channel they are as
-safe as the agent's own files, and it has no other way to say so. An ACK, where the contract asks for one, is a line of
-its own.
+Messages for the agent are drained as they arrive. Writing the lines confirms the delivery: once they are on disk in the
+agent's channel they are as safe as the agent's own files, and the agent has no other way to confirm. An ACK, if the
+contract requires one, is a line that the agent writes.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.messages.model import signal_id
 from tocsin.core.protocol.envelope import VERSIONS
-from tocsin.gateways.files.answers import Addressee, Spot, answers_to, report
+from tocsin.gateways.files.answers import Addressee, LineRef, answers_to, report
 from tocsin.gateways.files.names import parties_of
-from tocsin.gateways.files.parsing import Channel, Understood, understand
-from tocsin.gateways.files.positions import Attended, Notebook, Position
+from tocsin.gateways.files.parsing import Channel, ParsedLine, parse_line
+from tocsin.gateways.files.positions import FileAgentState, Position, PositionStore
 from tocsin.gateways.files.projector import Projector
 from tocsin.gateways.files.reading import Batch, Item, Outbox
-from tocsin.gateways.files.safe_open import Unsound, directory
+from tocsin.gateways.files.safe_open import UnsafePath, directory
 from tocsin.gateways.files.writing import Line
 from tocsin.hub.service import Hub
 from tocsin.hub.worker import Worker
@@ -37,7 +37,7 @@ from tocsin.hub.worker import Worker
 __all__ = ["FileAgentSession"]
 
 _log = logging.getLogger("tocsin.files")
-#: Heartbeats in the time after which a session would be stale.
+#: Heartbeats within the time after which a session would be stale.
 _BEATS = 3
 
 
@@ -50,7 +50,7 @@ class FileAgentSession:
         name: str,
         projector: Projector,
         reader: Worker,
-        notebook: Notebook,
+        positions: PositionStore,
         directories_changed: Callable[[], None],
     ) -> None:
         self._hub = hub
@@ -61,14 +61,14 @@ class FileAgentSession:
         self._owner = os.geteuid() if declared.uid is None else declared.uid
         self._projector = projector
         self._reader = reader
-        self._notebook = notebook
-        self._noted = notebook.load(f"agent-{name}", Attended)
+        self._positions = positions
+        self._noted = positions.load(f"agent-{name}", FileAgentState)
         self._outboxes: dict[str, Outbox] = {}
         self._faults: dict[str, str] = {}
         self._beat_at = 0.0
         self._look = asyncio.Event()
         self._mail = asyncio.Event()
-        #: Held from an offer to its receipt, so that a session never ends in between.
+        #: Held from an offer to its receipt, so that the session does not end in between.
         self._handing_out = asyncio.Lock()
         #: Its name.
         self.agent = name
@@ -79,21 +79,21 @@ class FileAgentSession:
 
     @property
     def directories(self) -> list[str]:
-        """Return the names of its sound directories."""
+        """Return the names of its safe directories."""
         return sorted(self._outboxes)
 
     def look(self) -> None:
-        """Look at its files soon: something has changed there."""
+        """Check its files soon: something has changed there."""
         self._look.set()
 
     def mail(self) -> None:
-        """Look at its mailbox soon, if there is anything in it."""
+        """Drain its mailbox soon, if there is anything in it."""
         agent = self._host.exchange.state.agents.get(self.agent)
         if agent is not None and agent.mailbox.depth:
             self._mail.set()
 
     async def register(self) -> None:
-        """Make it known to the project, unless it is, in the same role."""
+        """Register the agent, unless it is registered in the same role."""
         known = self._host.exchange.state.agents.get(self.agent)
         if known is None or known.role != self._declared.role:
             versions = tuple(self._declared.versions) or VERSIONS
@@ -102,7 +102,7 @@ class FileAgentSession:
                 raise error_for(reply)
 
     async def read(self) -> None:
-        """Take its lines until cancelled."""
+        """Read and submit its lines until cancelled."""
         more, pause_s = False, 0.0
         while True:
             if not more:
@@ -110,14 +110,14 @@ class FileAgentSession:
             try:
                 if not more:
                     before = self.directories
-                    await self._tell_faults(await self._reader.run(self._find))
+                    await self._report_faults(await self._reader.run(self._find))
                     if before != self.directories:
                         self._directories_changed()
                 await self._attach()
-                self.mail()  # a commit whose answer was lost is told to no follower
+                self.mail()  # followers are not called for a commit whose result was lost
                 more, pause_s = await self._take_some()
             except OSError as error:
-                _log.warning("the files of %s cannot be read, and will be tried again: %s", self.agent, error)
+                _log.warning("the files of %s cannot be read and will be retried: %s", self.agent, error)
                 more, pause_s = False, self._config.retry_s
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -125,7 +125,7 @@ class FileAgentSession:
                 await _either(self._look, min(self._config.poll_interval_s, self._beat_interval_s))
 
     async def deliver(self) -> None:
-        """Write what waits for it until cancelled; first take receipt of what was written before a restart."""
+        """Write messages for it until cancelled; first confirm those that were written before a restart."""
         async with self._handing_out:
             await self._settle()
         self.mail()
@@ -138,7 +138,7 @@ class FileAgentSession:
                         break
 
     async def leave(self) -> None:
-        """Close its session: it is not attended any more."""
+        """Close its session."""
         async with self._handing_out:
             if self._session in self._host.exchange.state.sessions:
                 await self._settle()
@@ -146,7 +146,7 @@ class FileAgentSession:
             await self._use_session("")
 
     async def _settle(self) -> None:
-        """Take receipt of what has been offered to it, once it is in its channels."""
+        """Confirm the messages that were offered to it, once they are written to its channels."""
         state = self._host.exchange.state
         session = state.sessions.get(self._session)
         offered = [] if session is None else [state.messages[seq] for seq in session.in_flight]
@@ -175,7 +175,7 @@ class FileAgentSession:
         return 0 if agent is None else agent.mailbox.depth
 
     async def _drain(self) -> bool:
-        """Hand out once; say whether there may be more."""
+        """Drain its mailbox once; return whether there may be more."""
         limit = self._host.exchange.state.policy.limits.drain_max
         reply = await self._submit(cmd.Drain(self._session, limit, confirms=False))
         if isinstance(reply, Problem):
@@ -187,7 +187,7 @@ class FileAgentSession:
         return isinstance(reply, cmd.Drained) and bool(reply.deliveries)
 
     async def _attach(self) -> None:
-        """Be there as long as there is a directory, and show it."""
+        """Keep a session open and fresh while it has a directory; close it when it has none."""
         state = self._host.exchange.state
         session = self._session
         if not self._outboxes:
@@ -205,7 +205,7 @@ class FileAgentSession:
             await self._submit(cmd.Heartbeat(session))
 
     async def _use_session(self, session: str) -> None:
-        """Take a session in use: nothing may be offered to it before it is noted and what is offered gets written."""
+        """Use a session: it is stored, and its offers are written, before anything may be offered to it."""
         self._projector.sessions.pop(self._session, None)
         self._session = ""
         self._noted.session = session
@@ -215,10 +215,10 @@ class FileAgentSession:
             self._session = session
 
     def _save(self) -> None:
-        self._notebook.save(f"agent-{self.agent}", self._noted)
+        self._positions.save(f"agent-{self.agent}", self._noted)
 
     def _find(self) -> dict[str, Problem]:
-        """Find its directories; return what is wrong with those that are not read."""
+        """Find its directories; return the problems of those that are not read."""
         root, found = self._projector.root, []
         with os.scandir(root) as entries:
             for entry in entries:
@@ -238,36 +238,38 @@ class FileAgentSession:
                     )
             except FileNotFoundError:
                 continue
-            except Unsound as error:
+            except UnsafePath as error:
                 faults[name] = _not_yours(error)
         self._outboxes = sound
         if len(self._noted.files) > 2 * self._config.files_per_agent_max:
             self._noted.files = {name: kept for name, kept in self._noted.files.items() if name in sound}
         return faults
 
-    async def _tell_faults(self, faults: dict[str, Problem]) -> None:
-        self._faults = {name: told for name, told in self._faults.items() if name in self._outboxes or name in faults}
+    async def _report_faults(self, faults: dict[str, Problem]) -> None:
+        self._faults = {
+            name: detail for name, detail in self._faults.items() if name in self._outboxes or name in faults
+        }
         for name, problem in faults.items():
-            await self._tell_fault(name, problem)
+            await self._report_fault(name, problem)
 
-    async def _tell_fault(self, name: str, problem: Problem) -> None:
-        """Tell the agent that something of its own is not read, once for each reason."""
+    async def _report_fault(self, name: str, problem: Problem) -> None:
+        """Report to the agent that one of its directories is not read, once for each reason."""
         if self._faults.get(name) == problem.detail:
             return
         _log.warning("%s of file agent %s is not read: %s", name, self.agent, problem.detail)
         position = self._noted.files.get(name, Position())
-        spot = Spot(f"{name}: {problem.detail}", position.generation, position.offset)
-        await self._projector.write([report(spot, problem, self._addressee(), self._hub.now())])
+        line_ref = LineRef(f"{name}: {problem.detail}", position.generation, position.offset)
+        await self._projector.write([report(line_ref, problem, self._addressee(), self._hub.now())])
         self._faults[name] = problem.detail
 
     async def _take_some(self) -> tuple[bool, float]:
-        """Take a batch out of each directory; say whether there is more, and how long to rest, if at all."""
+        """Read and submit a batch from each directory; return whether there is more, and the pause before it."""
         any_more, pause_s = False, 0.0
         for name in self.directories:
             try:
                 batch = await self._reader.run(partial(self._read_one, name))
-            except Unsound as error:
-                await self._tell_fault(name, _not_yours(error))
+            except UnsafePath as error:
+                await self._report_fault(name, _not_yours(error))
                 continue
             except FileNotFoundError:
                 continue
@@ -287,31 +289,31 @@ class FileAgentSession:
         return self._outboxes[name].read(position, self._config.lines_max, limit)
 
     async def _take(self, name: str, batch: Batch) -> tuple[bool, bool]:
-        """Take a batch; say whether all of it was taken, and whether some of it was refused."""
+        """Submit a batch; return whether all of it was decided, and whether a line was refused."""
         parties = parties_of(name)
         receiver = "" if parties is None else parties[1]
         policy = self._host.exchange.state.policy
         channel = Channel(self.agent, receiver, policy.security.require_signatures)
         bytes_max = policy.limits.message_bytes_max
-        asked: list[tuple[Item, Understood, Future[Reply] | None]] = []
+        asked: list[tuple[Item, ParsedLine, Future[Reply] | None]] = []
         for item in batch.items:
-            understood = understand(item, Spot(name, item.generation, item.offset), channel, bytes_max)
-            future = None if understood.command is None else self._submit(understood.command)
-            asked.append((item, understood, future))
+            parsed = parse_line(item, LineRef(name, item.generation, item.offset), channel, bytes_max)
+            future = None if parsed.command is None else self._submit(parsed.command)
+            asked.append((item, parsed, future))
             if future is not None and future.done() and _is_for_later(future.result()):
                 break
         answers: list[Line] = []
         position: Position | None = None
         refused = whole = False
-        for item, understood, future in asked:
-            reply = understood.problem if future is None else await future
+        for item, parsed, future in asked:
+            reply = parsed.problem if future is None else await future
             if reply is not None:
                 if _is_for_later(reply):
                     break
                 refused = refused or isinstance(reply, Problem)
-                spot = Spot(name, item.generation, item.offset)
-                ids = (understood.message_id, understood.correlation_id)
-                answers += answers_to(spot, reply, self._addressee(), self._hub.now(), *ids)
+                line_ref = LineRef(name, item.generation, item.offset)
+                ids = (parsed.message_id, parsed.correlation_id)
+                answers += answers_to(line_ref, reply, self._addressee(), self._hub.now(), *ids)
             position = item.after
         else:
             whole = True
@@ -330,18 +332,20 @@ class FileAgentSession:
         return Addressee(known.agent, known.agent_type, known.version, self._projector.journal_id)
 
 
-def _not_yours(error: Unsound) -> Problem:
+def _not_yours(error: UnsafePath) -> Problem:
     return refusal(
-        "E_AUTH_001", f"it is not read: {error}", expected="a directory and a plain file of your own"
+        "E_AUTH_001", f"the directory is not read: {error}", expected="a directory and a regular file that you own"
     ).problem
 
 
 def _too_many(limit: int) -> Problem:
-    return refusal("E_ADMISSION_008", f"only {limit} directories of one agent are read, and this is one more").problem
+    return refusal(
+        "E_ADMISSION_008", f"at most {limit} directories of one agent are read, and this one is above the limit"
+    ).problem
 
 
 def _is_for_later(reply: Reply) -> bool:
-    """Tell whether the hub could not decide: the line is not answered, but read again."""
+    """Tell whether the hub could not decide: the line is then read again instead of answered."""
     return isinstance(reply, Problem) and reply.code.startswith("E_HUB_")
 
 

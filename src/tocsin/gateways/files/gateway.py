@@ -1,8 +1,8 @@
-"""The file gateway as a whole: opened with a hub, watching the file agents' directories, closed before the hub is.
+"""The file gateway of one hub: opened with the hub, and closed before it.
 
-`watchfiles` tells of changes; a slow look at everything is the safety net, because notifications can be lost. Only the
-root and the directories of file agents are watched, one by one and never what is below them: a link that somebody puts
-there leads nowhere.
+`watchfiles` reports changes. Everything is also checked at a slow interval, because notifications can be lost. Only the
+root and the directories of file agents are watched, one by one and not recursively, so that links in them are never
+followed.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.gateways.files.file_agent import FileAgentSession
 from tocsin.gateways.files.names import BUS, is_plain, parties_of
-from tocsin.gateways.files.positions import Notebook
+from tocsin.gateways.files.positions import PositionStore
 from tocsin.gateways.files.projector import Projector, progressed
-from tocsin.gateways.files.safe_open import Unsound
+from tocsin.gateways.files.safe_open import UnsafePath
 from tocsin.gateways.files.writing import ChannelWriter
 from tocsin.hub.auth.authority import ROLES
 from tocsin.hub.config import Channels
@@ -32,19 +32,19 @@ _log = logging.getLogger("tocsin.files")
 
 
 class FileGateway:
-    """Channels as files, for one hub."""
+    """The channels and file agents of one hub."""
 
     def __init__(self, hub: Hub, path: Path) -> None:
         loop = asyncio.get_running_loop()
         config = self._config = hub.config.channels
         self._path = path
-        notebook = Notebook(hub.data / "channels" / f"project={hub.host.project}")
-        progress = progressed(hub.host, notebook)
+        positions = PositionStore(hub.data / "channels" / f"project={hub.host.project}")
+        progress = progressed(hub.host, positions)
         self._writer = ChannelWriter(path, config, progress.journal_id, hub.host.journal.last_seq)
         self._workers = [Worker(f"channels {what}", loop) for what in ("writer", "reader")]
-        self._projector = Projector(hub.host, self._writer, self._workers[0], notebook, progress)
-        self._attendants = {
-            name: FileAgentSession(hub, name, self._projector, self._workers[1], notebook, self._rewatch)
+        self._projector = Projector(hub.host, self._writer, self._workers[0], positions, progress)
+        self._sessions = {
+            name: FileAgentSession(hub, name, self._projector, self._workers[1], positions, self._rewatch)
             for name in config.agents
         }
         self._tasks: list[asyncio.Task[None]] = []
@@ -53,17 +53,17 @@ class FileGateway:
 
     @classmethod
     async def open(cls, hub: Hub) -> "FileGateway | None":
-        """Open the channels of a hub, where its configuration asks for them; close them with the hub."""
+        """Open the channels of a hub if they are configured; they are closed with the hub."""
         config = hub.config.channels
         if config.directory is None:
             return None
         _check(config)
         try:
             gateway = cls(hub, Path(config.directory).resolve())
-        except (OSError, Unsound) as error:
+        except (OSError, UnsafePath) as error:
             raise refusal("E_POLICY_001", f"the channels in {config.directory} cannot be opened: {error}") from None
         try:
-            for file_agent_session in gateway._attendants.values():
+            for file_agent_session in gateway._sessions.values():
                 await file_agent_session.register()
         except BaseException:
             await gateway._release()
@@ -73,14 +73,14 @@ class FileGateway:
         return gateway
 
     async def close(self) -> None:
-        """Write what is committed, end the file agents' sessions, and let go."""
+        """Write everything committed, close the file agents' sessions, and stop."""
         self._watch_ended.set()
         for task in self._tasks[1:]:
             task.cancel()
         await asyncio.gather(*self._tasks[1:], return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.retry_s):
-                for file_agent_session in self._attendants.values():
+                for file_agent_session in self._sessions.values():
                     await file_agent_session.leave()
                 await self._projector.settled()
         self._tasks[0].cancel()
@@ -95,7 +95,7 @@ class FileGateway:
 
     def _start(self) -> None:
         runs = [self._projector.run(), self._watch()]
-        for file_agent_session in self._attendants.values():
+        for file_agent_session in self._sessions.values():
             runs += [file_agent_session.read(), file_agent_session.deliver()]
         self._tasks = [asyncio.ensure_future(run) for run in runs]
         for task in self._tasks:
@@ -103,17 +103,17 @@ class FileGateway:
 
     def _committed(self, first_seq: int, events: list[Event]) -> None:
         self._projector.follow(first_seq, events)
-        for file_agent_session in self._attendants.values():
+        for file_agent_session in self._sessions.values():
             file_agent_session.mail()
 
     def _rewatch(self) -> None:
-        """Watch other directories from now on."""
+        """Restart watching, because the directories have changed."""
         self._watch_ended.set()
 
     async def _watch(self) -> None:
-        """Wake the attendants whose files have changed, until cancelled."""
+        """Wake the sessions of agents whose files have changed, until cancelled."""
         step_ms = round(self._config.watch_step_s * 1000)
-        while self._attendants:
+        while self._sessions:
             self._watch_ended.clear()
             changing = awatch(
                 *self._watched(),
@@ -129,21 +129,21 @@ class FileGateway:
                         for file_agent_session in self._concerned(changes):
                             file_agent_session.look()
             except (OSError, RuntimeError) as error:
-                _log.warning("the channels are not watched, only looked at now and then: %s", error)
+                _log.warning("the channels cannot be watched and are only checked at intervals: %s", error)
                 await asyncio.sleep(self._config.poll_interval_s)
-            for file_agent_session in self._attendants.values():
+            for file_agent_session in self._sessions.values():
                 file_agent_session.look()
 
     def _watched(self) -> list[Path]:
-        names = [name for file_agent_session in self._attendants.values() for name in file_agent_session.directories]
+        names = [name for file_agent_session in self._sessions.values() for name in file_agent_session.directories]
         return [self._path, *(self._path / name for name in names)]
 
     def _is_of_interest(self, change: Change, path: str) -> bool:
-        return self._agent_of(path) in self._attendants
+        return self._agent_of(path) in self._sessions
 
     def _concerned(self, changes: "set[tuple[Change, str]]") -> list[FileAgentSession]:
         names = {self._agent_of(path) for _, path in changes}
-        return [file_agent_session for name, file_agent_session in self._attendants.items() if name in names]
+        return [file_agent_session for name, file_agent_session in self._sessions.items() if name in names]
 
     def _agent_of(self, path: str) -> str:
         parts = Path(path).relative_to(self._path).parts
@@ -152,24 +152,24 @@ class FileGateway:
 
 
 def _ended(task: "asyncio.Task[None]") -> None:
-    """Tell of a task that ended by a bug: what it did is not done any more."""
+    """Log a task that ended with an exception: its work is not done any more."""
     if not task.cancelled() and task.exception() is not None:
         _log.error("a part of the file gateway has failed", exc_info=task.exception())
 
 
 def _check(config: Channels) -> None:
-    """Refuse file agents that cannot be."""
+    """Refuse a configuration with invalid file agents."""
     for name, declared in config.agents.items():
         field = f"$.channels.agents.{name}"
         if name == BUS or not is_plain(name):
-            raise refusal("E_POLICY_001", f"{name} cannot be a file agent's name", field=field, found=name)
+            raise refusal("E_POLICY_001", f"{name} is not a valid name of a file agent", field=field, found=name)
         if declared.role not in ROLES:
             expected = "one of " + ", ".join(ROLES)
-            raise refusal("E_POLICY_001", f"{declared.role!r} is no role", field=f"{field}.role", expected=expected)
+            raise refusal("E_POLICY_001", f"{declared.role!r} is not a role", field=f"{field}.role", expected=expected)
         if not set(declared.versions) <= set(VERSIONS):
             raise refusal(
                 "E_POLICY_001",
-                f"{name} cannot be spoken to in {', '.join(declared.versions)}",
+                f"{name} has protocol versions that the hub does not support: {', '.join(declared.versions)}",
                 field=f"{field}.versions",
                 expected="some of " + ", ".join(VERSIONS),
             )

@@ -1,8 +1,8 @@
-"""Which directory a channel has: `{sender}_to_{receiver}`, so that no two channels share one.
+"""Names of channel directories: `{sender}_to_{receiver}`, unique for every channel.
 
-An agent's name may hold `_to_` itself. Where a reader would then split the directory's name in the wrong place, the
-sender's underscores are written as `%`, which no name can hold. A file agent may not have such a name: the directories
-that it makes by hand must be its own beyond doubt.
+An agent's name may contain `_to_` itself. If a directory's name could then be split in the wrong place, the sender's
+underscores are written as `%`, which no agent's name can contain. A file agent may not have such a name, because it
+creates its directories itself and their owner must be unambiguous.
 """
 
 from tocsin.core.commands import SYSTEM
@@ -11,16 +11,16 @@ __all__ = ["BUS", "MESSAGES", "RECEIPTS", "directory_of", "is_plain", "parties_o
 
 #: The bus itself, as a sender and as a receiver.
 BUS = SYSTEM.agent
-#: What is said in a channel.
+#: File with the messages of a channel.
 MESSAGES = "messages.ndjson"
-#: What became of each line that a file agent wrote.
+#: File with the receipts of a file agent's lines.
 RECEIPTS = "receipts.ndjson"
 
 _BETWEEN = "_to_"
 
 
 def directory_of(sender: str, receiver: str) -> str:
-    """Name the directory of a channel."""
+    """Return the name of a channel's directory."""
     return f"{sender if is_plain(sender) else sender.replace('_', '%')}{_BETWEEN}{receiver}"
 
 

@@ -1,7 +1,7 @@
-"""From a line to a command: what a channel can carry, and what is wrong with a line that it cannot.
+"""Parsing of a file agent's lines into commands.
 
-Whether the sender may send it, and to whom, is the exchange's affair; here is only what the files add: the directory
-says who speaks and to whom, a line may leave its id out, and a message to the bus can take another one back.
+The exchange checks whether the sender may send a message, and to whom. This module has only the rules of files: the
+directory gives sender and receiver, a line may have no messageId, and a message to the bus can recall another one.
 """
 
 import msgspec
@@ -10,29 +10,29 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import Command
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import Envelope, parse_envelope
-from tocsin.gateways.files.answers import Spot, derived_id
+from tocsin.gateways.files.answers import LineRef, derived_id
 from tocsin.gateways.files.names import BUS, directory_of
 from tocsin.gateways.files.reading import Item
 
-__all__ = ["RECALL", "Channel", "Understood", "understand"]
+__all__ = ["RECALL", "Channel", "ParsedLine", "parse_line"]
 
-#: A message of this type to the bus takes back the one that its payload names.
+#: A message of this type to the bus recalls the message that its payload names.
 RECALL = "CUSTOM_RECALL"
 #: The longest id that is repeated in an answer.
 _ID_MAX = 128
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """Whose lines they are, and to whom."""
+    """Sender and receiver of a directory's lines."""
 
     agent: str
     receiver: str
-    #: Whether the hub takes nothing unsigned.
+    #: Whether the hub accepts signed messages only.
     signed_only: bool
 
 
-class Understood(msgspec.Struct, frozen=True):
-    """A line as far as it could be understood; neither command nor problem where there is nothing to do."""
+class ParsedLine(msgspec.Struct, frozen=True):
+    """Result of parsing a line: a command or a problem; neither for an empty line."""
 
     command: Command | None = None
     problem: Problem | None = None
@@ -40,39 +40,39 @@ class Understood(msgspec.Struct, frozen=True):
     correlation_id: str | None = None
 
 
-def understand(item: Item, spot: Spot, channel: Channel, bytes_max: int) -> Understood:
-    """Turn a line into a command, or say what is wrong with it."""
+def parse_line(item: Item, line_ref: LineRef, channel: Channel, bytes_max: int) -> ParsedLine:
+    """Parse a line into a command or a problem."""
     if item.fault is not None:
-        return Understood(problem=item.fault)
+        return ParsedLine(problem=item.fault)
     line = item.line.strip()
     if not line:
-        return Understood()
+        return ParsedLine()
     try:
-        envelope = _envelope_of(line, spot, bytes_max)
+        envelope = _envelope_of(line, line_ref, bytes_max)
     except TocsinError as error:
-        return Understood(None, error.problem, *_names_in(line))
+        return ParsedLine(None, error.problem, *_names_in(line))
     names = (envelope.message_id, envelope.correlation_id)
     try:
         _check(envelope, channel)
-        return Understood(_command_of(envelope, channel), None, *names)
+        return ParsedLine(_command_of(envelope, channel), None, *names)
     except TocsinError as error:
-        return Understood(None, error.problem, *names)
+        return ParsedLine(None, error.problem, *names)
 
 
-def _envelope_of(line: bytes, spot: Spot, bytes_max: int) -> Envelope:
-    """Parse a line; one without a messageId gets one that follows from its place and content."""
+def _envelope_of(line: bytes, line_ref: LineRef, bytes_max: int) -> Envelope:
+    """Parse an envelope; one without a messageId gets one derived from its position and content."""
     try:
         return parse_envelope(line, bytes_max)
     except TocsinError as error:
         if error.problem.field != "$.messageId" or b'"messageId"' in line:
             raise
-    completed = b'{"messageId":"%b",%b' % (derived_id(spot, line).encode(), line[1:].lstrip())
+    completed = b'{"messageId":"%b",%b' % (derived_id(line_ref, line).encode(), line[1:].lstrip())
     return parse_envelope(completed, bytes_max + len(completed) - len(line))
 
 
 def _check(envelope: Envelope, channel: Channel) -> None:
     if channel.signed_only:
-        raise refusal("E_AUTH_006", "this hub takes signed envelopes only, and a line cannot be signed")
+        raise refusal("E_AUTH_006", "this hub accepts signed envelopes only, and a line cannot be signed")
     if channel.receiver not in (BUS, envelope.receiver.agent_id):
         raise refusal(
             "E_ROUTING_002",
@@ -95,7 +95,9 @@ def _command_of(envelope: Envelope, channel: Channel) -> Command:
         return cmd.Send(envelope)
     sender = envelope.sender.agent_id
     if sender != channel.agent:
-        raise refusal("E_AUTH_002", f"the line says it is from {sender}, the channel is {channel.agent}'s")
+        raise refusal(
+            "E_AUTH_002", f"the line names {sender} as its sender, but the channel belongs to {channel.agent}"
+        )
     message_id = msgspec.json.decode(envelope.payload).get("messageId")
     if not isinstance(message_id, str):
         raise refusal("E_VALIDATION_001", "$.payload.messageId is missing", field="$.payload.messageId")
@@ -103,7 +105,7 @@ def _command_of(envelope: Envelope, channel: Channel) -> Command:
 
 
 def _names_in(line: bytes) -> tuple[str | None, str | None]:
-    """Find the ids in a line that is no envelope, if it has any."""
+    """Return messageId and correlationId of a line that is not a valid envelope, if it has them."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""How far the gateway is, kept where only the hub can write: what it has read of each file, what it has written.
+"""Stored positions: how far the files of agents have been read, and how far the channels have been written.
 
-A position is saved after what it stands for is durable. So after a crash something is done again, never left out; that
-doing it again changes nothing is the business of message ids and of the files' own tails.
+A position is saved after the work before it is durable. So after a crash some work is repeated, and none is left out.
+Message ids and the last lines of the files make the repetition harmless.
 """
 
 import os
@@ -10,33 +10,33 @@ from typing import TypeVar
 
 import msgspec
 
-__all__ = ["Attended", "Notebook", "Position", "Progress"]
+__all__ = ["FileAgentState", "Position", "PositionStore", "Progress"]
 
 Kept = TypeVar("Kept")
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far one file of an agent's has been read, and how to know it again."""
+    """Position in one file of an agent, and data to recognise the file."""
 
-    #: Which file it was: an inode number, so that it is found under another name.
+    #: Inode number of the file, by which it is found after it was renamed.
     inode: int = 0
     #: Bytes read, up to the end of a line.
     offset: int = 0
-    #: Which content of the channel this is, counted; part of the ids of lines that have none.
+    #: Number of the channel's content, raised when it is replaced; part of the ids of lines that have none.
     generation: int = 0
     #: Fingerprint of its first `head_bytes` bytes.
     head: str = ""
     head_bytes: int = 0
     #: Fingerprint of the bytes before `offset`.
     tail: str = ""
-    #: Whether the rest of a line that was too long or came too late is being passed over.
+    #: Whether the rest of a line that was too long or too late is being skipped.
     skipping: bool = False
-    #: Its size when it was last looked at.
+    #: Size of the file when it was last read.
     seen_bytes: int = 0
 
 
-class Attended(msgspec.Struct):
-    """What is remembered of one file agent."""
+class FileAgentState(msgspec.Struct):
+    """Stored state of one file agent."""
 
     #: The session that its messages are offered to.
     session: str = ""
@@ -45,14 +45,14 @@ class Attended(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """How far the channels follow the journal, and which journal that is."""
+    """Position of the channels in the journal, and the journal's id."""
 
     written_seq: int = 0
-    #: Made up when the journal is first followed; another journal in the same place gets another.
+    #: Random id, made when the journal is first read; another journal in the same place gets another one.
     journal_id: str = ""
 
 
-class Notebook:
+class PositionStore:
     """A directory of small documents, each replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class Notebook:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def load(self, name: str, kind: type[Kept]) -> Kept:
-        """Return a document, or a fresh one where there is none that can be read."""
+        """Return a document, or a new one if there is none that can be read."""
         try:
             return msgspec.json.decode((self._path / f"{name}.json").read_bytes(), type=kind)
         except (FileNotFoundError, msgspec.DecodeError):

@@ -1,14 +1,14 @@
-"""The channels as a projection of the journal: which events become lines, and keeping up with them.
+"""Projection of the journal to channel files: the events that become lines.
 
-Theory of operation. A message to an agent that is no file agent becomes a line when it is accepted: the file is a
-record that anybody may follow, in the order of acceptance. A message to a file agent becomes a line when it is offered
-to the agent's session, and again with each new offer: for such an agent the line *is* the delivery, and what was
-recalled or expired before must never be in the file. What a file agent says itself is in its own file already; a
-message between two file agents is written to the recipient in the bus's channel.
+Theory of operation. A message to an agent that is not a file agent becomes a line when it is accepted: the file is a
+record in the order of acceptance. A message to a file agent becomes a line when it is offered to the agent's session,
+and again with each new offer: for such an agent the line *is* the delivery, and a message that was recalled or expired
+before must never be in the file. The messages of a file agent are in its own file already; a message between two file
+agents is written to the recipient in the bus's channel.
 
-Events come from the host as they are committed. They wait in memory up to a limit; beyond it they are dropped here and
-read from the journal instead, as they are at the start. Nothing waits for the projector but the file agents' receipts.
-A write that fails is tried again until it succeeds.
+Events come from the host as they are committed. They wait in memory up to a limit. Above it they are dropped here and
+read from the journal instead, as they are at the start. Only the receipts of file agents wait for the projector. A
+write that fails is retried until it succeeds.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.negotiation import render
 from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of
-from tocsin.gateways.files.positions import Notebook, Progress
+from tocsin.gateways.files.positions import PositionStore, Progress
 from tocsin.gateways.files.writing import ChannelWriter, Line, numbered
 from tocsin.hub.host import Host
 from tocsin.hub.worker import Worker
@@ -36,7 +36,7 @@ __all__ = ["Projector", "progressed"]
 
 _log = logging.getLogger("tocsin.files")
 _PROGRESS = "written"
-#: What an event weighs beside its content, bytes.
+#: Memory that an event takes in addition to its content, bytes.
 _OVERHEAD = 256
 #: Groups of the journal that are read at a time when catching up.
 _GROUPS = 64
@@ -48,12 +48,12 @@ class Projector:
     """Writes one project's channels."""
 
     def __init__(
-        self, host: Host, writer: ChannelWriter, worker: Worker, notebook: Notebook, progress: Progress
+        self, host: Host, writer: ChannelWriter, worker: Worker, positions: PositionStore, progress: Progress
     ) -> None:
         self._host = host
         self._writer = writer
         self._worker = worker
-        self._notebook = notebook
+        self._positions = positions
         self._config = writer.config
         self._written = progress.written_seq
         self._waiting: deque[Span] = deque()
@@ -63,11 +63,11 @@ class Projector:
         self._warned: dict[str, str] = {}
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
-        #: Names the journal that is followed.
+        #: Id of the journal.
         self.journal_id = progress.journal_id
-        #: Sessions of file agents, each with its agent: what is offered to them is written.
+        #: Agent by session, for the sessions of file agents: messages offered to them are written.
         self.sessions: dict[str, str] = {}
-        #: Messages that could not be written, because their directory was unsound, and how.
+        #: Messages that could not be written because their directory is unsafe, with the reason.
         self.unsound: dict[int, str] = {}
 
     @property
@@ -77,11 +77,11 @@ class Projector:
 
     @property
     def written_seq(self) -> int:
-        """Return up to where the channels are true."""
+        """Return the sequence number of the last event in the channels."""
         return self._written
 
     def follow(self, first_seq: int, events: list[Event]) -> None:
-        """Take events that have just been committed."""
+        """Queue events that have just been committed."""
         self._waiting_events += len(events)
         self._waiting_bytes += sum(map(_weight, events))
         config = self._config
@@ -96,13 +96,13 @@ class Projector:
         self._news.set()
 
     async def reached(self, seq: int) -> None:
-        """Wait until the channels are true up to a sequence number."""
+        """Wait until the channels include a sequence number."""
         while self._written < seq:
             self._progress.clear()
             await self._progress.wait()
 
     async def settled(self) -> None:
-        """Wait until the channels are true up to the last commit."""
+        """Wait until the channels include the last commit."""
         await self.reached(self._host.journal.last_seq())
 
     async def run(self) -> None:
@@ -112,7 +112,7 @@ class Projector:
                 if await self._step():
                     continue
             except (OSError, JournalError) as error:
-                _log.warning("the channels cannot be written, and will be tried again: %s", error)
+                _log.warning("the channels cannot be written and will be retried: %s", error)
                 self._behind = True
                 self._forget()
                 await asyncio.sleep(self._config.retry_s)
@@ -122,15 +122,15 @@ class Projector:
                 await self._news.wait()
 
     async def write(self, lines: list[Line]) -> dict[str, str]:
-        """Append lines of another origin, between two steps."""
+        """Append lines that do not come from the journal."""
         return await self._worker.run(lambda: self._writer.append(lines))
 
     async def _step(self) -> bool:
-        """Write what waits, or a piece of what is missing; say whether there may be more."""
+        """Write the queued events, or a part of those in the journal; return whether there may be more."""
         if self._behind:
             spans = await self._worker.run(self._missing)
             if not spans:
-                # Whatever was committed since is announced again by the next commit, or is there already.
+                # Events committed since then arrive with the next commit, or are read in the next step.
                 self._behind = self._host.journal.last_seq() > self._written
                 self._next_seq = self._written + 1
                 return self._behind
@@ -153,7 +153,7 @@ class Projector:
 
     def _store(self, lines: list[Line], upto: int) -> dict[str, str]:
         unsound = self._writer.append(lines)
-        self._notebook.save(_PROGRESS, Progress(upto, self.journal_id))
+        self._positions.save(_PROGRESS, Progress(upto, self.journal_id))
         return unsound
 
     def _missing(self) -> list[Span]:
@@ -162,12 +162,16 @@ class Projector:
         pruned = journal.pruned_seq()
         if self._written < pruned:
             if self._written:
-                _log.error("events %d to %d are gone from the journal: no lines for them", self._written + 1, pruned)
+                _log.error(
+                    "events %d to %d have been pruned from the journal: no lines are written for them",
+                    self._written + 1,
+                    pruned,
+                )
             self._written = pruned
         return [(group.first_seq, events_of(group)) for group in journal.read(self._written, _GROUPS)]
 
     def _warn(self, name: str, why: str) -> None:
-        """Tell of an unsound directory, once for each reason."""
+        """Log an unsafe directory, once for each reason."""
         if self._warned.get(name) != why:
             if len(self._warned) >= self._config.tails_max:
                 self._warned.clear()
@@ -179,7 +183,7 @@ class Projector:
         self._waiting_events = self._waiting_bytes = 0
 
     def _lines_of(self, spans: list[Span]) -> tuple[list[Line], dict[int, int]]:
-        """Turn events into lines; say which line is of which message that was offered to a file agent."""
+        """Turn events into lines; also return the offered messages by the number of their line's event."""
         state = self._host.exchange.state
         lines: list[Line] = []
         messages: dict[int, int] = {}
@@ -219,17 +223,17 @@ class Projector:
         return Line(directory_of(sender, message.recipient), MESSAGES, render(numbered_message, state), seq)
 
 
-def progressed(host: Host, notebook: Notebook) -> Progress:
-    """Return how far the channels are; a journal that is behind them is another one, or an earlier state of it."""
-    noted = notebook.load(_PROGRESS, Progress)
+def progressed(host: Host, positions: PositionStore) -> Progress:
+    """Return the position of the channels; start again for a journal that ends before it, which is another one."""
+    noted = positions.load(_PROGRESS, Progress)
     if not noted.journal_id or noted.written_seq > host.journal.last_seq():
         noted = Progress(0, secrets.token_hex(4))
-        notebook.save(_PROGRESS, noted)
+        positions.save(_PROGRESS, noted)
     return noted
 
 
 def _weight(event: Event) -> int:
-    """Return what an event costs to keep."""
+    """Return the memory that an event takes, bytes."""
     if type(event) is ev.MessageAccepted or type(event) is ev.BroadcastAccepted:
         return _OVERHEAD + len(event.payload) + len(event.metadata)
     return _OVERHEAD
@@ -238,15 +242,15 @@ def _weight(event: Event) -> int:
 def _in_order(offers: list[tuple[int, ev.MessageOffered]]) -> list[tuple[int, ev.MessageOffered]]:
     """Return the offers of one commit in the order in which their messages were accepted.
 
-    A drain hands out the most urgent first; a channel is in order of acceptance (APM §6.4). The numbers of the offers
-    are dealt out anew, so that they grow along the file, and always the same way, whatever has become of the messages.
+    A drain offers the most urgent messages first; a channel is in order of acceptance (APM §6.4). The numbers of the
+    offers are assigned again in that order, so that they grow along the file, and always in the same way.
     """
     ordered = sorted((event for _, event in offers), key=lambda event: (event.message, event.offer))
     return list(zip((seq for seq, _ in offers), ordered, strict=True))
 
 
 def _stands(message: Message, offer: ev.MessageOffered) -> bool:
-    """Tell whether an offer has been neither withdrawn nor repeated; one that was withdrawn must not be seen."""
+    """Tell whether an offer is still valid: neither withdrawn nor repeated."""
     if message.offers != offer.offer or not message.payload:
         return False
     return message.state not in (State.QUEUED, State.EXPIRED, State.RECALLED, State.DEAD)

@@ -1,17 +1,17 @@
-"""Reading what a file agent appends: whole lines, in order, from where reading stopped, whatever became of the file.
+"""Reading of the lines that a file agent appends, in order and each once.
 
-Theory of operation. A file is known again by its content, not by its name: the bytes before the position must be those
-that were read. If they are, reading goes on, even in a copy. If they are not, the file was renamed, emptied, cut or
+Theory of operation. A file is recognised by its content, not by its name: the bytes before the position must be those
+that were read. If they are, reading continues, even in a copy. If they are not, the file was renamed, emptied, cut or
 replaced:
 
 - renamed: it is in the directory under another name; it is read to its end first, then the new one from its beginning;
-- cut: it begins as it did and is shorter now. All of it was read once; reading goes on at its end, and the agent is
-  told, because a line of its own may be gone;
+- cut: it begins as before and is shorter now. All of it was read before; reading continues at its end, and the agent
+  gets a report, because a line may be lost;
 - anything else is new content and is read from its beginning.
 
-A line counts when its newline is there. One that is longer than any message may be, or whose end does not come in time,
-is a fault: it is passed over up to the next newline. All calls block and belong to one thread; no more than one line of
-the greatest length is held at a time.
+A line is complete when it ends with a newline. A line that is longer than any message may be, or that is not completed
+in time, is a fault and is skipped up to the next newline. All calls block and belong to one thread; at most one line of
+the greatest length is held in memory.
 """
 
 import os
@@ -23,38 +23,38 @@ import msgspec
 from tocsin.core.errors import Problem, refusal
 from tocsin.gateways.files.names import MESSAGES
 from tocsin.gateways.files.positions import Position
-from tocsin.gateways.files.safe_open import Unsound, directory, file_to_read
+from tocsin.gateways.files.safe_open import UnsafePath, directory, file_to_read
 
 __all__ = ["Batch", "Item", "Outbox"]
 
-#: Bytes before a position that a file is known again by.
+#: Bytes before a position by which a file is recognised.
 _TAIL = 64
-#: Bytes of its beginning; fewer than any envelope has, so that what is cut shorter holds no whole line.
+#: Bytes at the beginning by which a file is recognised; fewer than any envelope has.
 _HEAD = 64
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A line, or what is wrong in a line's place; neither where something was passed over."""
+    """A line or a fault; neither for a part that was skipped."""
 
     #: Where it begins.
     offset: int
     generation: int
-    #: Where reading goes on after it.
+    #: Position after it.
     after: Position
     line: bytes = b""
     fault: Problem | None = None
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What was found in one look."""
+    """Lines found by one read."""
 
     items: list[Item]
-    #: Whether there may be more at once.
+    #: Whether there may be more to read at once.
     more: bool = False
 
 
 class Outbox:
-    """One directory in which an agent says something to one receiver."""
+    """One directory with an agent's lines to one receiver."""
 
     def __init__(self, root: int, name: str, owner: int, *, partial_line_timeout_s: float) -> None:
         self._root = root
@@ -64,7 +64,7 @@ class Outbox:
         self._partial: tuple[int, int, float] | None = None
 
     def read(self, position: Position, lines_max: int, bytes_max: int) -> Batch:
-        """Return the next lines after a position; nothing where the file is not there yet."""
+        """Return the next lines after a position; none if the file does not exist yet."""
         with directory(self._root, self._name, self._owner) as folder:
             try:
                 with file_to_read(folder, MESSAGES, self._owner) as opened:
@@ -97,7 +97,7 @@ class Outbox:
                     if not _continues(opened, found, position) or found.st_size == position.offset:
                         continue
                     return self._take(opened, found, position, lines_max, bytes_max)
-            except (FileNotFoundError, Unsound):
+            except (FileNotFoundError, UnsafePath):
                 continue
         return None
 
@@ -106,14 +106,14 @@ class Outbox:
         data = os.pread(opened, position.offset - base + bytes_max + 1, base)
         start = position.offset - base
         whole = base + len(data) >= found.st_size
-        reach = _Reach(opened, found, position, base, data)
+        chunk = _Chunk(opened, found, position, base, data)
         items: list[Item] = []
         skipping = position.skipping
         while len(items) < lines_max:
             end = data.find(b"\n", start)
             if end < 0:
                 break
-            items.append(reach.item(start, end + 1, b"" if skipping else data[start:end]))
+            items.append(chunk.item(start, end + 1, b"" if skipping else data[start:end]))
             start, skipping = end + 1, False
         else:
             return Batch(items, more=True)
@@ -123,24 +123,24 @@ class Outbox:
             return Batch(items, more=not whole)
         if skipping:
             self._partial = None
-            return Batch([*items, reach.item(start, len(data), b"", skipping=True)], more=not whole)
+            return Batch([*items, chunk.item(start, len(data), b"", skipping=True)], more=not whole)
         if rest > bytes_max:
-            return Batch([*items, reach.item(start, len(data), b"", _too_long(bytes_max), skipping=True)], more=True)
+            return Batch([*items, chunk.item(start, len(data), b"", _too_long(bytes_max), skipping=True)], more=True)
         if whole and self._is_late(found, base + start):
             late = _late(self._timeout_s)
-            return Batch([*items, reach.item(start, len(data), b"", late, skipping=True)])
+            return Batch([*items, chunk.item(start, len(data), b"", late, skipping=True)])
         return Batch(items, more=not whole)
 
     def _is_late(self, found: os.stat_result, offset: int) -> bool:
-        """Tell whether a line without its end has not grown for too long."""
+        """Tell whether an incomplete line has not grown for too long."""
         now = time.monotonic()
         if self._partial is None or self._partial[:2] != (offset, found.st_size):
             self._partial = (offset, found.st_size, now)
         return now - self._partial[2] >= self._timeout_s
 
 
-class _Reach:
-    """A stretch of a file, and positions in it."""
+class _Chunk:
+    """A part of a file that was read, and positions in it."""
 
     def __init__(self, opened: int, found: os.stat_result, position: Position, base: int, data: bytes) -> None:
         self._found = found
@@ -169,7 +169,7 @@ class _Reach:
 
 
 def _continues(opened: int, found: os.stat_result, position: Position) -> bool:
-    """Tell whether a file holds what was read, where it was read."""
+    """Tell whether the bytes before a position are those that were read."""
     if found.st_size < position.offset:
         return False
     start = max(0, position.offset - _TAIL)
@@ -177,7 +177,7 @@ def _continues(opened: int, found: os.stat_result, position: Position) -> bool:
 
 
 def _restarted(opened: int, found: os.stat_result, position: Position) -> tuple[Position, Problem | None]:
-    """Return where to go on in a file that is not what it was, and what has been lost, if that is known."""
+    """Return where to continue in a file that has changed, and the loss if one is known."""
     fresh = Position(inode=found.st_ino, generation=position.generation + 1)
     begins_alike = (
         0 < position.head_bytes <= found.st_size and _print(os.pread(opened, position.head_bytes, 0)) == position.head
@@ -194,7 +194,7 @@ def _restarted(opened: int, found: os.stat_result, position: Position) -> tuple[
             tail=tail,
             seen_bytes=found.st_size,
         )
-        detail = f"the file was cut from {position.seen_bytes} to {found.st_size} bytes: reading goes on at its end"
+        detail = f"the file was cut from {position.seen_bytes} to {found.st_size} bytes: reading continues at its end"
         return cut, _lost(detail)
     if position.seen_bytes > position.offset:
         unread = position.seen_bytes - position.offset
@@ -208,12 +208,12 @@ def _print(data: bytes) -> str:
 
 def _too_long(bytes_max: int) -> Problem:
     found, expected = f"more than {bytes_max} bytes without a newline", f"at most {bytes_max} bytes and a newline"
-    detail = f"a line has {found}: it is passed over"
+    detail = f"a line has {found}: it is skipped"
     return refusal("E_VALIDATION_005", detail, found=found, expected=expected).problem
 
 
 def _late(timeout_s: float) -> Problem:
-    detail = f"a line has been without its newline for {timeout_s:g} s: it is passed over up to the next one"
+    detail = f"a line has been without a newline for {timeout_s:g} s: it is skipped up to the next newline"
     return refusal("E_PROTOCOL_002", detail, found="no newline", expected="a newline at the end of each line").problem
 
 

@@ -1,15 +1,15 @@
-"""The hub's side of the channels: lines appended in order, on disk before anyone relies on them, each exactly once.
+"""Writing of channel files: lines appended in order, durable, each exactly once.
 
-Theory of operation. A line that tells of an event carries the event's sequence number (`metadata.journalSeq`), and the
-numbers in one file only grow. So a file's own tail says how far it is, and no other record of that has to be kept in
-step with it: after a crash the same lines are handed over again, and those up to the tail's number are there already.
-Numbers of another journal, or of one that was put back to an earlier state, say nothing: each line also names its
-journal (`metadata.journalId`), and a tail that is ahead of the journal is not believed.
-A line that answers an agent has no number but an id that follows from what it answers; the ids of the tail tell the
-same. A last line without its end was torn by the crash: nobody was told of it, and it is cut off.
+Theory of operation. A line of an event carries the event's sequence number (`metadata.journalSeq`), and the numbers in
+one file only grow. So the end of a file shows how far it has been written, and no other record of that is needed: after
+a crash the same lines are handed over again, and those up to the last number in the file are skipped. Numbers of
+another journal, or of one that was restored to an earlier state, do not count: each line also names its journal
+(`metadata.journalId`), and a number above the journal's last one is ignored. A reply to an agent has no number but an
+id derived from the line that it answers; the ids at the end of the file are used in the same way. A last line without
+a newline was left incomplete by a crash; nothing depends on it, and it is removed.
 
-A file that has become large or old is renamed, `messages.<UTC time>.ndjson`, and a new one begun; such names sort as
-they were made, and whoever has the old one open reads it to its end. All calls block and belong to one thread.
+A file that has become large or old is renamed to `messages.<UTC time>.ndjson`, and a new one is started. Such names
+sort by time, and a reader that has the old file open can read it to its end. All calls block and belong to one thread.
 """
 
 import os
@@ -23,13 +23,13 @@ from pathlib import Path
 
 import msgspec
 
-from tocsin.gateways.files.safe_open import Unsound, directory, file_to_append, open_root, sync
+from tocsin.gateways.files.safe_open import UnsafePath, directory, file_to_append, open_root, sync
 from tocsin.hub.config import Channels
 
 __all__ = ["ChannelWriter", "Line", "numbered"]
 
 _BLOCK = 65_536
-#: How far back answers are looked for, bytes: more than those to one batch of lines.
+#: Bytes at the end of a file that are searched for replies: more than the replies to one batch of lines.
 _ANSWERS = 1_048_576
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _ROTATED = re.compile(r"\.(\d{8}T\d{6}\.\d{6}Z)\.ndjson")
@@ -42,18 +42,18 @@ class Line(msgspec.Struct, frozen=True):
     file: str
     #: JSON without its newline.
     data: bytes
-    #: Sequence number of the event that it tells of; 0 for an answer.
+    #: Sequence number of its event; 0 for a reply.
     seq: int = 0
-    #: Id of an answer.
+    #: Id of a reply.
     key: str = ""
 
 
 class _Tail(msgspec.Struct):
-    """How far a file is."""
+    """The last event and the last replies in a file."""
 
     #: Sequence number of the last event in it.
     seq: int
-    #: Ids of the answers at its end.
+    #: Ids of the replies at its end.
     keys: frozenset[str]
 
 
@@ -63,7 +63,7 @@ class _Mark(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What a line says of its own place: an envelope its messageId and number, a receipt its id."""
+    """The parts of a written line that identify it."""
 
     message_id: str | None = msgspec.field(name="messageId", default=None)
     receipt_id: str = msgspec.field(name="receiptId", default="")
@@ -74,7 +74,7 @@ _WRITTEN: msgspec.json.Decoder[_Written] = msgspec.json.Decoder(_Written)
 
 
 def numbered(metadata: bytes, journal_id: str, seq: int) -> bytes:
-    """Add what a line tells of to a message's metadata."""
+    """Add journal id and sequence number to a message's metadata."""
     known: dict[str, object] = msgspec.json.decode(metadata) if metadata not in (b"", b"{}") else {}
     return msgspec.json.encode(known | {"journalId": journal_id, "journalSeq": seq})
 
@@ -83,7 +83,7 @@ class ChannelWriter:
     """Appends lines to the channels below a root."""
 
     def __init__(self, root: Path, config: Channels, journal_id: str, last_seq: Callable[[], int]) -> None:
-        #: What it goes by.
+        #: Settings of the file gateway.
         self.config = config
         self._journal_id = journal_id
         self._last_seq = last_seq
@@ -97,13 +97,13 @@ class ChannelWriter:
         return self._root
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
         os.close(self._root)
 
     def append(self, lines: list[Line]) -> dict[str, str]:
-        """Append lines that are not there yet, on disk when it returns; say which directories were unsound, and how.
+        """Append the lines that are not written yet, durably; return the unsafe directories with the reasons.
 
-        An error of the system leaves some lines written and some not: hand them all over again.
+        After an `OSError` some lines may be written and some not: append all of them again.
         """
         unsound: dict[str, str] = {}
         lines = sorted(lines, key=lambda line: (line.directory, line.file))
@@ -111,7 +111,7 @@ class ChannelWriter:
             for (folder, file), some in groupby(lines, key=lambda line: (line.directory, line.file)):
                 try:
                     self._append(folder, file, list(some))
-                except Unsound as error:
+                except UnsafePath as error:
                     unsound[folder] = str(error)
         except OSError:
             self._tails.clear()
@@ -123,10 +123,10 @@ class ChannelWriter:
             tail = self._tails.get((name, file))
             if tail is None:
                 tail = self._recover(folder, name, file)
-            news = [line for line in lines if line.seq > tail.seq or (not line.seq and line.key not in tail.keys)]
-            if not news:
+            new = [line for line in lines if line.seq > tail.seq or (not line.seq and line.key not in tail.keys)]
+            if not new:
                 return
-            data = b"".join(line.data + b"\n" for line in news)
+            data = b"".join(line.data + b"\n" for line in new)
             with self._own_file(folder, file) as opened:
                 due = self._rotation_due(opened, len(data))
                 if not due:
@@ -135,7 +135,7 @@ class ChannelWriter:
                 self._rotate(folder, file)
                 with self._own_file(folder, file) as opened:
                     _write(opened, data)
-            tail.seq = max(tail.seq, *(line.seq for line in news))
+            tail.seq = max(tail.seq, *(line.seq for line in new))
 
     @contextmanager
     def _own_directory(self, name: str) -> Iterator[int]:
@@ -158,7 +158,7 @@ class ChannelWriter:
         return file_to_append(folder, file, self._modes[1], self.config.group)
 
     def _recover(self, folder: int, name: str, file: str) -> _Tail:
-        """Find out how far a file is; one without an event continues those that were renamed, the newest first."""
+        """Find the last event and replies of a file; one without an event continues the renamed ones, newest first."""
         if len(self._tails) >= self.config.tails_max:
             self._tails.clear()
         tail = _Tail(0, frozenset())
@@ -184,7 +184,7 @@ class ChannelWriter:
         stem = file.removesuffix(".ndjson")
         name = f"{stem}.{datetime.now(UTC):{_STAMP}}.ndjson"
         if existing and existing[-1] >= name:
-            # The clock went back: the order of the names is worth more than the time in them.
+            # The clock went back: the order of the names matters more than the time in them.
             last = datetime.strptime(existing[-1].removeprefix(stem + ".").removesuffix(".ndjson"), _STAMP)
             name = f"{stem}.{last + timedelta(microseconds=1):{_STAMP}}.ndjson"
         os.rename(file, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -210,9 +210,9 @@ def _write(opened: int, data: bytes) -> None:
 
 
 def _tail_of(opened: int, journal_id: str) -> tuple[_Tail, bool]:
-    """Read a file from its end until an event's line and the last answers are found; cut off what a crash has torn.
+    """Read a file from its end until an event's line and the last replies are found; remove an incomplete last line.
 
-    Say also whether older files may tell more: not where an event was found, be it of another journal.
+    Also return whether older files have to be read: not if an event was found, even one of another journal.
     """
     size = whole = os.fstat(opened).st_size
     keys: set[str] = set()
@@ -239,7 +239,7 @@ def _tail_of(opened: int, journal_id: str) -> tuple[_Tail, bool]:
 
 
 def _read(line: bytes) -> _Written | None:
-    """Read what a line says of its place; nothing where it is no whole line."""
+    """Decode the identifying parts of a line; null if the line is incomplete."""
     if not line.endswith(b"\n"):
         return None
     try:

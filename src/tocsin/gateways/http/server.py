@@ -1,7 +1,7 @@
-"""A hub on a socket: listening, being told to stop, and stopping in order.
+"""The hub's HTTP server: listening, serving, and stopping in order.
 
-Told to stop, it sets `Hub.closing`, so that open connections can be told; takes no new ones; lets the requests under
-way finish; then drains the commits and lets go of the project.
+On a signal it sets `Hub.closing`, so that open connections can be closed with a reason, accepts no new connections,
+finishes the requests under way, commits everything and closes the project.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from tocsin.hub.service import Hub
 __all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve", "server_settings"]
 
 _log = logging.getLogger("tocsin.hub")
-#: What a hub keeps open beside its connections: databases, segments, logs.
+#: Open files that a hub needs in addition to its connections: databases, segments, logs.
 _OWN_FILES = 128
 
 
 class PortTaken(Exception):
-    """Somebody else listens there."""
+    """Another process listens on the port."""
 
 
 class CannotListen(Exception):
-    """Nobody can listen there, or this user may not."""
+    """The address does not exist here, or this user may not listen on the port."""
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Take a port, or say that it is taken, or why nobody can have it."""
+    """Listen on a port, or raise `PortTaken` or `CannotListen`."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,14 +56,14 @@ def listen(address: str, port: int) -> socket.socket:
 
 def _why_not(error: OSError) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"this machine has no such address ({error.strerror}); --address names one that it has"
+        return f"this machine has no such address ({error.strerror}); choose another with --address"
     if isinstance(error, PermissionError):
-        return f"not permitted ({error.strerror}); ports below 1024 are often the system's, --port chooses another"
+        return f"not permitted ({error.strerror}); ports below 1024 are often reserved, choose another with --port"
     return error.strerror or str(error)
 
 
 def allow_connections(wanted: int) -> int:
-    """Ask the system for as many open files as a hub may need; return how many it gets."""
+    """Raise the limit of open files to what a hub may need; return the limit that is in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -73,16 +73,16 @@ def allow_connections(wanted: int) -> int:
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves the signals to whoever runs it."""
+    """A uvicorn server that installs no signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 def server_settings(app: ASGIApp, config: ServerConfig) -> uvicorn.Config:
-    """Say how an application is served: with a limit on everything that a caller may do."""
+    """Return uvicorn's settings for an application, with the hub's limits."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -102,11 +102,14 @@ def server_settings(app: ASGIApp, config: ServerConfig) -> uvicorn.Config:
 
 
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
-    """Serve until told to stop, and return why it ended where nobody told it to."""
+    """Serve until a signal or until the host stops; return the reason if the host stopped by itself."""
     config = hub.config
     wanted = config.socket.connections_max + config.connections_max + _OWN_FILES
     if (allowed := allow_connections(wanted)) < wanted:
-        _log.warning("fewer open files than connections", extra={"fields": {"wanted": wanted, "allowed": allowed}})
+        _log.warning(
+            "the limit of open files is lower than the configured connections need",
+            extra={"fields": {"wanted": wanted, "allowed": allowed}},
+        )
     server = QuietServer(server_settings(app, config))
 
     def stop() -> None:

@@ -1,6 +1,6 @@
-"""A hub that does not serve its project yet: it says that it lives, who serves instead, and that one should ask there.
+"""HTTP answers of a standby hub: its health, and the hub that serves the project at present.
 
-It listens from the start, on the very port on which it will serve, so that whoever watches over it sees it.
+It listens from the start on the port on which it will serve, so that a supervisor can check it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tocsin.hub.service import Hub
 
 __all__ = ["stand_by"]
 
-#: Says who serves the project now: a hub's name and its address.
+#: Returns the name and the address of the hub that serves the project.
 Whereabouts = Callable[[], tuple[str, str]]
 
 
@@ -35,13 +35,13 @@ async def stand_by(
     whereabouts: Whereabouts,
     started: Callable[[], None],
 ) -> Hub | None:
-    """Answer for a project that another hub serves, until this one has it; nothing where it was told to stop."""
+    """Answer for a project that another hub serves until this one owns it; return null after a stop signal."""
     server = QuietServer(server_settings(_app(whereabouts), config))
     waiting = asyncio.ensure_future(opening)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, waiting.cancel)
-    # The server closes what it listens on; the real one goes on with the same port.
+    # The server closes its socket; the one that serves the project later needs the port.
     answering = asyncio.ensure_future(server.serve(sockets=[listener.dup()]))
     started()
     try:
@@ -60,7 +60,7 @@ def _app(whereabouts: Whereabouts) -> Starlette:
 
     async def refusal() -> Response:
         owner, address = await asyncio.to_thread(whereabouts)
-        detail = "this hub stands by" + (f": {owner} serves the project at {address}" if owner else "")
+        detail = "this hub is a standby" + (f": {owner} serves the project at {address}" if owner else "")
         facts = {"owner": owner, "address": address}
         return problem_response(Problem("E_HUB_002", detail, retryable=True, retry_after_s=1.0, facts=facts))
 

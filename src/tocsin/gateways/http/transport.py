@@ -1,14 +1,16 @@
-"""uvicorn's HTTP protocol, with limits on callers of whom nothing is known yet, and an end to those who take nothing.
+"""uvicorn's HTTP protocol with limits on connections, request heads, waiting times and slow readers.
 
-A connection waits for the hub while requests are unanswered, and else for its caller: for a head, for what is left of
-a body that nobody wants any more, or for the next request. Each wait for the caller has its time. A head has its size,
-whether it is complete or not. Connections have their number: one more takes the place of the one that has waited for
-its caller longest, and is refused where none waits. A connection that has become a WebSocket is no longer one of them:
+A connection with unanswered requests waits for the hub. Otherwise it waits for its caller: for a head, for the rest of
+a body that is no longer read, or for the next request. Each wait for the caller has a timeout. The size of a head is
+limited, complete or not. The number of connections is limited: a new one above the limit replaces the one that has
+waited for its caller longest, and is refused if none waits. A connection that has become a WebSocket is not counted:
 sockets have limits of their own.
 
-What is wrong before there is a request is answered with a problem document, too, unless other answers are still due
-on the connection: then these are given, and it is closed after the last of them. Whoever does not take what was written
-in time is dropped, and whoever answers it learns that.
+Errors before there is a request are answered with a problem document. If other answers are still due on the connection,
+those are given instead, and it is closed after the last of them. A caller that does not read its response in time is
+dropped, and the handler that answers it gets an exception.
+
+`docs/decisions/uvicorn-subclass.md` records why uvicorn is subclassed.
 """
 
 import asyncio
@@ -29,9 +31,9 @@ from tocsin.hub.config import ServerConfig
 __all__ = ["http_protocol"]
 
 _log = logging.getLogger("tocsin.http")
-#: What a header counts beside its characters, as in HTTP/2: a thousand empty ones are not for nothing.
+#: Bytes counted for a header in addition to its characters, as in HTTP/2, so that empty headers count too.
 _HEADER_BYTES = 32
-#: Read at a time: so much of a head can be there without being counted yet.
+#: Bytes given to the parser at a time: a head may exceed its limit by this much before that is noticed.
 _SLICE_BYTES = 16_384
 
 
@@ -44,23 +46,23 @@ class _Part(StrEnum):
 
 
 class _Refused(Exception):
-    """Stops the parser; the refusal is kept."""
+    """Stops the parser; the answer is in `_refusal`."""
 
 
 class _ReaderDropped(Exception):
-    """Nobody takes the answer."""
+    """The caller does not read the answer."""
 
 
 def http_protocol(config: ServerConfig) -> type[HttpToolsProtocol]:
-    """Return the protocol for the connections of one hub."""
+    """Return the protocol class for the connections of one hub."""
     connections = _Connections(config.connections_max)
-    patience = {_Part.HEAD: config.head_timeout_s, _Part.BODY: config.body_timeout_s, _Part.NEXT: config.keep_alive_s}
+    timeouts = {_Part.HEAD: config.head_timeout_s, _Part.BODY: config.body_timeout_s, _Part.NEXT: config.keep_alive_s}
 
     class Limited(_HttpProtocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.limits = config
-            self.patience = patience
+            self.timeouts = timeouts
             self.all = connections
 
     return Limited
@@ -72,11 +74,11 @@ class _Connections:
     def __init__(self, most: int) -> None:
         self.most = most
         self._open: set[_HttpProtocol] = set()
-        #: Those who wait for their caller, the longest first.
+        #: Connections that wait for their caller, the longest wait first.
         self._waiting: dict[_HttpProtocol, None] = {}
 
     def admit(self, newcomer: "_HttpProtocol") -> bool:
-        """Take a connection, in the place of another if need be."""
+        """Admit a connection, replacing a waiting one if the limit is reached."""
         if len(self._open) >= self.most:
             longest = next((one for one in self._waiting if not one.transport.get_write_buffer_size()), None)
             if longest is None:
@@ -87,13 +89,13 @@ class _Connections:
         return True
 
     def waits(self, connection: "_HttpProtocol", *, waiting: bool) -> None:
-        """Remember whether a connection waits for its caller."""
+        """Note whether a connection waits for its caller."""
         self._waiting.pop(connection, None)
         if waiting and connection in self._open:
             self._waiting[connection] = None
 
     def leave(self, connection: "_HttpProtocol") -> None:
-        """Forget a connection that ends or becomes a socket."""
+        """Remove a connection that ends or becomes a WebSocket."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 
@@ -102,39 +104,39 @@ class _HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
     limits: ServerConfig
-    patience: dict[_Part, float]
+    timeouts: dict[_Part, float]
     all: _Connections
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hub_app, self.app = self.app, self._served
         self._reading = _Part.HEAD
-        #: Whether anything of the head came.
+        #: Whether a part of the head has arrived.
         self._begun = False
-        #: Size of the head so far, and what came since without completing any piece of a request.
+        #: Size of the head so far, and bytes since then that have not completed a piece of a request.
         self._head_bytes = 0
         self._loose_bytes = 0
         self._unanswered: deque[RequestResponseCycle] = deque()
-        #: What the caller has to do in time now; nothing while it waits itself.
+        #: What the caller has to send in time; null while the connection waits for the hub.
         self._awaited: _Part | None = None
-        self._patience_timer: asyncio.TimerHandle | None = None
+        self._caller_timer: asyncio.TimerHandle | None = None
         self._reader_timer: asyncio.TimerHandle | None = None
         self._refusal: Response | None = None
-        self._deaf = False
+        self._refusing = False
         self._dropped = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or say that there are too many."""
+        """Admit the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         if self.all.admit(self):
             self._watch()
         else:
-            detail = f"the hub has its {self.all.most} connections open, and none is idle"
-            _log.info("a connection too many")
+            detail = f"the hub has its limit of {self.all.most} connections, and none is idle: try again later"
+            _log.info("connection refused: the limit is reached")
             self._refuse(unhandled(503, detail, retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everyone who still answers."""
+        """Mark every unanswered request as disconnected."""
         self._leave()
         for cycle in self._unanswered:
             cycle.disconnected = True
@@ -142,14 +144,14 @@ class _HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Let it close, in time."""
+        """Close the connection, within the write timeout."""
         super().eof_received()
-        self._see_out()
+        self._limit_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, as far as the limits allow."""
+        """Parse the data in slices, within the limits."""
         for start in range(0, len(data), _SLICE_BYTES):
-            if self._deaf or self.transport.is_closing() or self.transport.get_protocol() is not self:
+            if self._refusing or self.transport.is_closing() or self.transport.get_protocol() is not self:
                 return
             piece = data[start : start + _SLICE_BYTES]
             self._loose_bytes += len(piece)
@@ -160,23 +162,23 @@ class _HttpProtocol(HttpToolsProtocol):
             self._watch()
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Reset the size of the head."""
         self._reading, self._begun = _Part.HEAD, True
         self._head_bytes = self._loose_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Count it."""
+        """Count the URL."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count it, also where it comes after a body."""
+        """Count the header, also one that follows a body."""
         self._count(len(name) + len(value) + _HEADER_BYTES)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Take the request, unless too many are before it."""
+        """Start the request, unless too many are unanswered."""
         self._reading = _Part.BODY
         self._head_bytes = self._loose_bytes = 0
         if len(self._unanswered) >= self.limits.pipelined_max:
@@ -187,55 +189,57 @@ class _HttpProtocol(HttpToolsProtocol):
             self._unanswered.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
-        """Pass it on."""
+        """Pass a part of the body on."""
         self._loose_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Wait for the next."""
+        """Wait for the next request."""
         self._reading, self._loose_bytes = _Part.NEXT, 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for one."""
+        """Continue with the next request, or wait for one."""
         self._unanswered.popleft()
         super().on_response_complete()
         if self.transport.is_closing():
-            self._see_out()
+            self._limit_writing()
         else:
             self._watch()
 
     def handle_websocket_upgrade(self) -> None:
-        """Let the connection become a socket, unless answers are still due on it."""
+        """Turn the connection into a WebSocket, unless answers are still due on it."""
         if self._unanswered:
-            self._refuse(unhandled(400, "a socket is not opened behind other requests"))
+            self._refuse(
+                unhandled(400, "a WebSocket cannot be opened while other requests on the connection are unanswered")
+            )
             return
         self._leave()
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP from the catalogue."""
-        self._refuse(self._refusal or unhandled(400, "this cannot be read as a request of HTTP/1.1"))
+        """Answer malformed input with a problem document."""
+        self._refuse(self._refusal or unhandled(400, "this is not a valid HTTP/1.1 request"))
 
     def pause_writing(self) -> None:
-        """Give the reader its time."""
+        """Start the write timeout."""
         super().pause_writing()
-        self._see_out()
+        self._limit_writing()
 
     def resume_writing(self) -> None:
-        """See that it took something."""
+        """Stop the write timeout: the caller has read something."""
         super().resume_writing()
         if self._reader_timer is not None and not self.transport.is_closing():
             self._reader_timer.cancel()
             self._reader_timer = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close what was idle for too long, in time."""
+        """Close an idle connection, within the write timeout."""
         super().timeout_keep_alive_handler()
-        self._see_out()
+        self._limit_writing()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; who answers a reader that was dropped is told, and it is no error of ours."""
+        """Run the application; sending to a dropped caller raises, and that is not logged as an error."""
 
         async def sent(message: Message) -> None:
             await send(message)
@@ -256,33 +260,33 @@ class _HttpProtocol(HttpToolsProtocol):
             raise _Refused
 
     def _head_too_large(self) -> Response:
-        return unhandled(431, f"the head of a request has at most {self.limits.head_bytes_max} bytes")
+        return unhandled(431, f"the request head is larger than {self.limits.head_bytes_max} bytes")
 
     def _watch(self) -> None:
-        """See to it that the caller does in time what is awaited of it."""
+        """Start the timeout of what the caller has to send next."""
         awaited = None if self._unanswered else self._reading
         if awaited is self._awaited:
             return
         self._awaited = awaited
         self.all.waits(self, waiting=awaited is not None)
-        if self._patience_timer is not None:
-            self._patience_timer.cancel()
-            self._patience_timer = None
+        if self._caller_timer is not None:
+            self._caller_timer.cancel()
+            self._caller_timer = None
         if awaited is not None:
-            self._patience_timer = self.loop.call_later(self.patience[awaited], self._give_up)
+            self._caller_timer = self.loop.call_later(self.timeouts[awaited], self._time_out)
 
-    def _give_up(self) -> None:
-        self._patience_timer = None
+    def _time_out(self) -> None:
+        self._caller_timer = None
         if self._awaited is _Part.HEAD and self._begun:
-            detail = f"the head did not come within {self.limits.head_timeout_s:g} s"
+            detail = f"the request head did not arrive within {self.limits.head_timeout_s:g} s"
             self._refuse(problem_response(Problem(HEAD_TIMEOUT.code, detail, retryable=True), HEAD_TIMEOUT))
         else:
             self.transport.close()
-            self._see_out()
+            self._limit_writing()
 
     def _refuse(self, response: Response) -> None:
-        """Hear nothing more; answer with this if it is its turn, and close once all is answered."""
-        self._deaf = True
+        """Read nothing more; send this answer if no other is due, and close after the last answer."""
+        self._refusing = True
         due = self._unanswered
         if len(due) > 1 or (due and (due[0].response_started or self._reading is not _Part.BODY)):
             due[-1].keep_alive = False
@@ -292,21 +296,24 @@ class _HttpProtocol(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
         self.transport.close()
-        self._see_out()
+        self._limit_writing()
 
-    def _see_out(self) -> None:
-        """Wait no longer for what was written to be taken than a reader may take."""
+    def _limit_writing(self) -> None:
+        """Start the write timeout, unless it runs already."""
         if self._reader_timer is None:
             self._reader_timer = self.loop.call_later(self.limits.write_timeout_s, self._drop)
 
     def _drop(self) -> None:
-        _log.info("a reader was dropped", extra={"fields": {"bytes": self.transport.get_write_buffer_size()}})
+        _log.info(
+            "connection dropped: the response was not read in time",
+            extra={"fields": {"bytes": self.transport.get_write_buffer_size()}},
+        )
         self._dropped = True
         self.transport.abort()
 
     def _leave(self) -> None:
-        """Stop watching: the connection is gone, or is a socket now."""
+        """Stop all timeouts: the connection is closed or has become a WebSocket."""
         self.all.leave(self)
-        for timer in (self._patience_timer, self._reader_timer):
+        for timer in (self._caller_timer, self._reader_timer):
             if timer is not None:
                 timer.cancel()

@@ -1,5 +1,5 @@
-"""The WebSocket gateway: one socket is one push session, spoken in frames of many operations.
+"""The WebSocket gateway: one push session per socket, many operations per frame.
 
-`protocol` is what goes over the wire, `connection` one socket, `sessions` which socket has which session, `gateway` the
-door with its limits. Everything that is decided is decided by the exchange.
+`gateway` accepts sockets and enforces their limits, `connection` serves one socket, `sessions` maps sessions to
+sockets, `outbox` writes frames. The frames are defined in `tocsin.wire.socket`. The exchange decides every command.
 """

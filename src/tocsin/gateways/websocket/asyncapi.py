@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document, made out of the structs that are decoded and encoded, so that it cannot say otherwise."""
+"""The AsyncAPI 3 document, generated from the structs that the gateway decodes and encodes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tocsin.wire.table import OPERATIONS
 __all__ = ["document"]
 
 _REF = "#/components/schemas/{name}"
-#: What each operation is answered with.
+#: Type of the answer to each operation.
 _ANSWERS: dict[type, Any] = {
     wire.Hello: wire.Welcome,
     wire.Send: SendReply,
@@ -31,18 +31,16 @@ _ANSWERS: dict[type, Any] = {
     wire.Bye: cmd.Done,
 }
 _CLOSING = {
-    "1000": "The client said bye.",
+    "1000": "The client sent bye.",
     "1001": "The hub is shutting down.",
     "1007": "A text frame was not UTF-8.",
     "1009": "A frame was larger than frame_bytes_max.",
-    "1011": "No pong came: the other end is gone.",
-    "4400": "Too many operations could not be understood.",
+    "1011": "The client did not answer a WebSocket ping.",
+    "4400": "Too many operations could not be parsed.",
     "4401": "The token was revoked or has expired.",
-    "4408": "No hello, no sign of life, or too slow a reader.",
-    "4409": "Another socket has resumed the session, or the session is over.",
+    "4408": "The client did not send hello, was silent too long, or read too slowly.",
+    "4409": "Another socket has resumed the session, or the session has ended.",
 }
-
-
 _FEED_CLOSING = {
     "1001": "The hub is shutting down.",
     "4401": "The token was revoked or has expired.",
@@ -51,7 +49,7 @@ _OUTGOING = (wire.Answer, wire.Refusal, wire.Push, wire.Goodbye)
 
 
 def document(version: str) -> dict[str, Any]:
-    """Write the document."""
+    """Return the document."""
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -71,10 +69,12 @@ def document(version: str) -> dict[str, Any]:
         "channels": {"socket": _socket(), "feed": _feed()},
         "operations": {
             "ask": _operation(
-                "receive", "socket", "operations", "Take operations; each is answered once it is durable."
+                "receive", "socket", "operations", "Receive operations; each is answered once it is durable."
             ),
-            "tell": _operation("send", "socket", "items", "Answer, push messages, or say goodbye."),
-            "show": _operation("send", "feed", "feed", "Show events as they become durable, and say what was missed."),
+            "tell": _operation("send", "socket", "items", "Send answers, pushed messages and the reason for closing."),
+            "show": _operation(
+                "send", "feed", "feed", "Send events as they become durable, and which events were missed."
+            ),
         },
         "components": {
             "messages": {
@@ -98,12 +98,12 @@ def _socket() -> dict[str, Any]:
 
 
 def _feed() -> dict[str, Any]:
-    kinds = {"type": "string", "description": "Kinds of events to show, with commas between them; absent is all."}
+    kinds = {"type": "string", "description": "Kinds of events to send, separated by commas; all if absent."}
     query = {"type": "object", "properties": {"kinds": kinds}}
     headers = _headers(feed.SUBPROTOCOL, required=False)
     return {
         "address": feed.PATH,
-        "description": "The live feed, for directors, humans and admin tokens. What is sent to it is not read.",
+        "description": "The live feed, for directors, humans and admin tokens. The hub ignores frames from the client.",
         "messages": {"feed": {"$ref": "#/components/messages/feed"}},
         "bindings": {"ws": {"method": "GET", "headers": headers, "query": query}},
         "x-close-codes": _FEED_CLOSING,
@@ -148,7 +148,7 @@ def _headers(subprotocol: str, *, required: bool) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "Authorization": {"type": "string", "description": "Bearer and a token."},
+            "Authorization": {"type": "string", "description": "`Bearer`, a space and a token."},
             "Sec-WebSocket-Protocol": {"type": "string", "const": subprotocol},
         },
         "required": ["Authorization", *(["Sec-WebSocket-Protocol"] if required else [])],

@@ -1,9 +1,9 @@
-"""One socket: it reads frames, lets the exchange decide every operation, and answers what has become durable.
+"""Connection of one socket: reads frames, submits their operations and answers them once they are durable.
 
-Theory of operation. All operations of a frame are submitted before any is waited for, so they share a commit. Nothing
-waits for them but one callback on the last of them: when that is done the others are, and their answers leave in one
-frame, with the pushes of the same commit. Reading stops while too many operations have no answer, or too many bytes
-have not been taken; that is the back pressure.
+Theory of operation. All operations of a frame are submitted before any is awaited, so they share a commit. One callback
+on the last of them handles all: when it is done the others are too, and their answers leave in one frame, with the
+pushes of the same commit. Reading stops while too many operations are unanswered, or too many outgoing bytes have not
+been read by the client; that is the back pressure.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from tocsin.wire.problems import document_of
 __all__ = ["Connection"]
 
 _log = logging.getLogger("tocsin.websocket")
-#: What an answer weighs, bytes, about; only large ones are measured.
+#: Assumed size of an answer in bytes; only the answers of `call` are measured.
 _ANSWER_BYTES = 512
-#: What every operation in a frame has in it: counted before the frame is read.
+#: Key that every operation has; counting it estimates the operations of a frame that has not been parsed.
 _OPERATION = '"op"'
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
@@ -52,7 +52,7 @@ class Connection:
         sessions: Sessions,
         metrics: SocketMetrics,
         fair_queue: FairQueue,
-        urgency: PriorityScan,
+        priority_scan: PriorityScan,
         socket: WebSocket,
         grant: Grant,
     ) -> None:
@@ -64,8 +64,8 @@ class Connection:
         self._caller = Caller(grant.agent, grant.role)
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
-        self._turnstile = fair_queue
-        self._urgency = urgency
+        self._fair_queue = fair_queue
+        self._priority_scan = priority_scan
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Task[Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,15 +76,15 @@ class Connection:
         self._ending: tuple[int, str, bool] | None = None
         self._refusal: str | None = None
         self._aborted = False
-        self._beat_at = self._loop.time()
+        self._heartbeat_at = self._loop.time()
         config = self._config
         self.outbox = Outbox(
             socket, config.batch_max, config.frame_bytes_max, metrics.frames_out, self._progressed, self.abort
         )
         self._pushes = Pushes(hub.host, self.outbox, config.outgoing_bytes_max, metrics.pushes)
-        #: Its session; nothing before the answer to `hello`.
+        #: Its session; None before the answer to `hello`.
         self.session: str | None = None
-        #: When it was opened, and when its last operation came, in the loop's time.
+        #: When it was opened, and when its last frame arrived, in the loop's time.
         self.opened_at = self.active_at = self._loop.time()
 
     @property
@@ -98,22 +98,22 @@ class Connection:
         try:
             while (message := await self._socket.receive())["type"] == "websocket.receive":
                 if self._ending is None:
-                    await self._take(message.get("text"))
+                    await self._receive(message.get("text"))
         except asyncio.CancelledError:
             if not self._aborted:
                 raise
         finally:
-            self._gone()
+            self._disconnected()
 
     def end(self, code: int, reason: str, *, resume: bool) -> None:
-        """Take nothing more in, let out what is on its way, say goodbye and close."""
+        """Stop reading, answer what was received, send the reason and close."""
         if self._ending is None:
             self._ending = (code, reason, resume)
-            self._make_room()
-            self._part_if_done()
+            self._continue_reading()
+            self._close_if_answered()
 
     def abort(self, reason: str) -> None:
-        """Give up on a socket whose other end takes nothing, not even a goodbye."""
+        """Drop the connection without sending the reason: the client does not read, or the hub failed."""
         if not self._aborted:
             self._aborted = True
             self._ending = self._ending or (4408, reason, True)
@@ -122,22 +122,23 @@ class Connection:
                 self._reader.cancel()
 
     def replaced(self) -> None:
-        """Let go of the session: another socket has it now."""
-        self.let_go("another socket has resumed this session")
+        """Close, because another socket has resumed the session."""
+        self.release("another socket has resumed this session")
 
-    def let_go(self, reason: str) -> None:
-        """Close: the session is not this socket's any more."""
+    def release(self, reason: str) -> None:
+        """Give up the session and close."""
         self.session = None
         self.end(4409, reason, resume=False)
 
-    def beat(self, every_s: float) -> None:
-        """Pass a sign of life on to the exchange, unless one was just before."""
-        if self.session is not None and self.active_at > self._beat_at and self._loop.time() - self._beat_at > every_s:
-            self._beat_at = self._loop.time()
+    def send_heartbeat(self, interval_s: float) -> None:
+        """Submit a heartbeat if the client was active since the last one and the interval is over."""
+        now, last = self._loop.time(), self._heartbeat_at
+        if self.session is not None and self.active_at > last and now - last > interval_s:
+            self._heartbeat_at = now
             self._host.submit(cmd.Heartbeat(self.session), self._caller)
 
     def check_token(self) -> bool:
-        """Tell whether the token is still good; if not, the socket is ended, and its session too."""
+        """Tell whether the token is still valid; if not, close the socket and its session."""
         try:
             check_again(self._hub, self.grant)
         except TocsinError as error:
@@ -150,26 +151,30 @@ class Connection:
             return False
         return True
 
-    async def _take(self, text: str | None) -> None:
+    async def _receive(self, text: str | None) -> None:
         self._metrics.frames_in.inc()
         self.active_at = self._loop.time()
         if text is None:
-            self._fault(wire.Fault(None, Problem("E_PROTOCOL_002", "frames are text", expected="a text frame")))
+            self._fault(
+                wire.Fault(None, Problem("E_PROTOCOL_002", "a binary frame is not accepted", expected="a text frame"))
+            )
             return
-        fair_queue, most = self._turnstile, self._turnstile.operations_max
-        hurried = self._urgency.may_be_in(text)
-        if not hurried and (turn := fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)) is not None:
-            await turn
+        fair_queue, most = self._fair_queue, self._fair_queue.operations_max
+        maybe_urgent = self._priority_scan.may_be_urgent(text)
+        if not maybe_urgent:
+            admitted = fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)
+            if admitted is not None:
+                await admitted
         operations = wire.read_frame(text, self._config.batch_max)
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
             await self._room
         for start in range(0, len(operations), most):
             some = operations[start : start + most]
-            if start or hurried:
-                urgent = hurried and self._urgency.is_among(some)
-                if (turn := fair_queue.enter(len(some), urgent=urgent)) is not None:
-                    await turn
+            if start or maybe_urgent:
+                urgent = maybe_urgent and self._priority_scan.is_urgent(some)
+                if (admitted := fair_queue.enter(len(some), urgent=urgent)) is not None:
+                    await admitted
             if self._ending is not None or not self.check_token():
                 return
             self._submit(some)
@@ -178,13 +183,13 @@ class Connection:
         crowded = self._unanswered > 0 and self._unanswered + more > self._config.in_flight_max
         return crowded or self.outbox.queued_bytes > self._config.outgoing_bytes_max
 
-    def _make_room(self) -> None:
+    def _continue_reading(self) -> None:
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
 
     def _submit(self, operations: list[wire.Operation | wire.Fault]) -> None:
-        """Let the exchange decide everything in a frame, in order."""
+        """Submit operations to the exchange, in order."""
         submitted: list[_SUBMITTED] = []
         counts: dict[type, int] = {}
         hub, grant, caller, submit = self._hub, self.grant, self._caller, self._host.submit
@@ -212,7 +217,7 @@ class Connection:
         awaited.add_done_callback(lambda _: self._answer(submitted))
 
     def _answer(self, submitted: list[_SUBMITTED]) -> None:
-        """Answer in order, as far as replies are there: all of them, unless the host is full or failing."""
+        """Answer in order up to the first missing reply; one is missing only if the host is full or failing."""
         answered = 0
         put = self.outbox.put
         for id_, kind, future in submitted:
@@ -229,21 +234,21 @@ class Connection:
             view = VIEWS.get(kind)
             put(wire.Answer(id_, reply if view is None else view(reply)), _ANSWER_BYTES)
         self._unanswered -= answered
-        self._make_room()
-        self._part_if_done()
+        self._continue_reading()
+        self._close_if_answered()
 
     def _do(self, operation: wire.Operation | wire.Fault, submitted: list[_SUBMITTED]) -> None:
-        """Do what is more than a command, or refuse what comes too early."""
+        """Start an operation that is more than one command, or refuse one that must follow `hello`."""
         match operation:
             case wire.Fault():
                 self._fault(operation)
             case wire.Hello():
                 if self._greeted:
-                    raise refusal("E_STATE_002", "this socket has said hello")
+                    raise refusal("E_STATE_002", "hello was already sent on this socket")
                 self._greeted = True
                 self._start(self._hello(operation))
             case _ if self.session is None:
-                raise refusal("E_STATE_003", "say hello first, and wait for the answer")
+                raise refusal("E_STATE_003", "this socket has no session: send hello first and wait for its answer")
             case wire.Credit():
                 future = self._host.submit(cmd.GrantCredit(self.session, operation.window), self._caller)
                 submitted.append((operation.id, wire.Credit, future))
@@ -256,7 +261,7 @@ class Connection:
                 self._ending = (1000, "bye", False)
 
     def _start(self, work: Any) -> None:
-        """Do something that takes more than one step; it counts as an operation without an answer."""
+        """Run an operation of several steps as a task; it counts as unanswered until the task is done."""
         self._unanswered += 1
         task = self._loop.create_task(work)
         self._tasks.add(task)
@@ -268,8 +273,8 @@ class Connection:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("serving a socket failed", exc_info=error)
             self.abort("the hub failed")
-        self._make_room()
-        self._part_if_done()
+        self._continue_reading()
+        self._close_if_answered()
 
     async def _hello(self, hello: wire.Hello) -> None:
         try:
@@ -280,7 +285,7 @@ class Connection:
             answer = welcome(self._host, self._config, self.grant.agent, attached)
         except TocsinError as error:
             self._greeted = False
-            self._pushes.begin_anew()
+            self._pushes.discard_early()
             self._refuse(hello.id, error.problem)
             return
         self.session = attached.session
@@ -290,7 +295,7 @@ class Connection:
         _log.info("hello", extra={"fields": fields})
 
     async def _ping(self, id_: int, session: str) -> None:
-        self._beat_at = self._loop.time()
+        self._heartbeat_at = self._loop.time()
         reply = await self._host.submit(cmd.Heartbeat(session), self._caller)
         known = self._host.exchange.state.agents.get(self.grant.agent)
         if isinstance(reply, Problem):
@@ -319,7 +324,8 @@ class Connection:
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         with self._hub.request_limits.one_of(self.grant.agent):
-            request = performing.read(operation, call.arguments, bytes(call.envelope), call.signature)
+            envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
+            request = performing.read(operation, call.arguments, envelope, call.signature)
             return await perform(performing, operation, request)
 
     async def _bye(self, id_: int | None, session: str) -> None:
@@ -333,11 +339,11 @@ class Connection:
                 self.outbox.put(wire.Answer(id_, reply), _ANSWER_BYTES)
 
     def _progressed(self) -> None:
-        """Go on where a full outbox had stopped something."""
+        """Continue reading and pushing after the outbox was full."""
         if self._pushes.has_room:
-            self._make_room()
+            self._continue_reading()
             if self.session is not None:
-                self._pushes.go_on(self.session)
+                self._pushes.retry_deferred(self.session)
 
     def _refuse(self, id_: int | None, problem: Problem) -> None:
         self._metrics.count_problem(problem.code)
@@ -347,17 +353,17 @@ class Connection:
         self._refuse(fault.id, fault.problem)
         self._faults += 1
         if self._faults >= self._config.faults_max:
-            self.end(4400, f"{self._faults} operations could not be understood", resume=True)
+            self.end(4400, f"{self._faults} operations could not be parsed", resume=True)
 
-    def _part_if_done(self) -> None:
-        """Close once everything that was taken in has been answered."""
+    def _close_if_answered(self) -> None:
+        """Close an ending socket once every operation has been answered."""
         if self._ending is not None and not self._unanswered and not self.outbox.closed:
             code, reason, resume = self._ending
             goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume, self._refusal))
             self.outbox.close(goodbye, code, reason[:100])
 
-    def _gone(self) -> None:
-        """Leave the session to whoever comes back for it."""
+    def _disconnected(self) -> None:
+        """Detach the session, so that the agent can resume it, and log the end of the socket."""
         self.outbox.abandon()
         session, self.session = self.session, None
         if session is not None and not self._hub.closing.is_set():

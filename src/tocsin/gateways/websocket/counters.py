@@ -1,4 +1,4 @@
-"""The gateway's counters, looked up once: what happens for every frame must cost next to nothing."""
+"""Counters of the WebSocket gateway, with their labels resolved in advance because every frame uses them."""
 
 from prometheus_client import Counter
 
@@ -9,7 +9,7 @@ __all__ = ["SocketMetrics"]
 
 
 class SocketMetrics:
-    """What all sockets count."""
+    """Counters that all sockets share."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._problems = metrics.socket_problems
@@ -23,5 +23,5 @@ class SocketMetrics:
         self.operations[Fault] = metrics.socket_operations.labels("unreadable")
 
     def count_problem(self, code: str) -> None:
-        """Count a refusal."""
+        """Count a refusal by its code."""
         self._problems.labels(code).inc()

@@ -1,9 +1,9 @@
-"""Whose turn it is: how much of what has come in is decided before the loop looks at the sockets again.
+"""A queue that limits how many operations are decided in one iteration of the event loop.
 
-A loop that decides all that a hundred busy sockets have sent keeps a Critical message waiting for all of it. Here only
-so many operations are decided in one turn of the loop; the other frames stand in line, first come, first served. A
-frame with something urgent does not stand in line: it is decided in the turn in which it was read. Urgent operations
-have such a limit of their own, so that a flood of them cannot keep the others out.
+If the loop decided everything that a hundred busy sockets have sent, a Critical message would wait for all of it. So
+only a limited number of operations is decided per iteration; the other frames wait in a queue, first in, first out. A
+frame with an urgent operation does not wait: it is decided in the iteration in which it was read. Urgent operations
+have a limit of the same size, so that a flood of them cannot block the others.
 """
 
 import asyncio
@@ -13,43 +13,43 @@ __all__ = ["FairQueue"]
 
 
 class FairQueue:
-    """Lets operations in, so many in one turn of the loop."""
+    """Admits a limited number of operations per iteration of the event loop."""
 
     def __init__(self, operations_max: int) -> None:
-        #: Operations let in at once.
+        #: Operations admitted per iteration.
         self.operations_max = operations_max
         self._loop = asyncio.get_running_loop()
         self._left = self._urgent_left = operations_max
-        self._line: deque[tuple[asyncio.Future[None], int]] = deque()
-        self._turning = False
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._scheduled = False
 
     def enter(self, operations: int, *, urgent: bool) -> "asyncio.Future[None] | None":
-        """Say what to wait for until these may be decided; nothing where they may at once."""
-        self._turn()
+        """Return a future that is done when the operations are admitted, or None if they are admitted now."""
+        self._schedule()
         if urgent and self._urgent_left > 0:
             self._urgent_left -= operations
             return None
-        if self._left > 0 and not self._line:
+        if self._left > 0 and not self._waiting:
             self._left -= operations
             return None
-        place: asyncio.Future[None] = self._loop.create_future()
-        self._line.append((place, operations))
-        return place
+        admitted: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((admitted, operations))
+        return admitted
 
-    def _turn(self) -> None:
-        if not self._turning:
-            self._turning = True
-            self._loop.call_soon(self._next)
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._start_iteration)
 
-    def _next(self) -> None:
-        """Begin another turn, with those who stand in line."""
-        self._turning = False
+    def _start_iteration(self) -> None:
+        """Reset the limits and admit operations from the queue."""
+        self._scheduled = False
         self._left = self._urgent_left = self.operations_max
-        line = self._line
-        while line and self._left > 0:
-            place, operations = line.popleft()
-            if not place.done():
+        waiting = self._waiting
+        while waiting and self._left > 0:
+            admitted, operations = waiting.popleft()
+            if not admitted.done():
                 self._left -= operations
-                place.set_result(None)
+                admitted.set_result(None)
         if self._left < self.operations_max:
-            self._turn()
+            self._schedule()

@@ -1,7 +1,7 @@
-"""The door: who may open a socket, how many, and what is looked at while they are open.
+"""The gateway of all WebSockets of a hub: admission, connection limits and regular checks.
 
-One sweep looks at all sockets: silent ones, readers that take nothing, tokens that have ended, sessions that are gone.
-When the hub is told to stop, every socket is told.
+A periodic sweep checks every open socket: clients that are silent, clients that do not read, tokens that are no longer
+valid, sessions that have ended. When the hub shuts down, every socket is closed with a goodbye.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ ENDPOINTS = (
     ),
 )
 _log = logging.getLogger("tocsin.websocket")
-#: Sockets looked at in one turn of the loop.
+#: Sockets checked per iteration of the event loop.
 _SLICE = 500
 
 
@@ -58,13 +58,13 @@ class SocketGateway:
         self._by_agent: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self._metrics = SocketMetrics(hub.metrics)
-        self._turnstile = FairQueue(self._config.turn_operations_max)
-        self._urgency = PriorityScan(lambda: hub.host.exchange.state.policy)
+        self._fair_queue = FairQueue(self._config.turn_operations_max)
+        self._priority_scan = PriorityScan(lambda: hub.host.exchange.state.policy)
         hub.metrics.socket_connections.set_function(lambda: len(self._connections))
         hub.metrics.socket_bytes_queued.set_function(lambda: sum(one.outbox.queued_bytes for one in self._connections))
 
     def routes(self) -> list[BaseRoute]:
-        """Return what to mount beside the HTTP gateway."""
+        """Return the routes to mount beside the HTTP gateway."""
         return [
             WebSocketRoute(PATH, self._serve, name="socket"),
             Route("/asyncapi.json", self._describe, methods=["GET"], name="asyncapi"),
@@ -85,10 +85,12 @@ class SocketGateway:
             await socket.send_denial_response(problem_response(error.problem))
             return
         self._by_agent[grant.agent] += 1
-        connection = Connection(self._hub, self._sessions, self._metrics, self._turnstile, self._urgency, socket, grant)
+        connection = Connection(
+            self._hub, self._sessions, self._metrics, self._fair_queue, self._priority_scan, socket, grant
+        )
         self._connections.add(connection)
         if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().create_task(self._watch())
+            self._sweeper = asyncio.get_running_loop().create_task(self._sweep_regularly())
         try:
             await socket.accept(SUBPROTOCOL)
             await connection.run()
@@ -99,28 +101,28 @@ class SocketGateway:
                 del self._by_agent[grant.agent]
 
     def _admit(self, socket: WebSocket) -> Grant:
-        """Say who may come in, or refuse the handshake."""
+        """Return the grant of the caller, or refuse the handshake."""
         grant = identify(self._hub, socket)
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         if SUBPROTOCOL not in socket.scope["subprotocols"]:
             raise refusal(
                 "E_PROTOCOL_001",
-                "this socket speaks one subprotocol",
+                "the handshake does not offer the subprotocol of this endpoint",
                 expected=f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
             )
         config = self._config
         if self._by_agent[grant.agent] >= config.connections_per_agent_max:
-            detail = f"{grant.agent} has its {config.connections_per_agent_max} sockets open"
+            detail = f"{grant.agent} has {config.connections_per_agent_max} sockets open, the maximum"
             raise refusal("E_ADMISSION_008", detail, retry_after_s=1.0)
         if len(self._connections) >= config.connections_max:
             raise refusal(
-                "E_ADMISSION_008", f"the hub has its {config.connections_max} sockets open", retry_after_s=1.0
+                "E_ADMISSION_008", f"the hub has {config.connections_max} sockets open, the maximum", retry_after_s=1.0
             )
         return grant
 
-    async def _watch(self) -> None:
-        """Look at everything now and then until the hub is told to stop; then tell everyone."""
+    async def _sweep_regularly(self) -> None:
+        """Check all sockets at intervals until the hub shuts down; then close them."""
         while not self._hub.closing.is_set():
             try:
                 async with asyncio.timeout(self._config.sweep_interval_s):
@@ -129,7 +131,7 @@ class SocketGateway:
                 try:
                     await self._sweep()
                 except Exception:
-                    # A sweep that fails must not be the last.
+                    # The next sweep must run even if this one failed.
                     _log.exception("a sweep of the sockets failed")
         for connection in list(self._connections):
             connection.end(1001, "the hub is shutting down", resume=True)
@@ -137,30 +139,30 @@ class SocketGateway:
     async def _sweep(self) -> None:
         for index, connection in enumerate(list(self._connections), 1):
             try:
-                self._look_at(connection)
+                self._check(connection)
             except Exception:
-                _log.exception("looking at a socket failed")
+                _log.exception("checking a socket failed")
                 connection.abort("the hub failed")
             if not index % _SLICE:
                 await asyncio.sleep(0)
         self._sessions.sweep()
 
-    def _look_at(self, connection: Connection) -> None:
+    def _check(self, connection: Connection) -> None:
         config, now = self._config, asyncio.get_running_loop().time()
         blocked_since = connection.outbox.blocked_since
         if blocked_since is not None and now - blocked_since > config.slow_reader_timeout_s:
-            connection.abort("the reader was too slow")
+            connection.abort("the client read too slowly")
         elif connection.ending or not connection.check_token():
             return
         elif connection.session is None:
             if now - connection.opened_at > config.hello_timeout_s:
-                connection.end(4408, "no hello came in time", resume=False)
+                connection.end(4408, f"no hello within {config.hello_timeout_s:g} s", resume=False)
         elif self._sessions.find(connection.session) is None:
-            connection.let_go("the session is over: it has lapsed, or its agent was retired")
+            connection.release("the session has ended: it has lapsed, or its agent was retired")
         elif now - connection.active_at > config.silence_max_s:
-            connection.end(4408, f"no sign of life for {config.silence_max_s:g} s", resume=True)
+            connection.end(4408, f"no frame for {config.silence_max_s:g} s", resume=True)
         else:
-            connection.beat(config.heartbeat_s / 2)
+            connection.send_heartbeat(config.heartbeat_s / 2)
 
 
 _DOCUMENT = msgspec.json.encode(asyncapi.document(version("tocsin")))

@@ -1,4 +1,4 @@
-"""How a socket comes by its session: it registers where it asks to, then resumes, or opens one."""
+"""The handling of `hello`: registers the agent if it asks for that, then resumes or opens a session."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ __all__ = ["Attached", "attach", "welcome"]
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """A session that a socket has now."""
+    """The session of a socket."""
 
     session: str
     window: int
@@ -25,19 +25,19 @@ class Attached(msgspec.Struct, frozen=True):
 async def attach(
     host: Host, sessions: Sessions, caller: cmd.Caller, hello: Hello, holder: Holder, sink: Sink
 ) -> Attached:
-    """Give a socket the session that it asks for, or a new one; refusals are raised."""
+    """Return the session that a socket asks for, or a new one; raise a refusal."""
     if hello.type is not None:
-        await _must(host, cmd.RegisterAgent(hello.type, hello.versions, hello.capabilities), caller)
+        await _submit(host, cmd.RegisterAgent(hello.type, hello.versions, hello.capabilities), caller)
     policy = host.exchange.state.policy
     if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
         sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)
-        ready = await _must(host, cmd.OpenSession("daemon" if hello.daemon else "push", hello.window), caller, sink)
+        ready = await _submit(host, cmd.OpenSession("daemon" if hello.daemon else "push", hello.window), caller, sink)
         sessions.hold(ready.session, holder)
         return Attached(ready.session, ready.window, resumed=False)
     again = host.attach(hello.session, sink)
     window = policy.delivery.window_default if hello.window is None else hello.window
     try:
-        ready = await _must(host, cmd.GrantCredit(hello.session, window), caller)
+        ready = await _submit(host, cmd.GrantCredit(hello.session, window), caller)
         if isinstance(problem := await again, Problem):
             raise error_for(problem)
     except TocsinError:
@@ -47,11 +47,11 @@ async def attach(
 
 
 def welcome(host: Host, config: SocketConfig, agent: str, attached: Attached) -> Welcome:
-    """Say what holds on a socket."""
+    """Return the answer to `hello`: the session and the limits of the socket."""
     state = host.exchange.state
     known = state.agents.get(agent)
     if known is None:
-        raise refusal("E_AUTH_007", f"{agent} is not registered in this project any more")
+        raise refusal("E_AUTH_007", f"{agent} is no longer registered in this project")
     return Welcome(
         agent=agent,
         session=attached.session,
@@ -67,7 +67,7 @@ def welcome(host: Host, config: SocketConfig, agent: str, attached: Attached) ->
     )
 
 
-async def _must(host: Host, command: cmd.Command, caller: cmd.Caller, sink: Sink | None = None) -> Any:
+async def _submit(host: Host, command: cmd.Command, caller: cmd.Caller, sink: Sink | None = None) -> Any:
     reply = await host.submit(command, caller, sink)
     if isinstance(reply, Problem):
         raise error_for(reply)

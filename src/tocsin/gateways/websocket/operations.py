@@ -1,4 +1,4 @@
-"""Operations of a socket that are one command each, and the calls of all others."""
+"""Operations of a socket that are one command each, and the lookup of operations that are called by name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = ["COMMANDS", "VIEWS", "find_operation"]
 
 
 def find_operation(name: str) -> Operation:
-    """Return an operation of the table, or refuse."""
+    """Return an operation of the table, or refuse an unknown name."""
     operation = OPERATIONS.get(name)
     if operation is None:
         raise unknown_operation(name)
@@ -68,15 +68,15 @@ COMMANDS: dict[type, Callable[[Any, Hub, Grant], cmd.Command]] = {
 }
 
 
-class _Received(msgspec.Struct, frozen=True, gc=False):
-    """The JSON of a `SendReply` with one receipt, made without the fields that are left out."""
+class _OneReceipt(msgspec.Struct, frozen=True, gc=False):
+    """A `SendReply` with one receipt: encodes to the same JSON with fewer fields to check."""
 
     receipt: cmd.Receipt
 
 
 def _sent(reply: cmd.Reply) -> Any:
-    return _Received(reply) if type(reply) is cmd.Receipt else SendReply.of(reply)
+    return _OneReceipt(reply) if type(reply) is cmd.Receipt else SendReply.of(reply)
 
 
-#: Conversions of replies that are not sent as they are.
+#: Conversions of replies that differ from the reply of the command.
 VIEWS: dict[type, Callable[[Any], Any]] = {wire.Send: _sent}

@@ -1,8 +1,8 @@
-"""What waits to be written to one socket: items in, frames out.
+"""The outgoing queue of one socket: collects items and writes them as frames.
 
-What is put in during one turn of the loop leaves together, in frames of limited size. A writer runs only while there is
-something to write, so an idle socket costs nothing. How long the other end has not taken a frame is there to be seen;
-what to do about it is the owner's affair.
+Items that are added during one iteration of the event loop leave together, in frames of limited size. A writer task
+runs only while there is something to write, so an idle socket costs nothing. `blocked_since` shows since when the
+client has not read a frame; the owner decides what to do about it.
 """
 
 import asyncio
@@ -59,17 +59,17 @@ class Outbox:
         self._items: deque[tuple[Item, int]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._farewell: tuple[Goodbye | None, int, str] | None = None
-        #: Bytes that wait, about.
+        #: Approximate size of the waiting items.
         self.queued_bytes = 0
         #: Frames written.
         self.frames = 0
-        #: Since when a frame has not been taken, in the loop's time; nothing where none waits.
+        #: When the frame that is being written was started, in the loop's time; None while nothing is written.
         self.blocked_since: float | None = None
-        #: Whether nothing can be written any more.
+        #: Whether nothing more can be written.
         self.closed = False
 
     def put(self, item: Item, size: int) -> None:
-        """Let an item go with the next frame."""
+        """Add an item to the next frame."""
         if not self.closed:
             self._items.append((item, size))
             self.queued_bytes += size
@@ -77,14 +77,14 @@ class Outbox:
                 self._writer = self._loop.create_task(self._write())
 
     def close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
-        """Close the socket after everything that was put in before."""
+        """Close the socket after the items that are waiting."""
         if not self.closed and self._farewell is None:
             self._farewell = (goodbye, code, reason)
             if self._writer is None:
                 self._writer = self._loop.create_task(self._write())
 
     def abandon(self) -> None:
-        """Write nothing any more: there is nobody to take it."""
+        """Discard all items and stop writing: the client is disconnected."""
         self._drop()
         if self._writer is not None:
             self._writer.cancel()
@@ -101,9 +101,9 @@ class Outbox:
                 await self._send(self._next_frame())
                 self._progressed()
             if self._farewell is not None:
-                await self._part(*self._farewell)
+                await self._close(*self._farewell)
         except (WebSocketDisconnect, RuntimeError):
-            # The other end is gone; whoever reads is told so too.
+            # The client is disconnected; the reader of the socket notices it too.
             self._drop()
         except Exception:
             _log.exception("writing to a socket failed")
@@ -112,7 +112,7 @@ class Outbox:
         finally:
             self._writer = None
 
-    async def _part(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
+    async def _close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
         self.closed = True
         if goodbye is not None:
             await self._send([goodbye])

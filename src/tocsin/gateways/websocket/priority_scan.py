@@ -1,9 +1,9 @@
-"""What goes before all others: seen by a glance at a frame, before it has been read.
+"""Detection of urgent messages in a frame, before the frame is parsed.
 
-Most frames hold nothing urgent, and a busy hub has hundreds of them in line; reading each only to learn that would cost
-the urgent ones the time that they do not have. So a frame in which no word stands that urgency could be spelled with
-is not read before its turn. Where one does, its envelopes are looked at, and they decide: a text may speak of
-"Critical". A word written with JSON's escapes is not recognised and stands in line.
+Most frames contain nothing urgent, and a busy hub has hundreds of them waiting; parsing each of them early would delay
+the urgent ones. So a frame is first searched for the names of urgent priorities and message types. A frame without any
+of them waits in the fair queue unparsed. In a frame with one, the envelopes decide, because a payload may also contain
+such a name. A name written with JSON escapes is not detected, and its frame waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,38 +19,38 @@ __all__ = ["PriorityScan"]
 _NAMES = tuple(f'"{name}"' for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
 
 
-class _Glance(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What of an envelope says how urgent it is."""
+class _PriorityFields(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The fields of an envelope that determine its priority."""
 
     message_type: str
     priority: str | None = None
 
 
-_GLANCE = msgspec.json.Decoder(_Glance)
+_DECODER = msgspec.json.Decoder(_PriorityFields)
 
 
 class PriorityScan:
-    """Tells what is urgent under the policy in force."""
+    """Detects urgent messages by the policy in force."""
 
     def __init__(self, policy: Callable[[], Policy]) -> None:
         self._policy = policy
-        self._known: Policy | None = None
-        self._words: tuple[str, ...] = ()
+        self._scanned_policy: Policy | None = None
+        self._names: tuple[str, ...] = ()
 
-    def may_be_in(self, text: str) -> bool:
-        """Tell whether a frame could hold something urgent, without reading it."""
+    def may_be_urgent(self, text: str) -> bool:
+        """Tell whether a frame may contain an urgent message, without parsing it."""
         policy = self._policy()
-        if policy is not self._known:
-            self._known, self._words = policy, _words_of(policy)
-        return any(word in text for word in self._words)
+        if policy is not self._scanned_policy:
+            self._scanned_policy, self._names = policy, _urgent_names(policy)
+        return any(name in text for name in self._names)
 
-    def is_among(self, operations: Sequence[wire.Operation | wire.Fault]) -> bool:
-        """Tell whether something among them asks to go before all others."""
+    def is_urgent(self, operations: Sequence[wire.Operation | wire.Fault]) -> bool:
+        """Tell whether one of the operations sends an urgent message."""
         policy = self._policy()
         for operation in operations:
             if type(operation) is wire.Send:
                 try:
-                    seen = _GLANCE.decode(operation.envelope)
+                    seen = _DECODER.decode(operation.envelope)
                 except (msgspec.DecodeError, RecursionError):
                     continue
                 if seen.priority is None:
@@ -63,7 +63,7 @@ class PriorityScan:
         return False
 
 
-def _words_of(policy: Policy) -> tuple[str, ...]:
+def _urgent_names(policy: Policy) -> tuple[str, ...]:
     types = [f'"{name}"' for name, each in policy.contracts.items() if each.default_priority >= Priority.CRITICAL]
     if policy.custom_contract.default_priority >= Priority.CRITICAL:
         types.append('"CUSTOM_')

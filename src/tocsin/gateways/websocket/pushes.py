@@ -1,7 +1,7 @@
-"""What is pushed to one socket: not before the answer to its hello, and never more than its other end takes.
+"""Messages pushed to one socket: held until `hello` is answered, and deferred while the client reads too slowly.
 
-An offer is on its way as far as the exchange is concerned, whether there is room for it here or not. What there is no
-room for is not kept, only its name; once there is, the host is asked to push it again.
+The exchange counts an offer as in flight whether the outbox has room for it or not. A push that does not fit is not
+kept, only its signal id; once there is room, the host is asked to push it again.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from tocsin.wire.socket import Deliver, Push
 
 __all__ = ["Pushes"]
 
-#: What an item weighs beside its envelope, bytes, about.
+#: Approximate size of an item without its envelope, in bytes.
 _ITEM_BYTES = 200
 
 
 class Pushes:
-    """Where the pushes of one session go."""
+    """The pushes of one session."""
 
-    __slots__ = ("_asking", "_bytes_max", "_count", "_early", "_host", "_missed", "_outbox")
+    __slots__ = ("_asking", "_bytes_max", "_count", "_deferred", "_early", "_host", "_outbox")
 
     def __init__(self, host: Host, outbox: Outbox, bytes_max: int, count: Counter) -> None:
         self._host = host
@@ -32,26 +32,26 @@ class Pushes:
         self._bytes_max = bytes_max
         self._count = count
         self._early: list[Delivery] | None = []
-        self._missed: dict[str, None] = {}
+        self._deferred: dict[str, None] = {}
         self._asking = False
 
     @property
-    def missed(self) -> int:
-        """Return how many there was no room for."""
-        return len(self._missed)
+    def deferred(self) -> int:
+        """Return the number of pushes that wait for room."""
+        return len(self._deferred)
 
     @property
     def has_room(self) -> bool:
-        """Tell whether so much has been taken that what was missed can follow."""
+        """Tell whether the outbox has emptied enough for the deferred pushes to follow."""
         return self._outbox.queued_bytes <= self._bytes_max // 2
 
     def take(self, push: Delivery) -> None:
-        """Let a message go with the next frame, where there is room."""
+        """Put a message into the next frame, or defer it if there is no room."""
         if self._early is not None:
             self._early.append(push)
-        elif (self._missed or self._asking) and push.priority < Priority.CRITICAL:
-            # Others of its kind came before it and have had no room yet.
-            self._missed[push.signal_id] = None
+        elif (self._deferred or self._asking) and push.priority < Priority.CRITICAL:
+            # Earlier messages are deferred: a later one must not overtake them unless it is Critical.
+            self._deferred[push.signal_id] = None
         else:
             self._put(push)
 
@@ -61,7 +61,7 @@ class Pushes:
 
     def _put(self, push: Delivery) -> None:
         if not self._has_place:
-            self._missed[push.signal_id] = None
+            self._deferred[push.signal_id] = None
             return
         raw = msgspec.Raw(push.envelope)
         item = Push(Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
@@ -69,39 +69,38 @@ class Pushes:
         self._count.inc()
 
     def begin(self) -> None:
-        """Let go what came before the answer to hello."""
+        """Push what arrived before `hello` was answered."""
         early, self._early = self._early or [], None
         for push in early:
             self.take(push)
 
-    def begin_anew(self) -> None:
-        """Forget what came for a hello that was refused."""
+    def discard_early(self) -> None:
+        """Discard what arrived for a `hello` that was refused."""
         self._early = []
 
-    def go_on(self, session: str) -> None:
-        """Ask for what there was no room for; what has been confirmed meanwhile does not come."""
-        if not self._missed or self._asking:
+    def retry_deferred(self, session: str) -> None:
+        """Ask the host to push the deferred messages again; it leaves out those confirmed meanwhile."""
+        if not self._deferred or self._asking:
             return
         self._asking = True
-        wanted, self._missed = self._missed, {}
-
+        wanted, self._deferred = self._deferred, {}
         full = False
 
-        def once_more(push: Delivery) -> None:
+        def push_again(push: Delivery) -> None:
             nonlocal full
             if push.signal_id not in wanted:
                 return
-            # They come over several turns of the loop: room that is made in between is not for the later ones.
+            # They arrive over several iterations of the loop: once one does not fit, those behind it are deferred too.
             full = full or not self._has_place
             if full and push.priority < Priority.CRITICAL:
-                self._missed[push.signal_id] = None
+                self._deferred[push.signal_id] = None
             else:
                 self._put(push)
 
         def asked(_: "asyncio.Future[Reply]") -> None:
             self._asking = False
-            # The outbox may have emptied before this: nobody else would ask again.
+            # The outbox may have emptied meanwhile, and nothing else would retry.
             if self.has_room:
-                self.go_on(session)
+                self.retry_deferred(session)
 
-        self._host.push_again(session, once_more).add_done_callback(asked)
+        self._host.push_again(session, push_again).add_done_callback(asked)

@@ -1,7 +1,8 @@
-"""Which socket has which session, and which sessions wait for their agent to come back.
+"""Sessions of sockets, and detached sessions that can be resumed.
 
-A socket that drops leaves its session detached: paused, so that nothing new is offered to nobody, with its unconfirmed
-offers kept for whoever resumes it in time. After that it is closed and its offers go back to the queue.
+A socket that drops leaves its session detached: paused, so that nothing new is offered, with its unconfirmed offers
+kept until the agent resumes it. If the agent does not do so in time, the session is closed and its offers return to the
+queue.
 """
 
 import asyncio
@@ -15,21 +16,19 @@ from tocsin.hub.host import Host
 
 __all__ = ["Holder", "Sessions"]
 
-_KIND = "push"
-
 
 class Holder(Protocol):
-    """A socket, as far as its session is concerned."""
+    """The socket that holds a session."""
 
     def replaced(self) -> None:
-        """Let go of the session: another socket has it now."""
+        """Handle that another socket has resumed the session."""
 
 
 class _Detached(msgspec.Struct, frozen=True):
     """A session without a socket."""
 
     agent: str
-    #: Until when it is kept, in the loop's time.
+    #: When it is closed, in the loop's time.
     until: float
 
 
@@ -44,15 +43,15 @@ class Sessions:
         self._detached: dict[str, _Detached] = {}
 
     def find(self, name: str) -> Session | None:
-        """Return a session as it is now; nothing where it has ended."""
+        """Return the state of a session, or None if it has ended."""
         return self._host.exchange.state.sessions.get(name)
 
     def hold(self, name: str, holder: Holder) -> None:
-        """Note that a socket has a new session."""
+        """Record the socket of a new session."""
         self._held[name] = holder
 
     def take_over(self, name: str, agent: str, holder: Holder) -> bool:
-        """Give an agent's session to another of its sockets; say whether it was there to be had."""
+        """Move a session to another socket of the same agent; tell whether it could be resumed."""
         session = self.find(name)
         if session is None or session.agent != agent:
             return False
@@ -66,7 +65,7 @@ class Sessions:
         return True
 
     def drop(self, name: str, holder: Holder) -> None:
-        """Keep the session of a dropped socket for a while."""
+        """Detach the session of a socket that has dropped."""
         if self._held.get(name) is not holder:
             return
         del self._held[name]
@@ -77,13 +76,13 @@ class Sessions:
             self._host.submit(GrantCredit(name, 0), self._caller(session))
 
     def forget(self, name: str, holder: Holder) -> None:
-        """Keep nothing of a session that is being closed."""
+        """Remove a session that is being closed."""
         if self._held.get(name) is holder:
             del self._held[name]
             self._host.detach(name)
 
     def make_room(self, agent: str, sessions_max: int) -> None:
-        """Close the detached session of an agent that ends first, where it has no room for another."""
+        """Close the agent's oldest detached session if it has the maximum number of sessions."""
         known = self._host.exchange.state.agents.get(agent)
         if known is not None and len(known.sessions) >= sessions_max:
             oldest = next((name for name, entry in self._detached.items() if entry.agent == agent), None)
@@ -91,7 +90,7 @@ class Sessions:
                 self.close(oldest)
 
     def close(self, name: str) -> None:
-        """Close a session; what it has not confirmed goes back to the queue."""
+        """Close a session; its unconfirmed offers return to the queue."""
         self._detached.pop(name, None)
         session = self.find(name)
         if session is not None:
@@ -99,13 +98,13 @@ class Sessions:
             self._host.submit(CloseSession(name), self._caller(session))
 
     def sweep(self) -> None:
-        """Close the sessions that nobody came back for; the longest detached are first."""
+        """Close the detached sessions whose time is over, the oldest first."""
         now = self._loop.time()
         for name, entry in list(self._detached.items()):
             if entry.until > now:
                 break
             self._host.submit(CloseSession(name), Caller(entry.agent, self._role(entry.agent)))
-            # While the hub is recovering nothing can be closed: it is tried again.
+            # A recovering hub cannot close a session; the next sweep tries again.
             if self.find(name) is None:
                 del self._detached[name]
 

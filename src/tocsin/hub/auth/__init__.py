@@ -1,5 +1,6 @@
-"""Who you are: tokens of agents, what they grant, and signatures on what is sent.
+"""Authentication: tokens of agents, their permissions, browser sessions and signatures.
 
-`tokens` says what a token is, `store` keeps their hashes, `authority` decides, `signatures` checks that a body is what
-its sender signed. Nothing here knows a transport: every gateway asks the same authority.
+`tokens` defines tokens, `store` keeps their hashes, `authority` checks and changes them, `administration` runs changes
+off the event loop, `browser_sessions` are for the dashboard, and `signatures` checks signed bodies. Nothing here
+depends on a transport: every gateway uses the same authority.
 """

@@ -1,8 +1,8 @@
-"""Where tokens are made, replaced and taken away while the hub serves: on a thread of its own, one after the other.
+"""Token administration while the hub serves: issuing, rotating and revoking on a thread of its own.
 
-The store may be slow, or away; neither may hold up who only shows a token, nor anything else that the hub does. So the
-event loop never waits for the store, changes happen in the order in which they were asked for, and a store that fails
-is told as what it is. What a revocation stops, it stops before it waits for anything.
+The store may be slow or unavailable. That must not delay callers who present a token, nor anything else in the hub. So
+the event loop never waits for the store, and changes are made one after the other in the order of the requests. A
+failure of the store is reported to the caller. A revocation takes effect before it waits for the store.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ class TokenAdministration:
         self._worker = Worker(f"tokens {authority.project}", asyncio.get_running_loop())
 
     async def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
-        """Make a token for an agent."""
+        """Issue a token for an agent."""
         return await self._done(lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s))
 
     async def rotate(
         self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET
     ) -> Issued:
-        """Give an agent a new token in place of all it has."""
+        """Replace all tokens of an agent with a new one."""
         return await self._done(lambda: self._authority.rotate(agent, overlap_s=overlap_s, lifetime_s=lifetime_s))
 
     async def revoke(self, agent: str) -> list[Grant]:
-        """Take all tokens of an agent away: they are refused from now on, and it is durable when this returns."""
+        """Revoke all tokens of an agent: they are refused from now on; the revocation is durable when this returns."""
         self._authority.stop(agent)
         return await self._done(lambda: self._authority.revoke(agent))
 
     async def close(self) -> None:
-        """Finish what has been asked for."""
+        """Finish the changes that were requested, and stop."""
         await self._worker.close()
 
     async def _done(self, change: Callable[[], Result]) -> Result:

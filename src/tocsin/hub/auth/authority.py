@@ -1,12 +1,12 @@
-"""The one who says what a token is worth, and who makes, replaces and takes away tokens.
+"""Checking, issuing, rotating and revoking tokens.
 
-Checking is a lookup in memory and one comparison in constant time; a token that is not there costs the same as one
-that is. A new token is durable before it is spoken or in force. Taking tokens away is the other way round: they are
-refused from the moment at which that is asked for, whether the store answers or not, and it is spoken once it is
-durable. Where the store fails they stay refused here, and asking again stores it.
+A check is a lookup in memory and one comparison in constant time; an unknown token takes as long as a known one. A new
+token is durable before it is returned or valid. A revoked token is refused from the moment of the request, whether or
+not the store answers; the caller gets its answer once the revocation is durable. If the store fails, the token stays
+refused by this hub, and a second request stores the revocation.
 
-Changes are made by one thread at a time, checks and stops by any: the grants are replaced as a whole, never altered in
-place, and what is stopped is only ever added to.
+Changes are made by one thread at a time, checks and stops by any thread: the dictionary of grants is replaced as a
+whole and never changed in place, and stopped tokens are only added.
 """
 
 import hmac
@@ -24,7 +24,7 @@ from tocsin.hub.auth.tokens import Grant, Issued, fresh_secret, hash_of, parse_t
 
 __all__ = ["ADMIN", "ROLES", "Authority"]
 
-#: The agent that the first token of a project belongs to.
+#: Agent of a project's first token.
 ADMIN = "admin"
 ROLES = ("director", "primary", "clone", "human")
 
@@ -33,19 +33,19 @@ _NOBODY = bytes(32)
 
 
 class Authority:
-    """Knows every token of one project."""
+    """The tokens of one project."""
 
     def __init__(self, store: GrantStore, project: str, clock: Callable[[], int], *, tokens_per_agent_max: int) -> None:
         self._store = store
         self._clock = clock
         self._tokens_per_agent_max = tokens_per_agent_max
         self._grants = {grant.token_id: grant for grant in store.load()}
-        #: When tokens were stopped, whether or not that is durable, by id.
+        #: Time at which each token was stopped, by id, durable or not.
         self._stopped: dict[str, int] = {}
         self.project = project
 
     def authenticate(self, token: str) -> Grant:
-        """Return what a token grants, or refuse."""
+        """Return the grant of a token, or refuse the token."""
         secret = parse_token(token)
         grant = None if secret is None else self._grants.get(secret.token_id)
         fits = hmac.compare_digest(
@@ -57,7 +57,7 @@ class Authority:
         return grant
 
     def check(self, grant: Grant) -> None:
-        """Refuse what was granted before and has ended since."""
+        """Refuse a grant that has been revoked or has expired since it was returned."""
         known = self._grants.get(grant.token_id)
         if known is None or known.revoked_at is not None or grant.token_id in self._stopped:
             raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
@@ -65,20 +65,20 @@ class Authority:
             raise refusal("E_AUTH_004", f"token {grant.token_id} has expired")
 
     def find(self, token_id: str) -> Grant | None:
-        """Return what a token that is known by its id grants; it may have ended."""
+        """Return the grant with a token id, also an expired or revoked one."""
         return self._grants.get(token_id)
 
     def grants(self) -> list[Grant]:
-        """List all tokens, oldest first; one that is refused is listed as revoked."""
+        """List all grants, oldest first; a stopped one is listed as revoked."""
         return [self._as_checked(grant) for grant in self._grants.values()]
 
     def has_admin(self) -> bool:
-        """Tell whether anyone can administer tokens."""
+        """Tell whether a valid token can administer tokens."""
         now = self._clock()
         return any(grant.admin and grant.is_live(now) for grant in self.grants())
 
     def must_allow(self, agent: str, role: str) -> None:
-        """Refuse what could not be given a token: a name or a role that is none, another role, one token too many."""
+        """Refuse an invalid agent id or role, a second role for an agent, and a token above the limit."""
         if not _AGENT_ID.fullmatch(agent) or agent == SYSTEM.agent:
             raise refusal(
                 "E_VALIDATION_004",
@@ -97,16 +97,16 @@ class Authority:
             raise refusal("E_ADMISSION_008", f"{agent} has its {self._tokens_per_agent_max} tokens: revoke one first")
 
     def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
-        """Make a token for an agent, which has one role at a time."""
+        """Issue a token for an agent; an agent has one role at a time."""
         self.must_allow(agent, role)
         issued = self._make(agent, role, admin, _lifetime(lifetime_s))
         self._keep([issued.grant])
         return issued
 
     def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET) -> Issued:
-        """Give an agent a new token in place of all it has; the old ones stay good for `overlap_s`.
+        """Replace all tokens of an agent with a new one; the old ones stay valid for `overlap_s`.
 
-        It lives as long as the newest of them was to live when it was made, unless told otherwise; null is for ever.
+        By default it has the lifetime of the newest of them; null is no expiry.
         """
         old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
         newest = old[-1]
@@ -116,7 +116,7 @@ class Authority:
         return issued
 
     def stop(self, agent: str) -> list[Grant]:
-        """Refuse all tokens of an agent from now on, and return them; `revoke` makes that last."""
+        """Refuse all tokens of an agent from now on, and return them; `revoke` makes that durable."""
         now, old = self._clock(), self._must_have(agent)
         others = [grant for grant in self.grants() if grant.agent != agent and grant.is_live(now)]
         if any(grant.admin for grant in old) and not any(grant.admin for grant in others):
@@ -126,17 +126,17 @@ class Authority:
         return [self._as_checked(grant) for grant in old]
 
     def revoke(self, agent: str) -> list[Grant]:
-        """Take all tokens of an agent away, at once."""
+        """Revoke all tokens of an agent."""
         revoked = self.stop(agent)
         self._keep(revoked)
         return revoked
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
     def _as_checked(self, grant: Grant) -> Grant:
-        """Return a grant as `check` takes it."""
+        """Return a grant with its revocation, if it has been stopped."""
         if grant.revoked_at is not None or grant.token_id not in self._stopped:
             return grant
         return msgspec.structs.replace(grant, revoked_at=self._stopped[grant.token_id])

@@ -1,8 +1,9 @@
-"""What a person's browser shows in place of a token: made at sign-in, ended by sign-out, age or revoking.
+"""Browser sessions: cookies that the dashboard accepts in place of a token.
 
-A badge names its token by id and carries a MAC whose key follows from the hash of the token's secret, as the key of
-signatures does: nothing is stored, a badge outlives a restart and a failover of the hub, and ends at once with its
-token. A sign-out is remembered by this hub until the badge would have ended by itself.
+A session is made at sign-in and ends by sign-out, by age, or when its token ends. Its cookie names the token by id and
+carries a MAC whose key is derived from the hash of the token's secret, as the key of signatures is. So nothing is
+stored, a session survives a restart and a failover of the hub, and ends together with its token. A sign-out is
+remembered by this hub until the session would have expired.
 """
 
 import hashlib
@@ -21,22 +22,22 @@ from tocsin.hub.auth.tokens import Grant
 __all__ = ["BrowserSession", "BrowserSessions"]
 
 _PURPOSE = b"tocsin badge v1"
-_BADGE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
+_COOKIE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
 _NOBODY = bytes(32)
 
 
 class BrowserSession(msgspec.Struct, frozen=True):
-    """A badge that was found good."""
+    """A browser session whose cookie has been checked."""
 
     grant: Grant
-    #: When it ends by itself, microseconds since the epoch.
+    #: When it expires, microseconds since the epoch.
     expires_at: int
-    #: Tells the badges of one token apart.
+    #: Distinguishes the sessions of one token.
     nonce: str
 
 
 class BrowserSessions:
-    """Makes and checks the badges of one project."""
+    """Makes and checks the browser sessions of one project."""
 
     def __init__(
         self, authority: Authority, clock: Callable[[], int], *, lifetime_s: float, sign_outs_max: int
@@ -45,11 +46,11 @@ class BrowserSessions:
         self._clock = clock
         self._lifetime_us = microseconds(lifetime_s)
         self._sign_outs_max = sign_outs_max
-        #: Until when each has to be remembered, by nonce, oldest first.
+        #: Expiry of each session that was signed out, by nonce, oldest first.
         self._signed_out: dict[str, int] = {}
 
     def issue(self, grant: Grant) -> tuple[str, BrowserSession]:
-        """Make a badge for who has shown a token; it ends no later than the token."""
+        """Make a session for the holder of a token, and its cookie; it ends no later than the token."""
         expires_at = self._clock() + self._lifetime_us
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
@@ -58,8 +59,8 @@ class BrowserSessions:
         return f"{body}.{_mac(grant.digest, body)}", browser_session
 
     def check(self, text: str) -> BrowserSession:
-        """Return what a badge stands for, or refuse."""
-        found = _BADGE.fullmatch(text)
+        """Return the session of a cookie, or refuse the cookie."""
+        found = _COOKIE.fullmatch(text)
         grant = None if found is None else self._authority.find(found[1])
         digest = _NOBODY if grant is None else grant.digest
         body, _, mac = text.rpartition(".")
@@ -71,15 +72,15 @@ class BrowserSessions:
         return browser_session
 
     def check_again(self, browser_session: BrowserSession) -> None:
-        """Refuse a badge that was good before and has ended since."""
+        """Refuse a session that has ended since it was last checked."""
         self._authority.check(browser_session.grant)
         if browser_session.expires_at <= self._clock():
-            raise refusal("E_AUTH_004", "you have been signed in for long: sign in again")
+            raise refusal("E_AUTH_004", "the browser session has expired: sign in again")
         if browser_session.nonce in self._signed_out:
             raise refusal("E_AUTH_001", "you have signed out: sign in again")
 
     def end(self, browser_session: BrowserSession) -> None:
-        """Sign out."""
+        """End a session."""
         now, ended = self._clock(), self._signed_out
         for nonce in [nonce for nonce, until in ended.items() if until <= now]:
             del ended[nonce]

@@ -1,7 +1,7 @@
-"""Where grants are kept: a SQLite file beside the journal, or a table in the journal's PostgreSQL.
+"""Stores of grants: a SQLite file beside the journal, or a table in the journal's PostgreSQL.
 
-Grants are few and change rarely, so they are read once, at the start, and written through. The hub that owns the
-project is the only one who writes. A store that cannot raises `JournalError`; to write the same grants again is safe.
+Grants are few and change rarely, so they are read once, at the start, and every change is written at once. Only the hub
+that owns the project writes. A store that fails raises `JournalError`; writing the same grants again is safe.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class GrantStore(Protocol):
         """Make new or changed grants durable, all or none."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
 
 
 class SqliteGrants:
@@ -76,7 +76,7 @@ class SqliteGrants:
             self._connection.executemany(statement, [msgspec.structs.astuple(grant) for grant in grants])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with contextlib.suppress(Exception):
             self._connection.close()
 
@@ -119,12 +119,12 @@ class PostgresGrants:
         self._done(write)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(Exception):
             self._connection.close()
 
     def _done(self, work: Callable[[], Result]) -> Result:
-        """Do something on the connection that there is, or else on a new one: the server may have been restarted."""
+        """Run something on the open connection, or once more on a new one: the server may have been restarted."""
         try:
             with self._translated(JournalUnavailable):
                 return work()

@@ -1,7 +1,7 @@
-"""What a token is: `tcs_<id>_<secret>`, an id to find it by and a secret that only its holder has.
+"""Tokens: `tcs_<id>_<secret>`, with an id for lookup and a secret that only the holder has.
 
-The secret is 256 random bits, so a plain SHA-256 of it can neither be reversed nor guessed; that hash is all that is
-stored. The id is no secret: it may appear in lists and logs.
+The secret is 256 random bits, so a plain SHA-256 of it can neither be reversed nor guessed; only that hash is stored.
+The id is not secret: it may appear in lists and logs.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ class Secret(msgspec.Struct, frozen=True):
         return f"Secret({self.token_id})"
 
     def spell(self) -> str:
-        """Return the token; it goes to its holder and nowhere else."""
+        """Return the token as text; only its holder may see it."""
         return f"tcs_{self.token_id}_{self.secret}"
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One token as the hub knows it: whose it is, what it allows, how long, and the hash of its secret."""
+    """One token as the hub stores it: its agent, permissions, lifetime and the hash of its secret."""
 
     token_id: str
     project: str
@@ -43,23 +43,23 @@ class Grant(msgspec.Struct, frozen=True):
     digest: bytes
     #: Microseconds since the epoch, as all times here.
     created_at: int
-    #: When it ends by itself; null is never.
+    #: When it expires; null is never.
     expires_at: int | None = None
-    #: When it was taken away; null where it was not.
+    #: When it was revoked; null if it was not.
     revoked_at: int | None = None
 
     @property
     def lifetime_us(self) -> int | None:
-        """Return how long it lasts from its making to its end; none where it has no end."""
+        """Return the time from its creation to its expiry; null if it does not expire."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
     def is_live(self, now: int) -> bool:
-        """Tell whether it is good at a time."""
+        """Tell whether it is valid at a time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A new token, the one time that its secret is known."""
+    """A new token with its secret, which is not stored."""
 
     grant: Grant
     secret: Secret
@@ -69,16 +69,16 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def fresh_secret() -> Secret:
-    """Make a token that nobody can guess."""
+    """Make a random token."""
     return Secret(secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
 def parse_token(text: str) -> Secret | None:
-    """Take a token apart; nothing where it is none."""
+    """Split a token into id and secret; null if the text is not a token."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Secret(match[1], match[2])
 
 
 def hash_of(secret: str) -> bytes:
-    """Return what is stored of a secret."""
+    """Return the hash of a secret, which is what is stored."""
     return hashlib.sha256(secret.encode()).digest()

@@ -15,7 +15,7 @@ from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.extract import FOLDER, Index, Part, Table, read_index
 from tocsin.hub.lab_reports import reports_in
 from tocsin.hub.operations.call import Call, Handler
-from tocsin.hub.table_reader import Answer, Question, answer
+from tocsin.hub.table_reader import Answer, answer
 from tocsin.wire import archive as wire
 from tocsin.wire.operation import Request
 
@@ -76,23 +76,14 @@ def _table(name: str, table: Table, parts: list[Part]) -> wire.TableRecord:
 async def read_table(call: Call, request: wire.ReadTable) -> wire.TableRows:
     """Read rows of a table."""
     name, config = request.table, call.hub.config
-    question = Question(
-        since=request.since,
-        until=request.until,
-        message_type=request.type,
-        after=request.after,
-        limit=min(request.limit, config.page_max),
-        figure=request.figure,
-        fold=request.fold,
-        rows_max=config.history.rows_max,
-    )
+    request = msgspec.structs.replace(request, limit=min(request.limit, config.page_max))
     for _ in range(2):  # a file that is missing belongs to an index that has been replaced
         folder, index = await _index(call)
         table = None if index is None else index.tables.get(name)
         if table is None:
             raise refusal("E_STATE_004", f"there is no table {name[:64]} in the extract", found=name[:64])
         try:
-            found = await asyncio.to_thread(answer, folder, table, _own(call, table), question)
+            found = await asyncio.to_thread(answer, folder, table, _own(call, table), request, config.history.rows_max)
         except FileNotFoundError:
             continue
         return _rows(name, table, found, request.after)

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: which version, which settings, and what its exceptions mean to a journal."""
+"""Connections to PostgreSQL: required version, settings, migrations, and translation of exceptions."""
 
 import os
 import socket
@@ -38,9 +38,9 @@ def connect(dsn: str, purpose: str, synchronous_commit: str = "remote_apply") ->
 
 
 def hang_up(connection: Connection) -> None:
-    """End whatever another thread awaits of a connection.
+    """Shut a connection down, so that another thread stops waiting on it.
 
-    Closing it under that thread would free its socket's number for the next connection, on which it would wait forever.
+    Closing it would free the number of its socket for the next connection, on which that thread would wait forever.
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
@@ -67,7 +67,7 @@ def migrate(connection: Connection, upto: int | None = None) -> int:
 
 @contextmanager
 def translated(otherwise: type[CommitFailed] | type[JournalUnavailable]) -> Iterator[None]:
-    """Turn PostgreSQL's exceptions into the journal's; what may pass becomes `otherwise`."""
+    """Turn PostgreSQL's exceptions into the journal's; temporary ones become `otherwise`."""
     try:
         yield
     except JournalError:

@@ -1,4 +1,4 @@
-"""What a commit is worth on a PostgreSQL server: how many nodes have it when it returns."""
+"""Durability of a commit on a PostgreSQL server: the number of nodes that have it when it returns."""
 
 import re
 from functools import cache
@@ -12,7 +12,7 @@ _COUNTED = re.compile(r"^\s*(?:FIRST|ANY)?\s*(\d+)\s*\(", re.IGNORECASE)
 
 @cache
 def commit_of(standby_names: str, synchronous_commit: str) -> Commit:
-    """Tell by the server's settings what a returned commit can be relied upon."""
+    """Return the durability of a commit under a server's settings."""
     if synchronous_commit == "off":
         return Commit(BUFFERED, 1)
     awaited = standbys_awaited(standby_names)
@@ -22,7 +22,7 @@ def commit_of(standby_names: str, synchronous_commit: str) -> Commit:
 
 
 def standbys_awaited(standby_names: str) -> int:
-    """Return for how many standbys a commit waits."""
+    """Return the number of standbys that a commit waits for."""
     if not standby_names.strip():
         return 0
     counted = _COUNTED.match(standby_names)

@@ -1,8 +1,10 @@
-"""The statements that read the past out of PostgreSQL, and keep its size in bounds."""
+"""SQL statements of history queries and pruning, for PostgreSQL."""
 
 from typing import Any
 
-from tocsin.journal.history import BRIEF_COLUMNS, Wanted
+from tocsin.journal.columns import Kind
+from tocsin.journal.history import BRIEF_COLUMNS, SIGNAL_COLUMNS, Wanted
+from tocsin.journal.table_definitions import FAILURE_COLUMNS, MESSAGES, SEGMENTS
 
 __all__ = [
     "BY_ID",
@@ -21,12 +23,13 @@ __all__ = [
     "PRUNE_BROADCASTS",
     "PRUNE_SESSIONS",
     "SEARCH",
-    "SEGMENTS",
+    "SEGMENTS_AFTER",
     "SPAN",
     "STAND",
     "UNINDEXED",
     "find",
     "moment",
+    "readable",
 ]
 
 #: Later than any sequence number.
@@ -37,18 +40,28 @@ LATEST = (1 << 63) - 1
 
 
 def moment(column: str) -> str:
-    """Write a time as microseconds since the epoch."""
+    """Return the expression that reads a time as microseconds since the epoch."""
     return f"(extract(epoch FROM {column}) * 1000000)::bigint"
 
 
 _MICROSECONDS = "timestamptz 'epoch' + %s * interval '1 microsecond'"
-_STAMPS = ("created", "expires", "offered", "delivered", "acked", "processed", "expired", "recalled", "dead")
-_SIGNAL = f"""
-q.seq, q.signal_id, q.message_id, q.sender, q.recipient, q.message_type, q.priority, q.level, q.state, q.delivery_class,
-q.correlation_id, q.publish_path, q.recipient_state, q.attempts,
-{", ".join(moment(f"q.{name}_at") for name in _STAMPS)},
-convert_to(coalesce(q.payload, b.payload), 'UTF8'), convert_to(coalesce(q.metadata, b.metadata), 'UTF8'),
-convert_to(q.life, 'UTF8')"""
+#: Columns whose null means that the row of the broadcast has the value.
+_CONTENT = ("payload", "metadata")
+
+
+def readable(expression: str, kind: Kind) -> str:
+    """Return the expression that reads a column of some kind as the value of a row."""
+    if kind is Kind.TIME:
+        return moment(expression)
+    return f"convert_to({expression}, 'UTF8')" if kind is Kind.BODY else expression
+
+
+def _selected(name: str) -> str:
+    return readable(f"coalesce(q.{name}, b.{name})" if name in _CONTENT else f"q.{name}", MESSAGES.kinds[name])
+
+
+_SIGNAL = ", ".join(map(_selected, SIGNAL_COLUMNS))
+_FAILURE = ", ".join(_selected(column.name) for column in FAILURE_COLUMNS)
 _FROM = """
 FROM tocsin.signal_queue q LEFT JOIN tocsin.broadcasts b ON b.project = q.project AND b.seq = q.broadcast_seq
 WHERE q.project = %s"""
@@ -58,16 +71,15 @@ BY_THREAD = f"SELECT {_SIGNAL} {_FROM} AND q.correlation_id = %s AND q.seq > %s 
 BY_RECIPIENT = f"""
 SELECT {_SIGNAL} {_FROM} AND q.recipient = %s AND q.state = ANY(%s) AND q.seq > %s ORDER BY q.seq LIMIT %s"""
 DEAD = f"""
-SELECT {_SIGNAL}, q.failures, {moment("q.first_failed_at")}, {moment("q.last_failed_at")}, q.failure_reason,
-q.failure_code, q.dead_seq {_FROM} AND q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > %s
+SELECT {_SIGNAL}, {_FAILURE}, q.dead_seq {_FROM} AND q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > %s
 ORDER BY q.dead_seq LIMIT %s"""
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} AND EXISTS (
     SELECT FROM tocsin.signal_search s
     WHERE s.project = q.project AND s.seq = q.seq AND s.words @@ plainto_tsquery('simple', %s)
 ) AND q.seq < %s ORDER BY q.seq DESC LIMIT %s"""
-_BRIEF = ", ".join(moment(f"q.{name}") if name.endswith("_at") else f"q.{name}" for name in BRIEF_COLUMNS)
-#: The first conditions are those of an index.
+_BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
+#: The first conditions match a partial index.
 EXPIRING = f"""
 SELECT {_BRIEF} FROM tocsin.signal_queue q WHERE q.project = %s
 AND q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
@@ -94,8 +106,8 @@ DROP_DOCUMENT = "DELETE FROM tocsin.documents WHERE project = %s AND kind = %s A
 DROP_THREADS = """
 DELETE FROM tocsin.threads WHERE project = %s AND touched_seq
 < (SELECT touched_seq FROM tocsin.threads WHERE project = %s AND correlation_id = %s)"""
-SEGMENTS = f"""
-SELECT first_seq, last_seq, path, size, {moment("cut_at")} FROM tocsin.segments
+SEGMENTS_AFTER = f"""
+SELECT {", ".join(readable(column.name, column.kind) for column in SEGMENTS.columns)} FROM tocsin.segments
 WHERE project = %s AND first_seq > %s ORDER BY first_seq LIMIT %s"""
 
 PRUNABLE = f"""
@@ -112,7 +124,7 @@ PRUNE_SESSIONS = f"DELETE FROM tocsin.sessions WHERE project = %s AND closed_at 
 
 
 def find(wanted: Wanted) -> tuple[str, list[Any]]:
-    """Write the statement that finds messages, and its values between the project and before, floor and limit."""
+    """Return the statement of a message search, and its values between the project and before, floor and limit."""
     conditions, values = [f"q.{name} = %s" for name in wanted.equal()], list(wanted.equal().values())
     if wanted.pathless:
         conditions.append("q.publish_path IS NULL")

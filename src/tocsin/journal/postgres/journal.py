@@ -1,8 +1,8 @@
 """The journal in PostgreSQL: one insert per group, fenced by the owner's epoch.
 
-Ownership is an advisory lock of the very session that appends, so whoever gets the lock knows that the session of the
-owner before it is gone, and with it any append under way. The epoch is checked by every append all the same, with the
-row held: it also keeps out an owner whose lock a pooler or a promoted standby has forgotten.
+Ownership is an advisory lock of the session that appends. A hub that gets the lock therefore can rely on the previous
+owner's session being gone, and with it any append under way. Every append checks the epoch as well, with the row
+locked: that also excludes an owner whose lock was lost by a connection pooler or a promoted standby.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from tocsin.journal.tables import Tables
 
 __all__ = ["CHANNEL", "PostgresJournal", "lock_key"]
 
-#: Where commits are announced; the payload is `project seq`.
+#: Notification channel of announced commits; the payload is `project seq`.
 CHANNEL = "tocsin"
 
 _INSERT = """
@@ -52,7 +52,7 @@ WHERE project = %s AND first_seq >= %s AND last_seq > %s ORDER BY first_seq LIMI
 _LAST = "SELECT last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
 _OLDEST = "SELECT first_seq, last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
 _CHUNK = 64
-#: How long the lock of one's own last connection may outlive it.
+#: Time that the lock of this journal's previous connection may outlive the connection, seconds.
 _OWN_LOCK_S = 5.0
 
 
@@ -106,7 +106,7 @@ class PostgresJournal:
         return commit
 
     def probe(self) -> Commit:
-        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
+        """Make a commit without events, to find out whether commits work and how durable they are."""
         return self._fenced(_PROBE, (self.project, self.epoch))
 
     def _fenced(self, statement: str, values: Any) -> Commit:
@@ -126,9 +126,9 @@ class PostgresJournal:
             self._unreplicated = True
 
     def announce(self, seq: int) -> None:
-        """Tell whoever listens in other processes that the journal has grown.
+        """Notify other processes that the journal has new events.
 
-        Not part of the append: NOTIFY takes a lock of the whole database until its commit is through.
+        This is not part of the append, because NOTIFY locks the whole database until its commit ends.
         """
         with self._reading, translated(JournalUnavailable):
             self._reader.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self.project} {seq}"))
@@ -138,7 +138,7 @@ class PostgresJournal:
         pruned = self.pruned_seq()
         if after_seq < pruned:
             raise JournalDamaged(
-                f"journal of {self.project}: events {after_seq + 1} to {pruned} are asked for and have been pruned"
+                f"journal of {self.project}: events {after_seq + 1} to {pruned} were requested but have been pruned"
             )
         return checked(self._groups(after_seq, limit), after_seq, f"journal of {self.project}")
 
@@ -163,11 +163,11 @@ class PostgresJournal:
         return self._stored_last()[1]
 
     def pruned_seq(self) -> int:
-        """Return up to where the journal has forgotten its groups."""
+        """Return the sequence number of the last pruned event."""
         return int(self._read("SELECT pruned_seq FROM tocsin.projects WHERE project = %s", self.project)[0][0])
 
     def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
-        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+        """Delete up to `limit` of the oldest groups that end by a sequence number and a time; return their number."""
         rows = self._read(_OLDEST, self.project, limit)
         gone = [row for row in rows if row[1] <= upto_seq and row[2] < before_at]
         if gone:
@@ -181,10 +181,10 @@ class PostgresJournal:
         return len(gone)
 
     def harden(self) -> None:
-        """Do nothing: the tables are in the same log, behind the commits that they follow."""
+        """Do nothing: the tables are written to the same log, after the commits that they include."""
 
     def recover(self) -> None:
-        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+        """Reconnect as the owner after a failed commit."""
         self._writer.close()
         hang_up(self._reader)
         with self._reading:
@@ -203,11 +203,11 @@ class PostgresJournal:
 
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
-        # The tables follow in the same log, so a crash takes their last batches away only along with what came later.
+        # The tables are in the same log, so a crash can undo their last batches only together with everything later.
         return PostgresTables(connect(self._dsn, f"tables {self.project}", "off"), self.project, self.epoch)
 
     def close(self) -> None:
-        """Let go of the project."""
+        """Close the journal and give up ownership."""
         for connection in (self._writer, getattr(self, "_reader", None)):
             if connection is not None:
                 with contextlib.suppress(Exception):
@@ -217,7 +217,7 @@ class PostgresJournal:
         return connect(self._dsn, f"{purpose} {self.project}", self._synchronous_commit)
 
     def _lock(self, wait_s: float) -> None:
-        """Become the only one who may own the project, or find that another hub is."""
+        """Take the project's lock, or raise if another hub holds it."""
         key, until = lock_key(self.project), time.monotonic() + wait_s
         with translated(JournalUnavailable):
             row = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
@@ -254,5 +254,5 @@ class PostgresJournal:
 
 
 def lock_key(project: str) -> int:
-    """Return the advisory lock that stands for a project."""
+    """Return the key of a project's advisory lock."""
     return int.from_bytes(blake2b(f"tocsin project {project}".encode(), digest_size=8).digest(), "big", signed=True)

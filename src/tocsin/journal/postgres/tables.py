@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL. Rows go in by COPY, through temporary tables that bear the types of a row."""
+"""The tables in PostgreSQL; rows are written by COPY into temporary tables and merged from there."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
     Brief,
@@ -21,7 +22,8 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.tables import SEGMENTS, Batch, Column, Kind, Line, Segment, Standing, Table, Update
+from tocsin.journal.table_definitions import SEGMENTS
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
 
 __all__ = ["PostgresTables"]
 
@@ -52,7 +54,7 @@ class PostgresTables:
         self._epoch = epoch
 
     def standing(self) -> Standing:
-        """Return what the tables are true of."""
+        """Return the position of the tables in the journal."""
         rows = self._all("SELECT document FROM tocsin.standing WHERE project = %s", self._project)
         return _STANDING.decode(rows[0][0]) if rows else Standing()
 
@@ -70,12 +72,12 @@ class PostgresTables:
                 )
             for kind, id_ in batch.removed:
                 self._run(history.DROP_DOCUMENT, self._project, kind, id_)
-            for line in batch.lines:
-                self._write_line(line)
+            for queue in batch.ended:
+                self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
             self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
 
-    def _upsert(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
+    def _upsert(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
         create, copy = _staging(table)
         self._run(create)
         texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
@@ -86,22 +88,22 @@ class PostgresTables:
                     out.write_row(_storable(row, texts, bodies))
             cursor.execute(_merge(table, life_bytes_max).encode(), (self._project,))
 
-    def _write_line(self, line: Line) -> None:
-        if line.added:
-            first = line.end - len(line.added)
+    def _write_ended(self, queue: EndedQueue) -> None:
+        if queue.added:
+            first = queue.end - len(queue.added)
             self._run(
                 "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s)",
                 self._project,
-                line.name,
+                queue.name,
                 first,
-                len(line.added),
-                _PACK.encode(line.added),
+                len(queue.added),
+                _PACK.encode(queue.added),
             )
         self._run(
             "DELETE FROM tocsin.lines WHERE project = %s AND name = %s AND first + count <= %s",
             self._project,
-            line.name,
-            line.head,
+            queue.name,
+            queue.head,
         )
 
     def _drop_threads(self, oldest: str | None) -> None:
@@ -111,11 +113,11 @@ class PostgresTables:
             self._run(history.DROP_THREADS, self._project, self._project, oldest)
 
     def harden(self) -> None:
-        """Do nothing: whoever prunes the journal commits behind these tables in the same log."""
+        """Do nothing: pruning the journal commits later in the same log as these tables."""
 
-    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
-        columns = ", ".join(_readable(column) for column in table.columns)
+        columns = ", ".join(history.readable(column.name, column.kind) for column in table.columns)
         query = f"SELECT {columns} FROM tocsin.{table.name} WHERE project = %s"
         query += (f" AND {where}" if where else "") + (f" ORDER BY {order}" if order else "")
         with translated(JournalUnavailable), self._connection.transaction():
@@ -124,8 +126,8 @@ class PostgresTables:
                 cursor.itersize = _FETCH
                 yield from cursor.execute(query.encode(), (self._project,))
 
-    def line(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a line that are still remembered."""
+    def ended_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of a queue of ended messages that the state still holds."""
         standing = self.standing()
         head = standing.settled_head if name == "settled" else standing.acknowledged_head
         entries: list[tuple[int, int]] = []
@@ -138,7 +140,7 @@ class PostgresTables:
         return entries
 
     def index(self, limit: int) -> int:
-        """Add up to `limit` messages to the search index; return how many there were to add."""
+        """Add up to `limit` messages to the search index; return the number added."""
         with self._transaction():
             seqs = self._all(history.UNINDEXED, self._project, self._project, limit)
             if seqs:
@@ -147,7 +149,7 @@ class PostgresTables:
         return len(seqs)
 
     def prune(self, before_at: int, limit: int) -> int:
-        """Drop up to `limit` ended messages that no state remembers and that ended before a time; count them."""
+        """Delete up to `limit` ended messages that the state has forgotten and that ended before a time; count them."""
         with self._transaction():
             rows = self._all(history.PRUNABLE, self._project, before_at, limit)
             if rows:
@@ -159,18 +161,18 @@ class PostgresTables:
         return len(rows)
 
     def exported_seq(self) -> int:
-        """Return up to where segments have been cut."""
+        """Return the last sequence number in a segment."""
         statement = "SELECT coalesce(max(last_seq), 0) FROM tocsin.segments WHERE project = %s"
         return int(self._all(statement, self._project)[0][0])
 
     def record_segment(self, segment: Segment) -> None:
-        """Remember that a segment is in its place."""
+        """Record a finished segment."""
         with self._transaction():
             self._upsert(SEGMENTS, [msgspec.structs.astuple(segment)], 0)
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
-        return [Segment(*row) for row in self._all(history.SEGMENTS, self._project, after_seq, limit)]
+        return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
     def signals(self, message_id: str) -> list[Signal]:
         """Find all copies of a message by messageId, or one by signal id, newest first."""
@@ -183,12 +185,12 @@ class PostgresTables:
         return page_of(self._all(history.BY_THREAD, self._project, correlation_id, after, limit + 1), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
-        """List what came for an agent, oldest first."""
+        """List the messages to an agent, oldest first."""
         values = (self._project, recipient, list(states), after, limit + 1)
         return page_of(self._all(history.BY_RECIPIENT, *values), limit)
 
     def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
-        """List the dead letters, oldest death first."""
+        """List the dead letters, in the order in which they became dead letters."""
         return dead_page_of(self._all(history.DEAD, self._project, after, limit + 1), limit)
 
     def search(self, query: str, before: int, limit: int) -> Page[Signal]:
@@ -199,7 +201,7 @@ class PostgresTables:
         return page_of(self._all(history.SEARCH, *values), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
-        """Find messages by what they are, newest first; one page looks at no more than `depth` sequence numbers."""
+        """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
         if wanted.words and not wanted.words.replace("\0", " ").strip():
             return Page([], None)
         oldest, latest = self._all(history.SPAN, self._project)[0]
@@ -210,15 +212,15 @@ class PostgresTables:
         return brief_page_of(rows, limit, floor, oldest)
 
     def expiring(self, after_at: int, limit: int) -> list[Brief]:
-        """List what has not been delivered and expires after a time, soonest first."""
+        """List undelivered messages that expire after a time, soonest first."""
         return [Brief(*row) for row in self._all(history.EXPIRING, self._project, after_at, limit)]
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
-        """Count who said how much to whom among the latest messages, most first."""
+        """Count the latest messages by sender and recipient, most first."""
         return [Conversation(*row) for row in self._all(history.CONVERSATIONS, self._project, latest, limit)]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(Exception):
             self._connection.close()
 
@@ -226,21 +228,21 @@ class PostgresTables:
         with translated(JournalUnavailable):
             self._connection.execute(statement.encode(), values)
 
-    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _all(self, statement: str, *values: Any) -> list[Row]:
         with translated(JournalUnavailable):
             return self._connection.execute(statement.encode(), values, binary=True).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Write as the owner, or not at all: a replaced one would take the tables back to what it last knew."""
+        """Write only as the owner: a replaced one would overwrite the tables with older data."""
         with translated(JournalUnavailable), self._connection.transaction():
             if not self._all(history.OWNED, self._project, self._epoch):
                 raise OwnershipLost(self._project, self._epoch)
             yield
 
 
-def _storable(row: tuple[Any, ...], texts: list[int], bodies: list[int]) -> list[Any]:
-    """Make a row fit PostgreSQL's text, which has no NUL."""
+def _storable(row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
+    """Convert a row's text for PostgreSQL, which does not store NUL characters."""
     values = list(row)
     for place in texts:
         if values[place] is not None and "\0" in values[place]:
@@ -251,17 +253,9 @@ def _storable(row: tuple[Any, ...], texts: list[int], bodies: list[int]) -> list
     return values
 
 
-def _readable(column: Column) -> str:
-    if column.kind is Kind.TIME:
-        return history.moment(column.name)
-    if column.kind is Kind.BODY:
-        return f"convert_to({column.name}, 'UTF8')"
-    return column.name
-
-
 @cache
 def _staging(table: Table) -> tuple[str, str]:
-    """Write the statements that make the temporary table and copy into it."""
+    """Return the statements that create the temporary table and copy into it."""
     columns = ", ".join(f"{column.name} {_STAGED[column.kind]}" for column in table.columns)
     create = f"CREATE TEMPORARY TABLE IF NOT EXISTS staged_{table.name} ({columns}) ON COMMIT DELETE ROWS"
     return create, f"COPY pg_temp.staged_{table.name} ({', '.join(table.names)}) FROM STDIN"
@@ -269,7 +263,7 @@ def _staging(table: Table) -> tuple[str, str]:
 
 @cache
 def _merge(table: Table, life_bytes_max: int) -> str:
-    """Write the statement that inserts the staged rows or brings them up to date."""
+    """Return the statement that inserts or updates the staged rows."""
     values = ", ".join(
         f"timestamptz 'epoch' + {column.name} * interval '1 microsecond'" if column.kind is Kind.TIME else column.name
         for column in table.columns

@@ -1,7 +1,7 @@
 """The journal in SQLite: one directory per project, one hub at a time.
 
-`journal.db` takes the commits and nothing else. `tables.db` follows at its own pace: SQLite has one writer per file, so
-in one file a projection would stand in the way of every commit. `lock.db` says that somebody is here.
+`journal.db` takes only the commits. `tables.db` is written separately: SQLite has one writer per file, so in a single
+file a projection would block every commit. `lock.db` is locked while a hub has the project open.
 """
 
 from tocsin.journal.sqlite.journal import SqliteJournal

@@ -1,8 +1,8 @@
-"""Checkpoints of a WAL file, away from the thread that commits.
+"""Checkpoints of a WAL file, in a thread apart from the one that commits.
 
-A passive checkpoint copies what is committed while commits go on; under a steady load it never quite catches up, so
-the file would grow for ever. Once it is over its limit, the rest, by then short, is copied with the commits held back,
-and the next commit starts the file anew.
+A passive checkpoint copies committed pages while commits go on. Under steady load it never completes, so the file would
+keep growing. Above the size limit the short rest is copied while commits wait, and the next commit starts the file
+again from its beginning.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpointer:
-    """A thread that checkpoints one file when it is told that there is enough to do."""
+    """A thread that checkpoints one file after enough bytes have been committed."""
 
     def __init__(self, path: Path, bytes_max: int, vfs: str | None = None) -> None:
         self._path = path
@@ -42,12 +42,12 @@ class Checkpointer:
             self._wake.set()
 
     def checkpoint(self) -> None:
-        """Copy all that is committed so far, and make it safe from power cuts."""
+        """Copy everything committed so far, and make it safe from power failures."""
         with self._lock, translated(JournalUnavailable, self._path.name):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def close(self) -> None:
-        """Stop; the last connection to leave a file checkpoints it whole."""
+        """Stop; closing the last connection checkpoints the whole file."""
         self._closing = True
         self._wake.set()
         self._thread.join()
@@ -63,4 +63,4 @@ class Checkpointer:
                     self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
             except JournalError as error:
                 # Nothing is lost: the file stays long, and the next round tries again.
-                _log.warning("checkpoint of %s put off: %s", self._path.name, error)
+                _log.warning("the checkpoint of %s failed and will be retried: %s", self._path.name, error)

@@ -1,4 +1,4 @@
-"""Connections to SQLite: which version, which settings, and what its exceptions mean to a journal."""
+"""Connections to SQLite: required version, settings, and translation of exceptions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,20 +10,20 @@ from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, Jo
 
 __all__ = ["check_version", "connect", "pragma", "translated"]
 
-#: Older ones have a WAL-reset bug that a checkpoint beside a commit can hit.
+#: Older versions have a WAL-reset bug that a checkpoint during a commit can trigger.
 _VERSION_MIN = (3, 51, 3)
 _BUSY_MS = 30_000
 
 
 def check_version(version: str) -> None:
-    """Refuse a SQLite that can corrupt a journal."""
+    """Refuse a version of SQLite that can corrupt a journal."""
     if tuple(int(part) for part in version.split(".")) < _VERSION_MIN:
         wanted = ".".join(map(str, _VERSION_MIN))
         raise JournalUnsupported(f"SQLite {version} is too old: {wanted} or newer is needed")
 
 
 def connect(path: Path, synchronous: str, vfs: str | None = None, page_size: int = 4096) -> apsw.Connection:
-    """Open a database in WAL mode, with checkpoints left to whoever asks for them."""
+    """Open a database in WAL mode, without automatic checkpoints."""
     check_version(apsw.sqlite_lib_version())
     with translated(JournalUnavailable, path.name):
         connection = apsw.Connection(str(path), vfs=vfs)
@@ -49,7 +49,7 @@ def pragma(connection: apsw.Connection, text: str) -> object:
 
 @contextmanager
 def translated(otherwise: type[CommitFailed] | type[JournalUnavailable], where: str) -> Iterator[None]:
-    """Turn SQLite's exceptions into the journal's; what may pass becomes `otherwise`."""
+    """Turn SQLite's exceptions into the journal's; temporary ones become `otherwise`."""
     try:
         yield
     except JournalError:

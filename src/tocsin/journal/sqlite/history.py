@@ -1,8 +1,10 @@
-"""The statements that read the past out of SQLite."""
+"""SQL statements of history queries, for SQLite."""
 
 from typing import Any
 
-from tocsin.journal.history import BRIEF_COLUMNS, Wanted
+from tocsin.journal.columns import Kind
+from tocsin.journal.history import BRIEF_COLUMNS, SIGNAL_COLUMNS, Wanted
+from tocsin.journal.table_definitions import FAILURE_COLUMNS, MESSAGES, SEGMENTS
 
 __all__ = [
     "BY_ID",
@@ -15,6 +17,7 @@ __all__ = [
     "LATEST",
     "PRUNE_BROADCASTS",
     "SEARCH",
+    "SEGMENTS_AFTER",
     "UNINDEXED",
     "find",
 ]
@@ -25,11 +28,17 @@ LATEST = (1 << 63) - 1
 # The statements are put together from constants of this module.
 # ruff: noqa: S608
 
-_SIGNAL = """
-q.seq, q.signal_id, q.message_id, q.sender, q.recipient, q.message_type, q.priority, q.level, q.state, q.delivery_class,
-q.correlation_id, q.publish_path, q.recipient_state, q.attempts, q.created_at, q.expires_at, q.offered_at,
-q.delivered_at, q.acked_at, q.processed_at, q.expired_at, q.recalled_at, q.dead_at,
-CAST(coalesce(q.payload, b.payload) AS BLOB), CAST(coalesce(q.metadata, b.metadata) AS BLOB), CAST(q.life AS BLOB)"""
+#: Columns whose null means that the row of the broadcast has the value.
+_CONTENT = ("payload", "metadata")
+
+
+def _selected(name: str) -> str:
+    column = f"coalesce(q.{name}, b.{name})" if name in _CONTENT else f"q.{name}"
+    return f"CAST({column} AS BLOB)" if MESSAGES.kinds[name] is Kind.BODY else column
+
+
+_SIGNAL = ", ".join(map(_selected, SIGNAL_COLUMNS))
+_FAILURE = ", ".join(_selected(column.name) for column in FAILURE_COLUMNS)
 _FROM = "FROM signal_queue q LEFT JOIN broadcasts b ON b.seq = q.broadcast_seq"
 
 BY_ID = f"SELECT {_SIGNAL} {_FROM} WHERE q.message_id = ? ORDER BY q.seq DESC"
@@ -38,13 +47,13 @@ BY_RECIPIENT = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.recipient = ?1 AND q.state IN (SELECT value FROM json_each(?2)) AND q.seq > ?3
 ORDER BY q.seq LIMIT ?4"""
 DEAD = f"""
-SELECT {_SIGNAL}, q.failures, q.first_failed_at, q.last_failed_at, q.failure_reason, q.failure_code, q.dead_seq
-{_FROM} WHERE q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > ? ORDER BY q.dead_seq LIMIT ?"""
+SELECT {_SIGNAL}, {_FAILURE}, q.dead_seq {_FROM}
+WHERE q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > ? ORDER BY q.dead_seq LIMIT ?"""
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?) AND q.seq < ?
 ORDER BY q.seq DESC LIMIT ?"""
-_BRIEF = ", ".join(f"q.{name}" for name in BRIEF_COLUMNS)
-#: The first conditions are those of an index.
+_BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
+#: The first conditions match a partial index.
 EXPIRING = f"""
 SELECT {_BRIEF} FROM signal_queue q
 WHERE q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
@@ -57,12 +66,13 @@ UNINDEXED = "SELECT seq FROM signal_queue WHERE seq > (SELECT indexed_seq FROM s
 INDEX = f"""
 INSERT INTO signal_search (rowid, payload) SELECT q.seq, coalesce(q.payload, b.payload)
 {_FROM} WHERE q.seq BETWEEN ? AND ?"""
+SEGMENTS_AFTER = f"SELECT {', '.join(SEGMENTS.names)} FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
 PRUNE_BROADCASTS = """
 DELETE FROM broadcasts WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM signal_queue WHERE broadcast_seq = ?1)"""
 
 
 def find(wanted: Wanted, words: str) -> tuple[str, list[Any]]:
-    """Write the statement that finds messages, and its first values; before, floor and limit follow them."""
+    """Return the statement of a message search and its first values; before, floor and limit follow."""
     conditions, values = [f"q.{name} = ?" for name in wanted.equal()], list(wanted.equal().values())
     if wanted.pathless:
         conditions.append("q.publish_path IS NULL")

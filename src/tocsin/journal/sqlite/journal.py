@@ -1,4 +1,4 @@
-"""The journal in a SQLite file: one insert per group, each its own transaction."""
+"""The journal in a SQLite file: one insert per group, each in a transaction of its own."""
 
 import contextlib
 import threading
@@ -45,7 +45,7 @@ class SqliteJournal:
         self, path: Path, project: str = "default", *, mode: str = "FULL", checkpoint_bytes: int, vfs: str | None = None
     ) -> None:
         if mode not in _MODES:
-            raise JournalUnsupported(f"{mode!r} is no durability of SQLite: it is one of {', '.join(_MODES)}")
+            raise JournalUnsupported(f"{mode!r} is not a durability mode of SQLite: use one of {', '.join(_MODES)}")
         self.project = project
         self.epoch = 0
         self._path = path
@@ -88,7 +88,7 @@ class SqliteJournal:
         """Return the groups that end after a sequence number, checked and in order; `limit` 0 is all."""
         pruned = self.pruned_seq()
         if after_seq < pruned:
-            raise JournalDamaged(f"journal.db: events {after_seq + 1} to {pruned} are asked for and have been pruned")
+            raise JournalDamaged(f"journal.db: events {after_seq + 1} to {pruned} were requested but have been pruned")
         return checked(self._groups(after_seq, limit), after_seq, "journal.db")
 
     def _groups(self, after_seq: int, limit: int) -> Iterator[Group]:
@@ -113,11 +113,11 @@ class SqliteJournal:
         return self._stored_last()[1]
 
     def pruned_seq(self) -> int:
-        """Return up to where the journal has forgotten its groups."""
+        """Return the sequence number of the last pruned event."""
         return int(self._one("SELECT pruned_seq FROM ownership"))
 
     def prune(self, upto_seq: int, before_at: int, limit: int) -> int:
-        """Forget up to `limit` of the oldest groups that end by a sequence number and a time; count them."""
+        """Delete up to `limit` of the oldest groups that end by a sequence number and a time; return their number."""
         with self._reading, translated(JournalUnavailable, "journal.db"):
             rows: list[Any] = self._reader.execute(
                 "SELECT first_seq, last_seq, at FROM journal ORDER BY first_seq LIMIT ?", (limit,)
@@ -130,12 +130,12 @@ class SqliteJournal:
         return len(gone)
 
     def harden(self) -> None:
-        """Make sure that no power cut undoes what has been appended."""
+        """Make every append so far safe from a power failure."""
         if self._commit.durability == BUFFERED:
             self._checkpoints.checkpoint()
 
     def probe(self) -> Commit:
-        """Commit something that changes nothing, to find out whether commits work, and what they are worth."""
+        """Make a commit without events, to find out whether commits work and how durable they are."""
         with translated(CommitFailed, "journal.db"):
             self._writer.execute("UPDATE ownership SET probes = probes + 1 WHERE epoch = ?", (self.epoch,))
             if not self._writer.changes():
@@ -143,10 +143,10 @@ class SqliteJournal:
         return self._commit
 
     def announce(self, seq: int) -> None:
-        """Tell nobody: a SQLite journal has no other process to tell."""
+        """Do nothing: no other process uses a SQLite journal."""
 
     def recover(self) -> None:
-        """Get ready again after a failed commit: drop the connection and make a new one, still as the owner."""
+        """Reconnect as the owner after a failed commit."""
         _close(self._writer)
         self._writer = self._connect()
         self._last_seq = self._stored_last()[0]
@@ -158,7 +158,7 @@ class SqliteJournal:
         return SqliteTables(self._path / "tables.db", self._vfs)
 
     def close(self) -> None:
-        """Let go of the project."""
+        """Close the journal and give up ownership."""
         self._closing.close()
 
     @property
@@ -191,7 +191,7 @@ class SqliteJournal:
 
 
 def _lock(path: Path, project: str) -> apsw.Connection:
-    """Keep every other hub out: a transaction that stays open for as long as this process lives."""
+    """Lock the project against other hubs, by a transaction that stays open until the journal is closed."""
     connection = apsw.Connection(str(path / "lock.db"))
     try:
         connection.execute("BEGIN EXCLUSIVE")

@@ -1,4 +1,4 @@
-"""Bring a SQLite file to the present schema."""
+"""Schema migrations of a SQLite file."""
 
 from pathlib import Path
 

@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.history import (
     Brief,
@@ -25,7 +26,8 @@ from tocsin.journal.history import (
 from tocsin.journal.sqlite import history
 from tocsin.journal.sqlite.connection import connect, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.tables import SEGMENTS, Batch, Kind, Line, Segment, Standing, Table, Update
+from tocsin.journal.table_definitions import SEGMENTS
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
 
 __all__ = ["SqliteTables"]
 
@@ -43,8 +45,8 @@ class SqliteTables:
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._path = path
-        # A power cut may take the last batches away, whole: the journal still has them, because it is pruned only up to
-        # what has been hardened. Syncing each batch would hold up the journal's own syncs on the same disk.
+        # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
+        # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
         self._connection = connect(path, "NORMAL", vfs)
         try:
             migrate(self._connection, "tables")
@@ -53,7 +55,7 @@ class SqliteTables:
             raise
 
     def standing(self) -> Standing:
-        """Return what the tables are true of."""
+        """Return the position of the tables in the journal."""
         document: bytes = self._get("SELECT document FROM standing")
         return _STANDING.decode(document) if document else Standing()
 
@@ -65,27 +67,27 @@ class SqliteTables:
                 self._write_rows(table, rows, batch.life_bytes_max)
             run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
-            for line in batch.lines:
-                self._write_line(line)
+            for queue in batch.ended:
+                self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
             self._connection.execute(
                 "UPDATE standing SET seq = ?, document = ?", (batch.standing.seq, _PACK.encode(batch.standing))
             )
         self._checkpoint()
 
-    def _write_rows(self, table: Table, rows: Iterable[tuple[Any, ...]], life_bytes_max: int) -> None:
-        """Write rows, many to a statement: each statement asks for the interpreter back, and others are working."""
+    def _write_rows(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
+        """Write rows, many to a statement: after each statement the thread waits for the interpreter again."""
         left, many = iter(rows), _upsert(table, life_bytes_max, _ROWS)
         while len(some := list(islice(left, _ROWS))) == _ROWS:
             self._connection.execute(many, list(chain.from_iterable(some)))
         self._connection.executemany(_upsert(table, life_bytes_max), some)
 
-    def _write_line(self, line: Line) -> None:
-        if line.added:
-            first = line.end - len(line.added)
-            values = (line.name, first, len(line.added), _PACK.encode(line.added))
+    def _write_ended(self, queue: EndedQueue) -> None:
+        if queue.added:
+            first = queue.end - len(queue.added)
+            values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
             self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", values)
-        self._connection.execute("DELETE FROM lines WHERE name = ? AND first + count <= ?", (line.name, line.head))
+        self._connection.execute("DELETE FROM lines WHERE name = ? AND first + count <= ?", (queue.name, queue.head))
 
     def _drop_threads(self, oldest: str | None) -> None:
         if oldest is None:
@@ -96,7 +98,7 @@ class SqliteTables:
                 (oldest,),
             )
 
-    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
+    def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
         columns = ", ".join(
             f"CAST({column.name} AS BLOB)" if column.kind is Kind.BODY else column.name for column in table.columns
@@ -106,8 +108,8 @@ class SqliteTables:
         with translated(JournalUnavailable, _NAME):
             yield from self._connection.execute(sql)
 
-    def line(self, name: str) -> list[tuple[int, int]]:
-        """Return the entries of a line that are still remembered."""
+    def ended_queue(self, name: str) -> list[tuple[int, int]]:
+        """Return the entries of a queue of ended messages that the state still holds."""
         standing = self.standing()
         head = standing.settled_head if name == "settled" else standing.acknowledged_head
         entries: list[tuple[int, int]] = []
@@ -119,7 +121,7 @@ class SqliteTables:
         return entries
 
     def index(self, limit: int) -> int:
-        """Add up to `limit` messages to the search index; return how many there were to add."""
+        """Add up to `limit` messages to the search index; return the number added."""
         with self._transaction():
             seqs = self._connection.execute(history.UNINDEXED, (limit,)).fetchall()
             if seqs:
@@ -128,7 +130,7 @@ class SqliteTables:
         return len(seqs)
 
     def prune(self, before_at: int, limit: int) -> int:
-        """Drop up to `limit` ended messages that no state remembers and that ended before a time; count them."""
+        """Delete up to `limit` ended messages that the state has forgotten and that ended before a time; count them."""
         with self._transaction():
             rows = self._connection.execute(
                 "SELECT seq, broadcast_seq FROM signal_queue WHERE remembered = 0 AND ended_at < ? LIMIT ?",
@@ -142,18 +144,17 @@ class SqliteTables:
         return len(rows)
 
     def exported_seq(self) -> int:
-        """Return up to where segments have been cut."""
+        """Return the last sequence number in a segment."""
         return int(self._get("SELECT coalesce(max(last_seq), 0) FROM segments") or 0)
 
     def record_segment(self, segment: Segment) -> None:
-        """Remember that a segment is in its place."""
+        """Record a finished segment."""
         with self._transaction():
             self._connection.execute(_upsert(SEGMENTS, 0), msgspec.structs.astuple(segment))
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
-        sql = "SELECT * FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
-        return [Segment(*row) for row in self._all(sql, (after_seq, limit))]
+        return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, (after_seq, limit))]
 
     def signals(self, message_id: str) -> list[Signal]:
         """Find all copies of a message by messageId, or one by signal id, newest first."""
@@ -165,12 +166,12 @@ class SqliteTables:
         return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1)), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
-        """List what came for an agent, oldest first."""
+        """List the messages to an agent, oldest first."""
         wanted = msgspec.json.encode(list(states)).decode()
         return page_of(self._all(history.BY_RECIPIENT, (recipient, wanted, after, limit + 1)), limit)
 
     def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
-        """List the dead letters, oldest death first."""
+        """List the dead letters, in the order in which they became dead letters."""
         return dead_page_of(self._all(history.DEAD, (after, limit + 1)), limit)
 
     def search(self, query: str, before: int, limit: int) -> Page[Signal]:
@@ -181,7 +182,7 @@ class SqliteTables:
         return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
-        """Find messages by what they are, newest first; one page looks at no more than `depth` sequence numbers."""
+        """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
         words = _quoted(wanted.words)
         if wanted.words and not words:
             return Page([], None)
@@ -192,20 +193,20 @@ class SqliteTables:
         return brief_page_of(self._all(statement, (*values, before, floor, limit + 1)), limit, floor, oldest)
 
     def expiring(self, after_at: int, limit: int) -> list[Brief]:
-        """List what has not been delivered and expires after a time, soonest first."""
+        """List undelivered messages that expire after a time, soonest first."""
         return [Brief(*row) for row in self._all(history.EXPIRING, (after_at, limit))]
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
-        """Count who said how much to whom among the latest messages, most first."""
+        """Count the latest messages by sender and recipient, most first."""
         return [Conversation(*row) for row in self._all(history.CONVERSATIONS, (latest, limit))]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         with contextlib.suppress(apsw.Error):
             self._connection.close()
 
     def harden(self) -> None:
-        """Make sure that no power cut undoes what has been written."""
+        """Make every batch so far safe from a power failure."""
         with translated(JournalUnavailable, _NAME):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -237,13 +238,13 @@ class SqliteTables:
 
 
 def _quoted(query: str) -> str:
-    """Write words so that the index takes each as itself."""
+    """Quote the words of a query, so that the index treats none of them as syntax."""
     return " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
 
 
 @cache
 def _upsert(table: Table, life_bytes_max: int, rows: int = 1) -> str:
-    """Write the statement that inserts so many rows or brings them up to date."""
+    """Return the statement that inserts or updates a number of rows."""
     names = ", ".join(table.names)
     values = ", ".join("CAST(? AS TEXT)" if column.kind is Kind.BODY else "?" for column in table.columns)
     changes: list[str] = []

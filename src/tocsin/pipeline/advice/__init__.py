@@ -1,7 +1,7 @@
-"""Advice: what history says about the policy, each piece with its evidence and the exact change to `tocsin.yaml`.
+"""Advice: recommended policy changes, each with its evidence and the exact change to `tocsin.yaml`.
 
-Rules are plain functions of figures, the policy in force and thresholds. They look at nothing else and change nothing:
-whether to follow is a director's decision.
+Rules are plain functions of figures, the policy in force and thresholds. They read nothing else and change nothing; a
+director decides whether to adopt a change.
 """
 
 import json
@@ -14,15 +14,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.policy import Policy
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds
-from tocsin.pipeline.advice.confirming import ack_timeout_short, decay_swings, decay_too_fast
 from tocsin.pipeline.advice.figures import Figures, gather
-from tocsin.pipeline.advice.sending import gaming_rule, level_not_urgent, level_of_type, quota_too_tight
+from tocsin.pipeline.advice.queues import aging_threshold, bottleneck
+from tocsin.pipeline.advice.recipients import ack_timeout_short, decay_swings, decay_too_fast
+from tocsin.pipeline.advice.senders import gaming_rule, level_not_urgent, level_of_type, quota_too_tight
 from tocsin.pipeline.advice.ttl import ttl_never_bites, ttl_too_short
-from tocsin.pipeline.advice.waiting import aging_threshold, bottleneck
 from tocsin.policies import parse_policy
 
 __all__ = ["RULES", "Advice", "Evidence", "Figures", "Thresholds", "advise", "advise_on", "gather"]
 
+#: All rules. If two give advice on the same setting, the first counts.
 RULES: tuple[Callable[[Figures, Policy, Thresholds], Iterator[Advice]], ...] = (
     ttl_too_short,
     ttl_never_bites,
@@ -45,21 +46,22 @@ def advise_on(
     until: date | None = None,
     thresholds: Thresholds | None = None,
 ) -> list[Advice]:
-    """Return what a project's tables ask for under its policy in force; nothing where it has none yet.
+    """Return the advice on a project's policy in force; none if it has no policy yet.
 
-    A policy that an older version adopted is laid over today's defaults. One that cannot be read is `E_POLICY_001`.
+    A policy adopted by an older version is applied over the current defaults. If it cannot be read, the error is
+    `E_POLICY_001`.
     """
     adopted = read("policy_span").where(F.col("project") == project).orderBy(F.desc("adopted_seq"))
     last = adopted.select("policy").limit(1).collect()
     if not last:
         return []
-    # By way of YAML's own spelling: it takes JSON's 1e-06 for a word.
+    # Written as YAML first, because YAML reads JSON's 1e-06 as a string.
     policy = parse_policy(yaml.safe_dump(json.loads(last[0]["policy"])))
     return advise(gather(read, project, since, until), policy, thresholds)
 
 
 def advise(figures: Figures, policy: Policy, thresholds: Thresholds | None = None) -> list[Advice]:
-    """Return what the figures ask for under a policy; one change at most for each place in it."""
+    """Return the advice that figures give on a policy; at most one change per setting."""
     by = thresholds or Thresholds()
     found: dict[str, Advice] = {}
     for rule in RULES:
@@ -69,5 +71,5 @@ def advise(figures: Figures, policy: Policy, thresholds: Thresholds | None = Non
 
 
 def _place(patch: str) -> str:
-    """Return what a patch changes, without the value."""
+    """Return the setting that a patch changes, without the value."""
     return patch.rsplit(":", 1)[0]

@@ -1,4 +1,4 @@
-"""What advice is: a finding, its evidence, and the change to `tocsin.yaml` that it asks for."""
+"""Types of advice: a finding, its evidence, and the change to `tocsin.yaml`."""
 
 from typing import Any
 
@@ -9,81 +9,81 @@ __all__ = ["Advice", "Evidence", "Thresholds", "patch", "seconds"]
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """When a figure is worth a word. The defaults are careful: better no advice than a wrong one."""
+    """Thresholds of the rules. The defaults are conservative: no advice is better than wrong advice."""
 
-    #: Fewest messages, or latencies, to judge from.
+    #: Smallest number of messages, or latencies, that a rule needs.
     messages_min: int = 50
-    #: Share of a type's messages whose TTL ran out, from which it may be too short.
+    #: Share of a type's messages that expired, from which its TTL may be too short.
     ttl_expired_share: float = 0.05
-    #: Share of those whose recipient came within one more TTL, from which it is.
+    #: Share of those whose recipient took messages within one more TTL, from which the TTL is too short.
     ttl_late_share: float = 0.5
-    #: A TTL this many times the longest wait seen never bites.
+    #: A TTL of this many times the longest waiting time has no effect.
     ttl_unused_factor: float = 20.0
-    #: No TTL shorter than this is advised for that reason, seconds.
+    #: Shortest TTL that is advised for that reason, seconds.
     ttl_floor_s: float = 3600.0
-    #: Share of a priority's messages that waiting raised, from which aging blurs the priorities.
+    #: Share of a priority's messages that were boosted, from which aging makes priorities meaningless.
     aging_boosted_share: float = 0.2
-    #: Share of a priority's messages that waited beyond the bound for a recipient that was available.
+    #: Share of a priority's messages to available recipients that waited longer than the bound, from which to advise.
     aging_over_bound_share: float = 0.01
-    #: Share of sends that a bucket or quota refused, from which it is too tight.
+    #: Share of sends that a token bucket or quota refused, from which it is too tight.
     refused_share: float = 0.05
-    #: Fewest senders that must be hit: one alone is what quotas are for.
+    #: Smallest number of refused senders; quotas are meant to limit a single one.
     refused_senders_min: int = 2
-    #: Share of the agents judged that were found gaming, from which the rule is too strict.
+    #: Share of the checked agents that were found gaming, from which the rule is too strict.
     gaming_agents_share: float = 0.5
-    #: Fewest agents judged to say so.
+    #: Smallest number of checked agents for that.
     gaming_agents_min: int = 3
-    #: Share of a type's messages sent at one other level than its default, from which the default is wrong.
+    #: Share of a type's messages sent at one other level than the default, from which the default is wrong.
     level_agreement: float = 0.8
-    #: Median reaction from which a type of Blocking or above is not treated as such, seconds.
+    #: Median reaction time from which a type of Blocking or above is not treated as urgent, seconds.
     reaction_slow_s: float = 600.0
-    #: Share of all time spent waiting for listeners that one of them is waited for, from which it is a bottleneck.
+    #: Share of all waiting time for connected recipients, from which one recipient is a bottleneck.
     bottleneck_share: float = 0.5
-    #: Share of its messages that must have found its window full to count as one.
+    #: Smallest share of a bottleneck's messages that found its window full.
     bottleneck_held_back_share: float = 0.1
-    #: How long 5 % of its messages must have waited, or longer, to count as one, seconds.
+    #: Smallest 95th percentile of a bottleneck's waiting times, seconds.
     bottleneck_wait_s: float = 1.0
-    #: Share of a type's messages that were tried again, from which its ACK timeout may be too short.
+    #: Share of a type's messages that were retried, from which its ACK timeout may be too short.
     retried_share: float = 0.1
-    #: Share of those that died all the same, up to which it is.
+    #: Share of those that became dead letters, up to which the timeout is too short.
     retried_dead_share: float = 0.2
-    #: Share of decaying messages that went stale while the bus was calm, from which they decay too fast.
+    #: Share of decaying messages that went stale although recipients were fast, from which they decay too fast.
     stale_share: float = 0.1
-    #: Changes of the decay rate per hour, from which it may swing.
+    #: Changes of the decay rate per hour, from which it may oscillate.
     rate_changes_per_h: float = 12.0
-    #: Share of them that undo the one before, from which it does.
+    #: Share of changes that reverse the previous one, from which it oscillates.
     rate_reversals_share: float = 0.5
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """A figure, and where it can be looked up."""
+    """A figure, and the table that it comes from."""
 
     #: The gold table.
     table: str
-    #: What of it, with how it was chosen: `expired where message_type = Question`.
+    #: Column and selection of the figure: `expired where message_type = Question`.
     figure: str
-    #: The value, in the figure's own unit.
+    #: Value, in the unit of the column.
     value: float
-    #: How many rows of history it stands on: messages, latencies, agents.
+    #: Number of messages, latencies or agents that the figure is based on.
     count: int
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """One piece."""
+    """One recommended change."""
 
-    #: The rule that gives it.
+    #: Name of the rule.
     rule: str
-    #: What it is about: a type, a priority, an agent, a quota.
+    #: Subject: a message type, a priority, an agent or a quota.
     subject: str
-    #: The finding and the remedy, in a sentence or two.
+    #: Finding and recommendation, in a sentence or two.
     text: str
     evidence: tuple[Evidence, ...]
-    #: The change, as YAML to lay over the project's `tocsin.yaml`.
+    #: The change, as YAML to merge into the project's `tocsin.yaml`.
     patch: str
 
 
 def patch(**changes: Any) -> str:
-    """Write a change as YAML; a whole number as people write it."""
+    """Return a change as YAML; whole numbers are written without a decimal point."""
     text: str = yaml.safe_dump(_plain(changes), sort_keys=False, default_flow_style=False)
     return text
 

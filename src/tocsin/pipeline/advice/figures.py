@@ -1,6 +1,6 @@
-"""The figures that advice goes by: gold tables added up over the time that is looked at, small enough to hold in hand.
+"""Figures for the advice rules: gold tables summed over the chosen days.
 
-Everything is added up in Spark; what comes out is a row per type, priority, code or agent.
+Sums are computed in Spark; the result has one row per type, priority, code or agent.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _LEVELS = ("info", "coordinate", "blocking", "critical", "director_override")
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What one project's history says."""
+    """The figures of one project."""
 
     #: `ttl_use` by type and TTL.
     ttls: list[Row] = []
@@ -34,7 +34,7 @@ class Figures(msgspec.Struct, frozen=True):
     accepted: dict[str, int] = {}
     #: `priority_mix` by agent.
     mixes: list[Row] = []
-    #: `level_use` by type and level asked for.
+    #: `level_use` by type and requested priority.
     levels: list[Row] = []
     #: `recipient_load` by recipient.
     loads: list[Row] = []
@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, frozen=True):
 def gather(
     read: Callable[[str], DataFrame], project: str, since: date | None = None, until: date | None = None
 ) -> Figures:
-    """Add up a project's tables, of the days from `since` to `until`."""
+    """Sum a project's tables over the days from `since` to `until`."""
 
     def table(name: str) -> DataFrame:
         rows = read(name).where(F.col("project") == project)
@@ -113,7 +113,7 @@ def gather(
 
 
 def _rates(changes: DataFrame) -> DataFrame:
-    """Count changes of the decay rate, and how many of them undo the one before."""
+    """Count changes of the decay rate, and those that reverse the previous one."""
     rises = (F.col("new_rate") > F.col("old_rate")).cast("int")
     before = F.lag(rises).over(Window.partitionBy("project").orderBy("seq"))
     return (

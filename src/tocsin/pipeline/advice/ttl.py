@@ -1,4 +1,4 @@
-"""TTLs that expire what would have been read, and TTLs that never bite."""
+"""Advice on TTLs: too short, or so long that they have no effect."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ __all__ = ["ttl_never_bites", "ttl_too_short"]
 
 
 def ttl_too_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Lengthen a TTL that ran out shortly before the recipients came."""
+    """Lengthen a TTL if messages expired shortly before their recipients took messages."""
     late = {(row["message_type"], row["ttl_us"]): row for row in figures.late}
     for row in _at_default(figures, policy):
         came = late.get((row["message_type"], row["ttl_us"]))
@@ -29,9 +29,9 @@ def ttl_too_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
             rule="ttl_too_short",
             subject=kind,
             text=(
-                f"{row['expired']} of {row['messages']} {kind} expired unread, and for {in_time} of {came['expired']} "
-                f"the recipient came within one more TTL. Give them {ttl_s:g} s instead of "
-                f"{seconds(row['ttl_us']):g} s."
+                f"{row['expired']} of {row['messages']} {kind} messages expired unread, and for {in_time} of "
+                f"{came['expired']} the recipient took messages within one more TTL. Set the TTL to {ttl_s:g} s "
+                f"instead of {seconds(row['ttl_us']):g} s."
             ),
             evidence=(
                 Evidence("ttl_use", f"expired where message_type = {kind}", row["expired"], row["messages"]),
@@ -42,7 +42,7 @@ def ttl_too_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
 
 
 def ttl_never_bites(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Shorten a TTL that is far beyond any wait, so that what is stale is not acted on when somebody is away."""
+    """Shorten a TTL that is far longer than any waiting time, so that outdated messages expire."""
     for row in _at_default(figures, policy):
         calm = not row["expired"] and not row["stale"] and not row["waiting"] and row["samples"] >= by.messages_min
         if not calm:
@@ -55,8 +55,8 @@ def ttl_never_bites(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
             rule="ttl_never_bites",
             subject=kind,
             text=(
-                f"None of {row['messages']} {kind} expired; the longest wait was {seconds(row['max_us']):g} s of a TTL "
-                f"of {seconds(row['ttl_us']):g} s. {ttl_s:g} s would let stale ones end."
+                f"None of {row['messages']} {kind} messages expired; the longest waited {seconds(row['max_us']):g} s "
+                f"of a TTL of {seconds(row['ttl_us']):g} s. With {ttl_s:g} s outdated messages would expire."
             ),
             evidence=(
                 Evidence("ttl_use", f"max_us where message_type = {kind}", row["max_us"], row["samples"]),
@@ -67,7 +67,7 @@ def ttl_never_bites(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
 
 
 def _at_default(figures: Figures, policy: Policy) -> Iterator[Row]:
-    """Yield the rows whose TTL is the contract's: only those follow a change of it."""
+    """Yield the rows whose TTL is the contract's; a change of the contract affects only those."""
     for row in figures.ttls:
         contract = policy.contract_of(row["message_type"])
         if contract is not None and row["ttl_us"] == round(contract.ttl_s * 1_000_000):
@@ -75,7 +75,7 @@ def _at_default(figures: Figures, policy: Policy) -> Iterator[Row]:
 
 
 def _within(histogram: list[int], limit_us: int) -> int:
-    """Count what is surely at most `limit_us`: whole buckets."""
+    """Count the values in whole buckets up to `limit_us`."""
     return sum(count for count, bound in zip(histogram, BOUNDS_US, strict=False) if bound <= limit_us)
 
 

@@ -1,4 +1,4 @@
-"""Gold: the tables that people look at."""
+"""Gold layer: the tables for the dashboard, the report and the advice."""
 
 from tocsin.pipeline.gold.aging import AGING_WAIT, BOOST
 from tocsin.pipeline.gold.delivery import DELIVERY_SLA, SLA_BREACH
@@ -16,11 +16,11 @@ from tocsin.pipeline.gold.signal_state import SIGNAL_STATE
 from tocsin.pipeline.gold.teamwork import DEADLOCK, ESCALATION_OUTCOME, INVERSION, LEASE_WAIT
 from tocsin.pipeline.gold.time_to_drain import TIME_TO_DRAIN
 from tocsin.pipeline.gold.traffic import TRAFFIC
-from tocsin.pipeline.tables import Table
+from tocsin.pipeline.tables.table import Table
 
 __all__ = ["TABLES"]
 
-#: In the order in which they are made.
+#: All gold tables; each comes after its inputs.
 TABLES: tuple[Table, ...] = (
     SIGNAL_STATE,
     TIME_TO_DRAIN,

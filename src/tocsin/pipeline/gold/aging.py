@@ -1,32 +1,32 @@
-"""Aging: how long messages waited against the bound that the policy states, and what waiting raised (LIMINAL).
+"""Aging: waiting times compared with the bound of the policy, and boosts (LIMINAL).
 
-The bound of a priority is the wait after which a message is overdue: from then on only overrides, and messages both
-older and overdue themselves, go before it (docs/concepts/priorities.md). It promises nothing while the recipient takes
-nothing, so those who were available at send time are counted apart.
+The bound of a priority is the waiting time after which a message is overdue: from then on only overrides, and messages
+that are both older and overdue, are delivered before it (docs/concepts/priorities.md). It does not apply while the
+recipient takes no messages, so messages to recipients that were available at send time are counted separately.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.protocol.priority import Priority
-from tocsin.pipeline.balance import counts_all, counts_kinds
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
 from tocsin.pipeline.silver.policy_span import in_force
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all, counts_kinds
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["AGING_WAIT", "BOOST"]
 
 _WAIT_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("hour", "timestamp", "Hour in which they were accepted."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("hour", "timestamp", "Hour of acceptance."),
     ("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
-    ("bound_us", "bigint", "Wait after which such a message is overdue; null where aging was off, and for overrides."),
-    ("messages", "bigint", "Messages accepted."),
-    ("boosted", "bigint", "Of those, raised by waiting at least once."),
-    ("boosts", "bigint", "Times that waiting has raised them in all."),
-    ("waiting", "bigint", "Of those, never offered and not ended yet: they have no wait in the figures below."),
+    ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null without aging."),
+    ("messages", "bigint", "Number of messages accepted."),
+    ("boosted", "bigint", "Of those, boosted at least once."),
+    ("boosts", "bigint", "Total number of boosts."),
+    ("waiting", "bigint", "Of those, neither offered nor ended yet; not in the waiting times below."),
     ("over_bound", "bigint", "Of those, that waited longer than the bound."),
     ("over_bound_available", "bigint", "Of these, sent to a recipient that was available."),
     *DISTRIBUTION,
@@ -35,13 +35,13 @@ _WAIT_KEY = ("project", "date", "hour", "priority", "bound_us")
 
 
 def aging_wait(message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
-    """Measure the wait to the first offer, or to an end without one, against the bound of the policy in force."""
+    """Compare the time to the first offer, or to an end without one, with the bound of the policy in force."""
     ended_at = F.coalesce("expired_at", "recalled_at", "dead_at")
     ended_us = F.when(ended_at.isNotNull(), F.greatest(F.unix_micros(ended_at) - F.unix_micros("created_at"), F.lit(0)))
     rises = F.greatest(F.lit(int(Priority.CRITICAL)) - F.col("priority"), F.lit(0))
     boosts_to_front = F.ceil(rises / F.col("aging_boost_levels")) + 1
     ages = F.col("aging_enabled") & (F.col("priority") <= int(Priority.CRITICAL))
-    lives = in_force(message_life, policy_span, "created_at").withColumns(
+    messages = in_force(message_life, policy_span, "created_at").withColumns(
         {
             "hour": F.date_trunc("hour", "created_at"),
             "wait_us": F.coalesce(F.col("first_waited_us"), ended_us),
@@ -50,7 +50,7 @@ def aging_wait(message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
     )
     over = F.col("wait_us") > F.col("bound_us")
     measured = distribution(
-        lives,
+        messages,
         _WAIT_KEY,
         F.col("wait_us"),
         messages=F.count(F.lit(1)),
@@ -67,18 +67,18 @@ _BOOST_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day of the boosts, UTC."),
     ("minute", "timestamp", "Minute of the boosts."),
-    ("rule", "string", "What raised the messages: `aging`, or a rule of escalation."),
+    ("rule", "string", "Cause of the boost: `aging`, or an escalation rule."),
     ("old_level", "int", "Level before."),
     ("new_level", "int", "Level after."),
-    ("boosts", "bigint", "How many."),
-    ("overdue", "bigint", "Of those, that went to the front of their level."),
-    ("age_max_us", "bigint", "Age of the oldest, microseconds."),
+    ("boosts", "bigint", "Number of boosts."),
+    ("overdue", "bigint", "Of those, that moved the message to the front of its level."),
+    ("age_max_us", "bigint", "Age of the oldest message, microseconds."),
 )
 _BOOST_KEY = ("project", "date", "minute", "rule", "old_level", "new_level")
 
 
 def boost(event: DataFrame) -> DataFrame:
-    """Count what waiting raised, per minute and step."""
+    """Count boosts per minute and pair of levels."""
     counted = (
         event.where(F.col("kind") == "MessageBoosted")
         .withColumn("minute", F.date_trunc("minute", F.timestamp_micros("at")))
@@ -96,7 +96,7 @@ def boost(event: DataFrame) -> DataFrame:
 AGING_WAIT = Table(
     name="aging_wait",
     layer="gold",
-    about="How long the messages of an hour waited, per priority, against the policy's bound.",
+    about="Waiting times of the messages of an hour, per priority, compared with the policy's bound.",
     columns=_WAIT_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"), Input("policy_span", Reach.PROJECT, touches_all=True)),
@@ -106,7 +106,7 @@ AGING_WAIT = Table(
 BOOST = Table(
     name="boost",
     layer="gold",
-    about="What waiting raised in a minute, per step from one level to another.",
+    about="Boosts of a minute, per rule and pair of levels.",
     columns=_BOOST_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("event", kinds=("MessageBoosted",)),),

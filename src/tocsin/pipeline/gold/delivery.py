@@ -1,8 +1,8 @@
-"""Delivery latency and whether it keeps the promise of its priority (LIMINAL's performance_slas).
+"""Delivery latency compared with the target of its priority, and sustained breaches (LIMINAL's performance_slas).
 
-Latency is the time from acceptance to the first offer, as in the hub's metrics. What is promised is what the policy in
-force when a message was accepted says (`health.limits`, as the hub itself judges); where it says nothing, `Targets`. A
-promise can only be kept where the recipient listens, so breaches are looked for among messages that took the push path.
+Latency is the time from acceptance to the first offer, as in the hub's metrics. The target is the one of the policy in
+force at acceptance (`health.limits`, which the hub uses too), or else the default in `Targets`. A target can only be
+met if the recipient is connected, so breaches are computed over messages on the push path.
 """
 
 import msgspec
@@ -10,31 +10,31 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.protocol.priority import Priority
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
 from tocsin.pipeline.gold.signal_state import UNKNOWN_PATH
 from tocsin.pipeline.silver.policy_span import in_force
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["DELIVERY_SLA", "SLA_BREACH", "Targets"]
 
 
 class Targets(msgspec.Struct, frozen=True):
-    """What delivery is held to where the policy does not say; the defaults are LIMINAL's."""
+    """Delivery targets for messages whose policy has none (LIMINAL)."""
 
-    #: Longest latency by priority, Info to DirectorOverride, milliseconds. LIMINAL names 10 for Critical, 50 for
-    #: Blocking and 100 for any message at all.
+    #: Longest latency by priority, Info to DirectorOverride, milliseconds: 10 for Critical and above, 50 for Blocking,
+    #: 100 for other messages.
     latency_ms: tuple[float, float, float, float, float] = (100, 100, 50, 10, 10)
-    #: Share of the messages that may be later than that: 0.01 holds the 99th percentile to it.
+    #: Share of the messages that may be later: with 0.01 the target applies to the 99th percentile.
     late_share: float = 0.01
-    #: How long latency must be over it to count as a sustained breach, seconds.
+    #: Time for which the target must be missed to count as a sustained breach, seconds.
     sustained_s: int = 60
-    #: Messages are judged together in slots of this length, seconds.
+    #: Length of the slots in which messages are evaluated together, seconds.
     slot_s: int = 10
 
-    def judged(self, message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
-        """Add what each message was promised: `target_us`, and `sustained_us` for a breach."""
+    def with_targets(self, message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
+        """Add the target of each message (`target_us`) and the length of a sustained breach (`sustained_us`)."""
         priority = F.col("priority")
         policy = F.when(priority >= int(Priority.CRITICAL), F.col("critical_delivery_us")).when(
             priority == int(Priority.BLOCKING), F.col("blocking_delivery_us")
@@ -50,29 +50,29 @@ class Targets(msgspec.Struct, frozen=True):
 
 _SLA_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("minute", "timestamp", "Minute in which they were accepted."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("minute", "timestamp", "Minute of acceptance."),
     ("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
-    ("publish_path", "string", "What the bus did at send time; `unknown` for rows older than the field."),
-    ("messages", "bigint", "Messages accepted."),
-    ("target_us", "bigint", "Latency that their priority is promised, microseconds."),
-    ("within_target", "bigint", "Messages offered within that."),
+    ("publish_path", "string", "Publish path at send time; `unknown` for rows older than the field."),
+    ("messages", "bigint", "Number of messages accepted."),
+    ("target_us", "bigint", "Latency target of the priority, microseconds."),
+    ("within_target", "bigint", "Number of messages offered within the target."),
     *DISTRIBUTION,
 )
 _SLA_KEY = ("project", "date", "minute", "priority", "publish_path", "target_us")
 
 
 def delivery_sla(message_life: DataFrame, policy_span: DataFrame, targets: Targets | None = None) -> DataFrame:
-    """Measure the time to the first offer per minute, priority and path, and count who was served in time."""
-    lives = (targets or Targets()).judged(message_life, policy_span)
-    lives = lives.withColumns(
+    """Measure the time to the first offer per minute, priority and path, and count messages within the target."""
+    messages = (targets or Targets()).with_targets(message_life, policy_span)
+    messages = messages.withColumns(
         {
             "minute": F.date_trunc("minute", "created_at"),
             "publish_path": F.coalesce("publish_path", F.lit(UNKNOWN_PATH)),
         }
     )
     measured = distribution(
-        lives,
+        messages,
         _SLA_KEY,
         F.col("first_waited_us"),
         messages=F.count(F.lit(1)),
@@ -83,35 +83,35 @@ def delivery_sla(message_life: DataFrame, policy_span: DataFrame, targets: Targe
 
 _BREACH_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day of the breach, UTC; one that goes over midnight is cut there."),
-    ("priority", "int", "Priority whose promise was broken."),
+    ("date", "date", "Day of the breach, UTC; a breach over midnight is split."),
+    ("priority", "int", "Priority whose target was missed, 0 (Info) to 4 (DirectorOverride)."),
     ("began_at", "timestamp", "Start of the first slot in breach."),
     ("ended_at", "timestamp", "End of the last slot in breach."),
-    ("lasted_us", "bigint", "Time between the two, microseconds."),
-    ("messages", "bigint", "Messages pushed in the slots in breach."),
-    ("late", "bigint", "Of those, offered later than promised."),
-    ("worst_us", "bigint", "Longest latency of them, microseconds."),
+    ("lasted_us", "bigint", "Duration, microseconds."),
+    ("messages", "bigint", "Number of messages pushed in the slots in breach."),
+    ("late", "bigint", "Of those, offered later than the target."),
+    ("worst_us", "bigint", "Longest latency, microseconds."),
     (
         "target_us",
         "bigint",
-        "Latency that was promised, microseconds; the longest, where the policy changed meanwhile.",
+        "Latency target, microseconds; the largest if the policy changed during the breach.",
     ),
 )
 _BREACH_KEY = ("project", "date", "priority", "began_at")
 
 
 def sla_breach(message_life: DataFrame, policy_span: DataFrame, targets: Targets | None = None) -> DataFrame:
-    """Find the times in which a priority's promise was broken for so long that it was no accident.
+    """Find the times in which a priority missed its target for at least the length of a sustained breach.
 
-    A slot is in breach when more than `late_share` of its messages were late. A run of such slots ends with a slot that
-    kept the promise, or when nothing was sent for as long as a breach must last to count.
+    A slot is in breach if more than `late_share` of its messages were late. A run of such slots ends with a slot that
+    met the target, or when nothing was sent for the length of a sustained breach.
     """
     by = targets or Targets()
     slot_us, sustained_us = by.slot_s * 1_000_000, F.col("sustained_us")
     late = F.col("first_waited_us") > F.col("target_us")
     created_us = F.unix_micros("created_at")
     slots = (
-        by.judged(message_life, policy_span)
+        by.with_targets(message_life, policy_span)
         .where((F.col("publish_path") == "pushed_to_ws") & F.col("first_waited_us").isNotNull())
         .groupBy("project", "date", "priority", (created_us - created_us % slot_us).alias("slot"))
         .agg(
@@ -156,7 +156,7 @@ def sla_breach(message_life: DataFrame, policy_span: DataFrame, targets: Targets
 DELIVERY_SLA = Table(
     name="delivery_sla",
     layer="gold",
-    about="How long the messages of a minute waited for their first offer, per priority and path, and who was late.",
+    about="Times to the first offer of the messages of a minute, per priority and path, compared with the target.",
     columns=_SLA_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"), Input("policy_span", Reach.PROJECT, touches_all=True)),
@@ -166,7 +166,7 @@ DELIVERY_SLA = Table(
 SLA_BREACH = Table(
     name="sla_breach",
     layer="gold",
-    about="Times in which a priority's promise was broken for so long that it counts: by default a minute.",
+    about="Times in which a priority missed its latency target, for a minute or longer by default.",
     columns=_BREACH_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"), Input("policy_span", Reach.PROJECT, touches_all=True)),

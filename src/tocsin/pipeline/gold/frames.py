@@ -1,11 +1,11 @@
-"""Frames that did not arrive, per priority of the subscriber, and whether shedding protects whom it should (FRAMES)."""
+"""Dropped frames per subscriber priority, and effectiveness of load shedding (FRAMES)."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_kinds
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.balance import counts_kinds
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["FRAME_DROP", "LOAD_SHEDDING"]
 
@@ -16,18 +16,18 @@ _DROP_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day of the reports, UTC."),
     ("minute", "timestamp", "Minute of the reports."),
-    ("subscriber_priority", "string", "`critical`, `high`, `normal` or `best_effort`: of the subscriber."),
-    ("reports", "bigint", "Reports in the minute."),
-    ("published", "bigint", "Frames published in the times that they cover."),
-    ("offered", "bigint", "Frames meant for these subscribers; a frame counts once for each of them."),
-    ("dropped", "bigint", "Of those, that they did not get."),
-    ("shed", "bigint", "Of those, given up for the sake of someone more important."),
-    ("drop_share", "double", "`dropped` over `offered`; of critical subscribers it should be 0."),
+    ("subscriber_priority", "string", "Priority of the subscribers: `critical`, `high`, `normal` or `best_effort`."),
+    ("reports", "bigint", "Number of reports in the minute."),
+    ("published", "bigint", "Frames published in the time that the reports cover."),
+    ("offered", "bigint", "Frames addressed to these subscribers; a frame counts once per subscriber."),
+    ("dropped", "bigint", "Of those, dropped."),
+    ("shed", "bigint", "Of those, dropped to protect more important subscribers."),
+    ("drop_share", "double", "`dropped` divided by `offered`; should be 0 for critical subscribers."),
 )
 
 
 def frame_drop(event: DataFrame) -> DataFrame:
-    """Add up a minute's reports per priority."""
+    """Sum a minute's reports per priority."""
     summed = _summed(event, "subscriber_priority")
     return conform(summed.withColumn("drop_share", F.col("dropped") / F.col("offered")), _DROP_COLUMNS)
 
@@ -54,21 +54,21 @@ _SHEDDING_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day of the reports, UTC."),
     ("minute", "timestamp", "Minute of the reports."),
-    ("offered", "bigint", "Frames meant for any subscriber; a frame counts once for each."),
-    ("dropped", "bigint", "Of those, that did not arrive."),
-    ("shed", "bigint", "Of those, given up for the sake of someone more important."),
-    ("drop_share", "double", "`dropped` over `offered`."),
+    ("offered", "bigint", "Frames addressed to any subscriber; a frame counts once per subscriber."),
+    ("dropped", "bigint", "Of those, dropped."),
+    ("shed", "bigint", "Of those, dropped to protect more important subscribers."),
+    ("drop_share", "double", "`dropped` divided by `offered`."),
     *(
-        (f"{name}_drop_share", "double", f"The same of {name} subscribers alone; null without any.")
+        (f"{name}_drop_share", "double", f"The same for {name} subscribers; null if there are none.")
         for name in _PRIORITIES
     ),
     (
         "effectiveness",
         "double",
-        "How much better the most important subscribers fared than all together: 1 is without any loss, 0 no better, "
-        "below 0 worse; null when nothing was dropped.",
+        "1 minus the drop share of the most important subscribers divided by that of all: 1 if they lost nothing, 0 if "
+        "they lost as much as all, below 0 if more; null if nothing was dropped.",
     ),
-    ("in_order", "boolean", "Whether nobody lost a larger share than someone less important."),
+    ("in_order", "boolean", "Whether no priority lost a larger share than a lower one."),
 )
 
 
@@ -93,7 +93,7 @@ def load_shedding(event: DataFrame) -> DataFrame:
 FRAME_DROP = Table(
     name="frame_drop",
     layer="gold",
-    about="Frames that did not arrive in a minute, per priority of the subscriber.",
+    about="Dropped frames of a minute, per subscriber priority.",
     columns=_DROP_COLUMNS,
     grain=Grain.DAY,
     inputs=(_INPUT,),
@@ -103,7 +103,7 @@ FRAME_DROP = Table(
 LOAD_SHEDDING = Table(
     name="load_shedding",
     layer="gold",
-    about="Whether a minute's drops fell on those who matter least.",
+    about="Drop shares of a minute by subscriber priority, and effectiveness of load shedding.",
     columns=_SHEDDING_COLUMNS,
     grain=Grain.DAY,
     inputs=(_INPUT,),

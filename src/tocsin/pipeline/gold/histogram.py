@@ -1,9 +1,9 @@
-"""Latencies as counts in fixed buckets, so that any rows of a table can be added up to a row of a longer time.
+"""Histograms of latencies with fixed buckets, so that rows of a table can be summed to rows of a longer time.
 
 The bounds are those of the hub's Prometheus histograms, from 50 microseconds to an hour, and three more up to a week,
-because messages may wait that long. A value is in the first bucket whose bound it does not exceed; the last bucket is
-what exceeds them all. Quantiles are read off the counts as Prometheus does, by interpolation inside a bucket, and kept
-within the smallest and largest value seen. The same in Python, for whoever adds up rows that have been read.
+because messages may wait that long. A value is in the first bucket whose bound it does not exceed; the last bucket has
+the values above all bounds. Quantiles are interpolated inside a bucket, as in Prometheus, and limited to the smallest
+and largest value. `added` and `quantile` do the same in Python, for rows that have been read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,26 +20,30 @@ BOUNDS_US = (
     *(21_600_000_000, 86_400_000_000, 604_800_000_000),
 )
 
-#: The columns that `distribution` adds, for the declaration of a table.
+#: Declaration of the columns that `distribution` adds.
 DISTRIBUTION = (
-    ("samples", "bigint", "How many latencies the row is made from."),
-    ("sum_us", "bigint", "Their sum, microseconds; over `samples` it is their average."),
-    ("min_us", "bigint", "The shortest, microseconds."),
-    ("max_us", "bigint", "The longest, microseconds."),
-    ("p50_us", "bigint", "Half are at most this long, microseconds, read off the histogram."),
-    ("p95_us", "bigint", "95 % are at most this long, microseconds, read off the histogram."),
-    ("p99_us", "bigint", "99 % are at most this long, microseconds, read off the histogram."),
-    ("histogram", "array<bigint>", "Counts per bucket of `histogram.BOUNDS_US`, the last for what exceeds them all."),
+    ("samples", "bigint", "Number of values."),
+    ("sum_us", "bigint", "Sum of the values, microseconds; divided by `samples` it is the average."),
+    ("min_us", "bigint", "Smallest value, microseconds."),
+    ("max_us", "bigint", "Largest value, microseconds."),
+    ("p50_us", "bigint", "Median, microseconds, estimated from the histogram."),
+    ("p95_us", "bigint", "95th percentile, microseconds, estimated from the histogram."),
+    ("p99_us", "bigint", "99th percentile, microseconds, estimated from the histogram."),
+    (
+        "histogram",
+        "array<bigint>",
+        "Counts per bucket of `histogram.BOUNDS_US`; the last is above all bounds.",
+    ),
 )
 
 
 def bucket(value_us: Column) -> Column:
-    """Return the index of the bucket that a value falls in."""
+    """Return the index of a value's bucket."""
     return _search(value_us, 0, len(BOUNDS_US))
 
 
 def _search(value_us: Column, low: int, high: int) -> Column:
-    """Halve the bounds until one bucket is left: five comparisons a row instead of twenty-five."""
+    """Find the bucket by binary search: five comparisons per row instead of twenty-five."""
     if low == high:
         return F.lit(low)
     middle = (low + high) // 2
@@ -51,11 +55,10 @@ def _search(value_us: Column, low: int, high: int) -> Column:
 def distribution(
     frame: DataFrame, keys: Sequence[str], value_us: Column, weight: Column | None = None, **sums: Column
 ) -> DataFrame:
-    """Group rows by keys and add the distribution of a value; `sums` are counts and sums that go along.
+    """Group rows by keys and add the distribution of a value; `sums` are further counts and sums.
 
-    Rows without a value count in those alone; a row with a weight counts that often. The rows are counted by bucket
-    first, so that the aggregation over all of them has few and fixed-width buffers; the rest is done on what that
-    leaves.
+    Rows without a value count only in `sums`; a row with a weight counts that many times. Rows are first aggregated by
+    bucket, so that the large aggregation has few buffers of fixed width; the rest runs on its result.
     """
     often = F.when(value_us.isNotNull(), F.lit(1) if weight is None else weight).otherwise(0)
     counted = frame.groupBy(*keys, bucket(value_us).alias("_bucket")).agg(
@@ -81,7 +84,7 @@ def distribution(
 
 
 def combined(frame: DataFrame, keys: Sequence[str], **sums: Column) -> DataFrame:
-    """Add up rows of a table with a distribution to rows of fewer keys: of a longer time, or of all types."""
+    """Sum rows of a table with a distribution to rows with fewer keys, for example over all types."""
     counts = [F.sum(F.get("histogram", F.lit(index))) for index in range(len(BOUNDS_US) + 1)]
     summed = frame.groupBy(*keys).agg(
         F.sum("samples").alias("samples"),
@@ -121,7 +124,7 @@ def _quantile(share: float) -> Column:
 
 
 def added(histograms: Iterable[Sequence[int]]) -> list[int]:
-    """Add up histograms of rows that have been read."""
+    """Return the sum of histograms."""
     total = [0] * (len(BOUNDS_US) + 1)
     for histogram in histograms:
         for index, count in enumerate(histogram):
@@ -130,7 +133,7 @@ def added(histograms: Iterable[Sequence[int]]) -> list[int]:
 
 
 def quantile(histogram: Sequence[int], share: float, min_us: int, max_us: int) -> int | None:
-    """Read a quantile off a histogram, as the tables do; nothing where it is empty."""
+    """Estimate a quantile from a histogram, as the tables do; return None if it is empty."""
     rank, below = share * sum(histogram), 0
     for index, count in enumerate(histogram):
         if count and below + count >= rank:

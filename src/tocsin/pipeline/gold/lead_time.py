@@ -3,10 +3,10 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["LEAD_TIME", "THREAD_OUTCOME"]
 
@@ -18,18 +18,18 @@ _MEASURES = {
 }
 _COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the threads were opened, UTC."),
+    ("date", "date", "Day of opening of the threads, UTC."),
     ("thread_kind", "string", "`task`, `handoff` or `request`."),
-    ("message_type", "string", "Type of the messages that opened them."),
-    ("responder", "string", "Who was asked; null where several were."),
-    ("measure", "string", "`to_delivery`, `to_first_update`, `to_response` or `to_completion`, from the opening on."),
+    ("message_type", "string", "Message type of the opening message."),
+    ("responder", "string", "Agent that was asked; null if there were several."),
+    ("measure", "string", "`to_delivery`, `to_first_update`, `to_response` or `to_completion`, since the opening."),
     *DISTRIBUTION,
 )
 _KEY = ("project", "date", "thread_kind", "message_type", "responder", "measure")
 
 
 def lead_time(thread: DataFrame) -> DataFrame:
-    """Measure each thread from its opening on."""
+    """Measure the times of each thread since its opening."""
     measures = F.array(
         *(
             F.struct(F.lit(measure).alias("measure"), _since_opening(stamp).alias("lead_us"))
@@ -49,24 +49,24 @@ def _since_opening(stamp: str) -> Column:
 
 _OUTCOME_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the threads were opened, UTC."),
+    ("date", "date", "Day of opening of the threads, UTC."),
     ("thread_kind", "string", "`task`, `handoff` or `request`."),
-    ("message_type", "string", "Type of the messages that opened them."),
-    ("requester", "string", "Who asked."),
-    ("responder", "string", "Who was asked; null where several were."),
-    ("threads", "bigint", "Threads opened."),
+    ("message_type", "string", "Message type of the opening message."),
+    ("requester", "string", "Agent that opened the threads."),
+    ("responder", "string", "Agent that was asked; null if there were several."),
+    ("threads", "bigint", "Number of threads opened."),
     ("completed", "bigint", "Of those, completed."),
-    ("lost", "bigint", "Of those, whose opening message expired, was recalled or died."),
-    ("open", "bigint", "Of those, neither."),
-    ("messages", "bigint", "Messages in them."),
-    ("updates", "bigint", "Task updates in them."),
-    ("responses", "bigint", "Messages back to the requester."),
+    ("lost", "bigint", "Of those, whose opening message expired, was recalled or became a dead letter."),
+    ("open", "bigint", "Of those, neither completed nor lost."),
+    ("messages", "bigint", "Number of messages."),
+    ("updates", "bigint", "Number of task updates."),
+    ("responses", "bigint", "Number of messages back to the requester."),
 )
 _OUTCOME_KEY = ("project", "date", "thread_kind", "message_type", "requester", "responder")
 
 
 def thread_outcome(thread: DataFrame) -> DataFrame:
-    """Count threads by what became of them."""
+    """Count threads by outcome."""
     counted = thread.groupBy(*_OUTCOME_KEY).agg(
         F.count(F.lit(1)).alias("threads"),
         *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in ("completed", "lost", "open")),
@@ -80,7 +80,7 @@ def thread_outcome(thread: DataFrame) -> DataFrame:
 LEAD_TIME = Table(
     name="lead_time",
     layer="gold",
-    about="How long the threads opened on a day took, per kind, type, responder and measure.",
+    about="Lead times of the threads opened on a day, per kind, type, responder and measure.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("thread", Reach.PROJECT),),
@@ -89,7 +89,7 @@ LEAD_TIME = Table(
 THREAD_OUTCOME = Table(
     name="thread_outcome",
     layer="gold",
-    about="What became of the threads opened on a day, per kind, type, requester and responder.",
+    about="Outcomes of the threads opened on a day, per kind, type, requester and responder.",
     columns=_OUTCOME_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("thread", Reach.PROJECT),),

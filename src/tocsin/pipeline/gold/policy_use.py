@@ -1,27 +1,27 @@
-"""What messages make of the policy: their TTLs, levels and recipients. The advisor's evidence.
+"""Use of TTLs, priority levels and delivery windows: the evidence for advice.
 
-A TTL expires what would have been read when the recipient came to take messages soon after. That is looked for in
-`pickup`, minute by minute: the first minute, from the expiry on, in which the recipient was offered anything.
+A TTL is too short if the recipient took messages soon after the expiry. `late_pickup` finds this in `pickup`, minute by
+minute: the first minute, from the expiry on, in which the recipient was offered anything.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["LATE_PICKUP", "LEVEL_USE", "PICKUP", "RECIPIENT_LOAD", "TTL_USE"]
 
 _TTL_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("message_type", "string", "Their type."),
-    ("ttl_us", "bigint", "Time to live that they were accepted with, microseconds."),
-    ("messages", "bigint", "Messages accepted and never redriven, which would give them a fresh one."),
-    ("expired", "bigint", "Of those, ended unread by their TTL."),
-    ("stale", "bigint", "Of those, ended unread because their importance had decayed away."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("message_type", "string", "Message type."),
+    ("ttl_us", "bigint", "TTL at acceptance, microseconds."),
+    ("messages", "bigint", "Number of messages accepted and never redriven (a redrive sets a new TTL)."),
+    ("expired", "bigint", "Of those, expired by their TTL."),
+    ("stale", "bigint", "Of those, expired because their importance had decayed."),
     ("waiting", "bigint", "Of those, neither offered nor ended yet."),
     *DISTRIBUTION,
 )
@@ -29,13 +29,13 @@ _TTL_KEY = ("project", "date", "message_type", "ttl_us")
 
 
 def ttl_use(message_life: DataFrame) -> DataFrame:
-    """Measure how much of their TTL messages needed until they were first offered."""
-    lives = message_life.where(F.col("redrives") == 0).withColumn(
+    """Measure the time to the first offer, per TTL."""
+    messages = message_life.where(F.col("redrives") == 0).withColumn(
         "ttl_us", F.unix_micros("expires_at") - F.unix_micros("created_at")
     )
     expired = F.col("state") == "expired"
     measured = distribution(
-        lives,
+        messages,
         _TTL_KEY,
         F.col("first_waited_us"),
         messages=F.count(F.lit(1)),
@@ -48,19 +48,19 @@ def ttl_use(message_life: DataFrame) -> DataFrame:
 
 _PICKUP_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("recipient", "string", "Whom they are for."),
-    ("minute", "timestamp", "Minute in which they were first offered, or expired."),
-    ("message_type", "string", "Type of those that expired; null for those that were offered."),
-    ("ttl_us", "bigint", "TTL of those that expired; null for those that were offered."),
-    ("offered", "bigint", "Messages first offered in the minute."),
-    ("expired", "bigint", "Messages ended unread by their TTL, and never offered, in the minute."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("recipient", "string", "Agent that they are addressed to."),
+    ("minute", "timestamp", "Minute of the first offer, or of the expiry."),
+    ("message_type", "string", "Message type of expired messages; null for offered ones."),
+    ("ttl_us", "bigint", "TTL of expired messages, microseconds; null for offered ones."),
+    ("offered", "bigint", "Number of messages first offered in the minute."),
+    ("expired", "bigint", "Number of messages that expired by their TTL in the minute without an offer."),
 )
 _PICKUP_KEY = ("project", "date", "recipient", "minute", "message_type", "ttl_us")
 
 
 def pickup(message_life: DataFrame) -> DataFrame:
-    """Count what each recipient took, and what expired on it, per minute."""
+    """Count offered and expired messages per recipient and minute."""
     taken = (
         message_life.where(F.col("first_offered_at").isNotNull())
         .groupBy("project", "date", "recipient", F.date_trunc("minute", "first_offered_at").alias("minute"))
@@ -87,17 +87,17 @@ def pickup(message_life: DataFrame) -> DataFrame:
 
 _LATE_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("message_type", "string", "Type of messages that expired."),
-    ("ttl_us", "bigint", "Their TTL, microseconds."),
-    ("expired", "bigint", "Messages ended unread by it, and never offered."),
+    ("message_type", "string", "Message type."),
+    ("ttl_us", "bigint", "TTL at acceptance, microseconds."),
+    ("expired", "bigint", "Number of messages that expired by it without an offer."),
     *DISTRIBUTION,
 )
 
 
 def late_pickup(pickup: DataFrame) -> DataFrame:
-    """Measure how long after a message's expiry its recipient next took something, to the minute."""
+    """Measure the time from a message's expiry to the next offer to its recipient, to the minute."""
     minute_us = F.unix_micros("minute")
-    # Backwards: a window that is open towards the end is made anew for every row, one that grows is not.
+    # In reverse order: Spark recomputes a window with an open end for every row, but extends one with an open start.
     from_here = (
         Window.partitionBy("project", "recipient").orderBy(-minute_us).rangeBetween(Window.unboundedPreceding, 0)
     )
@@ -111,26 +111,26 @@ def late_pickup(pickup: DataFrame) -> DataFrame:
 
 _LEVEL_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("message_type", "string", "Their type."),
-    ("requested", "int", "Priority asked for, by the sender or by default, 0 (Info) to 4 (DirectorOverride)."),
-    ("messages", "bigint", "Messages accepted, confirmations aside."),
-    ("by_default", "bigint", "Of those, whose sender left it to the contract."),
-    ("lowered", "bigint", "Of those, granted less."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("message_type", "string", "Message type."),
+    ("requested", "int", "Priority requested, by the sender or by default, 0 (Info) to 4 (DirectorOverride)."),
+    ("messages", "bigint", "Number of messages accepted, without confirmations."),
+    ("by_default", "bigint", "Of those, without a priority named by the sender."),
+    ("lowered", "bigint", "Of those, granted a lower priority."),
     *DISTRIBUTION,
 )
 _LEVEL_KEY = ("project", "date", "message_type", "requested")
 
 
 def level_use(message_life: DataFrame) -> DataFrame:
-    """Measure how fast recipients react, per type and level: from delivery to acknowledged or processed."""
+    """Measure the time from delivery to the ACK or processing, per type and level."""
     reacted_at = F.least("acked_at", "processed_at")
     reaction_us = F.unix_micros(reacted_at) - F.unix_micros("delivered_at")
-    lives = message_life.where(F.col("rule") != "confirmation").withColumn(
+    messages = message_life.where(F.col("rule") != "confirmation").withColumn(
         "reaction_us", F.when(reaction_us.isNotNull(), F.greatest(reaction_us, F.lit(0)))
     )
     measured = distribution(
-        lives,
+        messages,
         _LEVEL_KEY,
         F.col("reaction_us"),
         messages=F.count(F.lit(1)),
@@ -142,17 +142,17 @@ def level_use(message_life: DataFrame) -> DataFrame:
 
 _LOAD_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("recipient", "string", "Whom they are for."),
-    ("messages", "bigint", "Messages sent to it while it listened: they took the push path."),
-    ("held_back", "bigint", "Of those, that had to wait all the same, because its window was full."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("recipient", "string", "Agent that they are addressed to."),
+    ("messages", "bigint", "Number of messages sent while it was connected (push path)."),
+    ("held_back", "bigint", "Of those, that waited because its window was full."),
     *DISTRIBUTION,
 )
 _LOAD_KEY = ("project", "date", "recipient")
 
 
 def recipient_load(message_life: DataFrame) -> DataFrame:
-    """Measure how long messages waited for recipients that listened: a full window is what made them wait."""
+    """Measure the waiting time of messages to connected recipients, which is caused by a full window."""
     pushed = message_life.where(F.col("publish_path") == "pushed_to_ws")
     measured = distribution(
         pushed,
@@ -167,7 +167,7 @@ def recipient_load(message_life: DataFrame) -> DataFrame:
 TTL_USE = Table(
     name="ttl_use",
     layer="gold",
-    about="How much of their TTL the messages of a day needed, per type and TTL.",
+    about="Times to the first offer of the messages of a day, per type and TTL.",
     columns=_TTL_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),
@@ -177,7 +177,7 @@ TTL_USE = Table(
 PICKUP = Table(
     name="pickup",
     layer="gold",
-    about="What a recipient took, and what expired on it, per minute: what `late_pickup` looks into.",
+    about="Offered and expired messages per recipient and minute; input of `late_pickup`.",
     columns=_PICKUP_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),
@@ -186,7 +186,7 @@ PICKUP = Table(
 LATE_PICKUP = Table(
     name="late_pickup",
     layer="gold",
-    about="How long after messages had expired their recipients next took something, per type and TTL.",
+    about="Times from the expiry of messages to the next offer to their recipient, per type and TTL.",
     columns=_LATE_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("pickup", Reach.PROJECT),),
@@ -195,7 +195,7 @@ LATE_PICKUP = Table(
 LEVEL_USE = Table(
     name="level_use",
     layer="gold",
-    about="At which levels the messages of a day were sent, per type, and how fast recipients reacted.",
+    about="Priorities requested for the messages of a day, per type, and reaction times of recipients.",
     columns=_LEVEL_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),
@@ -205,7 +205,7 @@ LEVEL_USE = Table(
 RECIPIENT_LOAD = Table(
     name="recipient_load",
     layer="gold",
-    about="How long the messages of a day waited for recipients that listened.",
+    about="Waiting times of the messages of a day to connected recipients.",
     columns=_LOAD_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),

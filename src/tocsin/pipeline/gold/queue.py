@@ -1,26 +1,25 @@
-"""How many messages waited, per minute and level, rebuilt from what happened to them.
+"""Queue depth per minute and level, reconstructed from messages and events.
 
-Theory of operation. A message is in its mailbox from acceptance to offer, and again whenever it comes back; not while a
-retry backs off, nor while it is held for an approval. Its level is what it was granted, raised by its own waiting or by
-an escalation; what an agent that waits for its sender or recipient lends it meanwhile is not counted (`inversion` has
-that). Most messages go in once and out once, at the priority that they were granted: their `message_life` says all.
-Those that were held, raised, requeued or redriven are followed event by event, because only so their level at each
-moment is known. The steps of a day are added up per second, then per minute (`queue_flow`), where the highest running
-total of the minute is kept, too; totals over all minutes are the depths (`queue_depth`). What goes in and out within a
-second is in `entered` and `left`, but makes no peak.
+Theory of operation. A message is in its mailbox from acceptance to offer, and again after each requeue; not during a
+retry's backoff, nor while it is held for an approval. Its level is the priority granted plus boosts by aging or an
+escalation; inherited priority is not counted (`inversion` has it). Most messages enter once and leave once, at the
+priority granted: their row in `message_life` is enough. Those that were held, boosted, requeued or redriven are
+followed event by event, because their level changes. The changes of a day are summed per second, then per minute
+(`queue_flow`), with the highest running total of the minute; running totals over all minutes are the depths
+(`queue_depth`). A message that enters and leaves within one second counts in `entered` and `left`, but not in the peak.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["QUEUE_DEPTH", "QUEUE_FLOW"]
 
 _SECOND_US = 1_000_000
 _MINUTE_US = 60 * _SECOND_US
-#: What moves a message in or out of its mailbox, or to another level there.
+#: Kinds of events that move a message into or out of its mailbox, or to another level.
 _KINDS = (
     "MessageAccepted",
     "MessageReleased",
@@ -39,18 +38,18 @@ _FLOW_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
     ("minute", "timestamp", "The minute."),
-    ("level", "int", "Priority granted, raised by waiting or an escalation, 0 (Info) to 4 (DirectorOverride)."),
-    ("entered", "bigint", "Times that a message came to this level of a mailbox."),
-    ("left", "bigint", "Times that a message left it."),
-    ("peak", "bigint", "Highest `entered` less `left` since the minute began, at the end of any second; 0 at least."),
+    ("level", "int", "Priority granted plus boosts, 0 (Info) to 4 (DirectorOverride)."),
+    ("entered", "bigint", "Number of times a message entered this level of a mailbox."),
+    ("left", "bigint", "Number of times a message left it."),
+    ("peak", "bigint", "Highest `entered` minus `left` since the start of the minute, per second; at least 0."),
 )
 
 
 def queue_flow(message_life: DataFrame, event: DataFrame) -> DataFrame:
-    """Count how many messages came to and left each level in each minute."""
-    followed = _went_more_than_one_way()
+    """Count the messages that entered and left each level in each minute."""
+    followed = _needs_events()
     simple, others = message_life.where(~followed), message_life.where(followed)
-    steps = _steps_of_simple(simple).unionByName(_steps_of_others(others, event))
+    steps = _changes_of_simple(simple).unionByName(_changes_of_others(others, event))
     second_us = F.col("at") - F.col("at") % _SECOND_US
     seconds = steps.groupBy("project", "level", second_us.alias("second_us")).agg(
         F.count_if(F.col("step") > 0).alias("entered"), F.count_if(F.col("step") < 0).alias("left")
@@ -76,29 +75,29 @@ def queue_flow(message_life: DataFrame, event: DataFrame) -> DataFrame:
     return conform(minutes, _FLOW_COLUMNS)
 
 
-def _went_more_than_one_way() -> Column:
-    """Tell of a life whether its message was held, or rose, came back or was redriven: whether events must be asked."""
+def _needs_events() -> Column:
+    """Return the condition for messages that were held, boosted, requeued or redriven, whose events are needed."""
     held = F.coalesce(F.col("held") != "", F.lit(False))
     raised = F.coalesce(F.col("level") != F.col("priority"), F.lit(False))
     return held | raised | (F.col("requeues") > 0) | (F.col("redrives") > 0)
 
 
-def _steps_of_simple(lives: DataFrame) -> DataFrame:
-    """Return the two steps, or the one so far, of messages that went in once."""
+def _changes_of_simple(messages: DataFrame) -> DataFrame:
+    """Return the entering and leaving of messages that entered once."""
     left_at = F.coalesce("first_offered_at", "expired_at", "recalled_at", "dead_at")
     steps = F.array(
         F.struct(F.unix_micros("created_at").alias("at"), F.lit(1).alias("step")),
         F.struct(F.unix_micros(left_at).alias("at"), F.lit(-1).alias("step")),
     )
-    return lives.select("project", F.col("priority").cast("bigint").alias("level"), F.inline(steps)).where(
+    return messages.select("project", F.col("priority").cast("bigint").alias("level"), F.inline(steps)).where(
         F.col("at").isNotNull()
     )
 
 
-def _steps_of_others(lives: DataFrame, event: DataFrame) -> DataFrame:
-    """Follow messages whose level changed, or which came back."""
+def _changes_of_others(messages: DataFrame, event: DataFrame) -> DataFrame:
+    """Return the entering and leaving of messages that changed their level or entered several times."""
     kind = F.col("kind")
-    followed = lives.select("project", "message", F.col("priority").cast("bigint").alias("granted"))
+    followed = messages.select("project", "message", F.col("priority").cast("bigint").alias("granted"))
     happened = event.where(kind.isin(*_KINDS)).select(
         "project",
         F.coalesce("message", F.when(kind == "MessageAccepted", F.col("seq"))).alias("message"),
@@ -140,16 +139,16 @@ def _steps_of_others(lives: DataFrame, event: DataFrame) -> DataFrame:
 _DEPTH_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
-    ("minute", "timestamp", "A minute in which something changed; between two rows the depth stays as it was."),
-    ("level", "int", "Priority granted, raised by waiting or an escalation, 0 (Info) to 4 (DirectorOverride)."),
-    ("depth_start", "bigint", "Messages waiting when the minute began."),
-    ("depth_max", "bigint", "Most messages waiting at the end of any of its seconds, or at its beginning."),
-    ("depth_end", "bigint", "Messages waiting when it ended."),
+    ("minute", "timestamp", "A minute with a change; between two rows the depth is constant."),
+    ("level", "int", "Priority granted plus boosts, 0 (Info) to 4 (DirectorOverride)."),
+    ("depth_start", "bigint", "Messages waiting at the start of the minute."),
+    ("depth_max", "bigint", "Largest number of messages waiting in the minute, per second."),
+    ("depth_end", "bigint", "Messages waiting at the end of the minute."),
 )
 
 
 def queue_depth(queue_flow: DataFrame) -> DataFrame:
-    """Add up what came and left to what waited."""
+    """Sum the changes to depths."""
     before = Window.partitionBy("project", "level").orderBy("minute").rowsBetween(Window.unboundedPreceding, -1)
     depths = (
         queue_flow.withColumn("depth_start", F.coalesce(F.sum(F.col("entered") - F.col("left")).over(before), F.lit(0)))
@@ -162,7 +161,7 @@ def queue_depth(queue_flow: DataFrame) -> DataFrame:
 QUEUE_FLOW = Table(
     name="queue_flow",
     layer="gold",
-    about="How many messages came to and left a level of any mailbox in a minute: what `queue_depth` adds up.",
+    about="Messages that entered and left a level of any mailbox in a minute; input of `queue_depth`.",
     columns=_FLOW_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life", Reach.ALIVE), Input("event", Reach.ALIVE, _KINDS)),
@@ -171,7 +170,7 @@ QUEUE_FLOW = Table(
 QUEUE_DEPTH = Table(
     name="queue_depth",
     layer="gold",
-    about="How many messages waited at the beginning, the height and the end of a minute, per level.",
+    about="Number of waiting messages at the start, peak and end of a minute, per level.",
     columns=_DEPTH_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("queue_flow", Reach.PROJECT),),

@@ -1,11 +1,11 @@
-"""Recalls per minute by outcome (SPEC-071 §11): many `already_delivered` mean the bus outruns its senders' minds."""
+"""Recalls per minute by outcome; many `already_delivered` mean that recalls come too late (SPEC-071 §11)."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_kinds
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.balance import counts_kinds
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["RECALL"]
 
@@ -14,7 +14,7 @@ _COLUMNS = columns(
     ("date", "date", "Day of the recalls, UTC."),
     ("minute", "timestamp", "Minute of the recalls."),
     ("outcome", "string", "`recalled`, `already_delivered`, `already_expired` or `not_found`."),
-    ("recalls", "bigint", "How many; each copy of a recalled broadcast counts, a refused recall counts once."),
+    ("recalls", "bigint", "Number of recalls; each copy of a recalled broadcast counts, a refused recall counts once."),
 )
 _KEY = ("project", "date", "minute", "outcome")
 _KINDS = ("MessageRecalled", "RecallRefused")

@@ -1,28 +1,28 @@
-"""Sends that were refused, by code: rate limits and quotas, routing, validation (LIMINAL's rate_limit_hits)."""
+"""Refused sends by error code: rate limits and quotas, routing, validation (LIMINAL)."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["RATE_CODES", "REFUSAL"]
 
-#: Codes of an empty bucket and of used up quotas.
+#: Error codes of an empty token bucket and of used-up quotas.
 RATE_CODES = ("E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003")
 
 _COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day of the refusals, UTC."),
     ("minute", "timestamp", "Minute of the refusals."),
-    ("sender", "string", "Who was refused."),
-    ("message_type", "string", "What it wanted to send."),
-    ("code", "string", "Catalogue code."),
-    ("scope", "string", "`send` for a whole message, `copy` for one recipient that a broadcast left out."),
-    ("refusals", "bigint", "How many."),
-    ("rate_limited", "bigint", "Of those, over a rate or quota."),
-    ("high", "bigint", "Of those, asked for at Blocking or above; not known of copies."),
-    ("retry_after_max_us", "bigint", "Longest wait that a sender was told, microseconds."),
+    ("sender", "string", "Agent whose send was refused."),
+    ("message_type", "string", "Message type of the send."),
+    ("code", "string", "Error code."),
+    ("scope", "string", "`send` for a message, `copy` for one recipient of a broadcast."),
+    ("refusals", "bigint", "Number of refusals."),
+    ("rate_limited", "bigint", "Of those, by a rate limit or quota."),
+    ("high", "bigint", "Of those, requested at Blocking or above; copies are not counted."),
+    ("retry_after_max_us", "bigint", "Longest `retry_after` in a refusal, microseconds."),
 )
 _KEY = ("project", "date", "minute", "sender", "message_type", "code", "scope")
 _KINDS = ("SendRefused", "BroadcastAccepted")

@@ -1,36 +1,36 @@
-"""Retries, dead letters and redrives: how often delivery was tried again, and what was given up (APM §3.5, §4)."""
+"""Retries, dead letters and redrives (APM §3.5, §4)."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["DEAD_LETTER", "RETRY"]
 
 _RETRY_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("hour", "timestamp", "Hour in which they were accepted."),
-    ("message_type", "string", "Their type."),
-    ("recipient", "string", "Whom they are for."),
-    ("messages", "bigint", "Messages accepted."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("hour", "timestamp", "Hour of acceptance."),
+    ("message_type", "string", "Message type."),
+    ("recipient", "string", "Agent that they are addressed to."),
+    ("messages", "bigint", "Number of messages accepted."),
     ("offered", "bigint", "Of those, offered at least once."),
-    ("offers", "bigint", "Offers of them in all."),
-    ("requeued", "bigint", "Of those, that went back to the queue at least once."),
-    ("requeues", "bigint", "Times that they went back in all."),
-    ("rejections", "bigint", "Times that they were rejected in all."),
-    ("redriven", "bigint", "Of those, that were redriven out of the dead letters."),
-    ("redrives", "bigint", "Times that they were redriven in all."),
-    ("dead", "bigint", "Of those, dead now, purged ones included."),
-    ("purged", "bigint", "Of these, dropped for good."),
+    ("offers", "bigint", "Total number of offers."),
+    ("requeued", "bigint", "Of those, requeued at least once."),
+    ("requeues", "bigint", "Total number of requeues."),
+    ("rejections", "bigint", "Total number of rejections (NACK)."),
+    ("redriven", "bigint", "Of those, redriven at least once."),
+    ("redrives", "bigint", "Total number of redrives."),
+    ("dead", "bigint", "Of those, dead letters now, including purged ones."),
+    ("purged", "bigint", "Of these, purged."),
 )
 _RETRY_KEY = ("project", "date", "hour", "message_type", "recipient")
 
 
 def retry(message_life: DataFrame) -> DataFrame:
-    """Count what had to be tried again, per hour, type and recipient."""
+    """Count retries per hour, type and recipient."""
     counted = (
         message_life.withColumn("hour", F.date_trunc("hour", "created_at"))
         .groupBy(*_RETRY_KEY)
@@ -52,16 +52,16 @@ def retry(message_life: DataFrame) -> DataFrame:
 
 _DEAD_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("message_type", "string", "Their type."),
-    ("recipient", "string", "Whom they were for."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("message_type", "string", "Message type."),
+    ("recipient", "string", "Agent that they were addressed to."),
     ("reason", "string", "`ack_timeout`, `receipt_timeout`, `rejected` or `recipient_gone`."),
-    ("code", "string", "Catalogue code."),
-    ("letters", "bigint", "Messages that are dead for this reason."),
-    ("purged", "bigint", "Of those, dropped for good."),
-    ("attempts", "bigint", "Retries used on them in all."),
-    ("oldest_at", "timestamp", "When the first of them died."),
-    ("newest_at", "timestamp", "When the last of them died."),
+    ("code", "string", "Error code."),
+    ("letters", "bigint", "Number of dead letters with this reason."),
+    ("purged", "bigint", "Of those, purged."),
+    ("attempts", "bigint", "Total number of retries used."),
+    ("oldest_at", "timestamp", "Time of the first dead-lettering."),
+    ("newest_at", "timestamp", "Time of the last dead-lettering."),
 )
 _DEAD_KEY = ("project", "date", "message_type", "recipient", "reason", "code")
 
@@ -85,7 +85,7 @@ def dead_letter(message_life: DataFrame) -> DataFrame:
 RETRY = Table(
     name="retry",
     layer="gold",
-    about="How often delivery of an hour's messages had to be tried again, per type and recipient.",
+    about="Offers, requeues, rejections and redrives of an hour's messages, per type and recipient.",
     columns=_RETRY_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),
@@ -95,7 +95,7 @@ RETRY = Table(
 DEAD_LETTER = Table(
     name="dead_letter",
     layer="gold",
-    about="Messages of a day that are dead, per type, recipient, reason and code.",
+    about="Dead letters among the messages of a day, per type, recipient, reason and code.",
     columns=_DEAD_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),

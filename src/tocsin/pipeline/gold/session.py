@@ -1,27 +1,27 @@
-"""Who was attached: sessions per kind, and per agent whether its always-on listener was up (SPEC-071 §11).
+"""Attached sessions: live and stale sessions per kind, and per agent whether its daemon was attached (SPEC-071 §11).
 
-A daemon is `live` while it beats and `stale` once the liveness check has missed it: SPEC-072's orphan. One that shuts
-down closes its session at once, so there is no count of those that are about to.
+A daemon is `live` while it sends heartbeats and `stale` once it has missed them. A daemon that shuts down closes its
+session at once, so there is no state in between.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["AGENT_ATTACHMENT", "SESSION_COUNT"]
 
 _COUNT_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
-    ("minute", "timestamp", "A minute in which something changed; between two rows the counts stay as they were."),
+    ("minute", "timestamp", "A minute with a change; between two rows the counts are constant."),
     ("session_kind", "string", "`push`, `piggyback` or `daemon`."),
     ("opened", "bigint", "Sessions opened in the minute."),
     ("closed", "bigint", "Sessions ended in the minute."),
     ("went_stale", "bigint", "Sessions that went stale in the minute."),
-    ("live", "bigint", "Sessions live when it ended."),
-    ("stale", "bigint", "Sessions stale when it ended."),
+    ("live", "bigint", "Live sessions at the end of the minute."),
+    ("stale", "bigint", "Stale sessions at the end of the minute."),
 )
 
 
@@ -51,9 +51,9 @@ def session_count(agent_session: DataFrame) -> DataFrame:
 
 
 def _changes(agent_session: DataFrame) -> DataFrame:
-    """Return one row per change of a session: when, what, and by how much it changes live and stale."""
+    """Return one row per change of a session: time, kind of change, and the change of the live and stale counts."""
     went_stale = F.transform("stale_from", lambda at: _change(at, "stale", -1, 1))
-    # Only those that ended: a time that lasts is no change back.
+    # A stale time that has not ended has no change back.
     came_back = F.transform(F.filter("stale_to", lambda at: at.isNotNull()), lambda at: _change(at, "fresh", 1, -1))
     ends = F.array(_change(F.col("opened_at"), "opened", 1, 0), _change(F.col("closed_at"), "closed", -1, 0))
     return (
@@ -70,17 +70,17 @@ def _change(at: Column, what: str, live: int, stale: int) -> Column:
 _ATTACHMENT_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
-    ("minute", "timestamp", "A minute in which something changed; between two rows the counts stay as they were."),
+    ("minute", "timestamp", "A minute with a change; between two rows the counts are constant."),
     ("agent", "string", "The agent."),
-    ("shims", "bigint", "Its live push and piggyback sessions when the minute ended."),
-    ("daemons", "bigint", "Its live daemons when it ended."),
-    ("stale_daemons", "bigint", "Its stale daemons when it ended."),
+    ("shims", "bigint", "Live push and piggyback sessions at the end of the minute."),
+    ("daemons", "bigint", "Live daemons at the end of the minute."),
+    ("stale_daemons", "bigint", "Stale daemons at the end of the minute."),
     ("attachment", "string", "`attached` with a live daemon, `daemonless` with other sessions only, else `absent`."),
 )
 
 
 def agent_attachment(agent_session: DataFrame) -> DataFrame:
-    """Tell for each agent whether it had a daemon, at the end of every minute in which its sessions changed."""
+    """Return for each agent whether it had a daemon, at the end of every minute in which its sessions changed."""
     daemon = F.col("session_kind") == "daemon"
     key = ("project", "agent")
     changes = (
@@ -104,7 +104,7 @@ def agent_attachment(agent_session: DataFrame) -> DataFrame:
 SESSION_COUNT = Table(
     name="session_count",
     layer="gold",
-    about="Sessions live and stale at the end of a minute, per kind; daemons are one kind.",
+    about="Live and stale sessions at the end of a minute, per kind of session.",
     columns=_COUNT_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("agent_session", Reach.PROJECT),),
@@ -113,7 +113,7 @@ SESSION_COUNT = Table(
 AGENT_ATTACHMENT = Table(
     name="agent_attachment",
     layer="gold",
-    about="Whether an agent had its always-on listener at the end of a minute.",
+    about="Whether an agent had a live daemon at the end of a minute.",
     columns=_ATTACHMENT_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("agent_session", Reach.PROJECT),),

@@ -1,52 +1,52 @@
-"""What became of the messages of each minute: SPEC-071 §11's five states, and the rest so that the sum is right.
+"""States of the messages of each minute: the five states of SPEC-071 §11, and the others so that the sum is complete.
 
-`undeliverable` is counted apart: such a send was refused before anything was stored, so it is no message. It is
-structural, where `pending_pickup` is transient.
+`undeliverable` is counted separately: such a send was refused before anything was stored, so it is not a message. It
+does not resolve itself, unlike `pending_pickup`.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["SIGNAL_STATE"]
 
-#: Publish path of a row that was written before there was one (SPEC-071 §10).
+#: Publish path of messages that were recorded before the field existed (SPEC-071 §10).
 UNKNOWN_PATH = "unknown"
-#: Publish path of what was never published.
+#: Publish path of refused sends.
 NO_PATH = "none"
-#: The catalogue's code of an unknown recipient.
+#: Error code of an unknown recipient.
 UNKNOWN_RECIPIENT = "E_ROUTING_001"
 
 _COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("minute", "timestamp", "Minute in which they were accepted, or refused."),
-    ("message_type", "string", "Their type."),
-    ("sender", "string", "Who sent them."),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("minute", "timestamp", "Minute of acceptance, or of the refusal."),
+    ("message_type", "string", "Message type."),
+    ("sender", "string", "Agent that sent them."),
     (
         "publish_path",
         "string",
-        "What the bus did at send time; `unknown` for rows older than the field, `none` for what was refused.",
+        "Publish path at send time; `unknown` for rows older than the field, `none` for refused sends.",
     ),
-    ("accepted", "bigint", "Messages accepted: the sum of all states but `undeliverable`."),
-    ("available_now", "bigint", "Delivered, by push or as the copy of a broadcast."),
-    ("drained", "bigint", "Delivered on any other path: piggybacked, or picked up later."),
-    ("pending_pickup", "bigint", "Not delivered yet, because the recipient was not available at send time."),
-    ("waiting", "bigint", "Not delivered yet, though the recipient was available."),
-    ("held", "bigint", "Not delivered yet, because they wait for an approval."),
-    ("expired", "bigint", "Ended unread: TTL over, or importance decayed away."),
-    ("recalled", "bigint", "Taken back by their sender."),
-    ("dead", "bigint", "Dead letters, purged ones included."),
+    ("accepted", "bigint", "Number of messages accepted: the sum of all states except `undeliverable`."),
+    ("available_now", "bigint", "Delivered by push, or as a copy of a broadcast."),
+    ("drained", "bigint", "Delivered on another path: piggybacked or picked up later."),
+    ("pending_pickup", "bigint", "Not delivered yet; the recipient was not available at send time."),
+    ("waiting", "bigint", "Not delivered yet; the recipient was available at send time."),
+    ("held", "bigint", "Held for an approval."),
+    ("expired", "bigint", "Expired by TTL or decay."),
+    ("recalled", "bigint", "Recalled by the sender."),
+    ("dead", "bigint", "Dead letters, including purged ones."),
     ("undeliverable", "bigint", "Sends refused because the recipient is not registered."),
 )
 _KEY = ("project", "date", "minute", "message_type", "sender", "publish_path")
 
 
 def signal_state(message_life: DataFrame, event: DataFrame) -> DataFrame:
-    """Count messages and unknown recipients per minute, type, sender and path, by what became of them."""
+    """Count messages by state, and sends to unknown recipients, per minute, type, sender and path."""
     state = F.col("state")
     delivered = state.isin("delivered", "acknowledged", "processed")
     pushed = (F.col("publish_path") == "pushed_to_ws") | F.col("broadcast").isNotNull()
@@ -89,7 +89,7 @@ def _counted(condition: Column, name: str) -> Column:
 SIGNAL_STATE = Table(
     name="signal_state",
     layer="gold",
-    about="What became of the messages of a minute, per type, sender and publish path: SPEC-071's states and the rest.",
+    about="Messages of a minute by state, per type, sender and publish path.",
     columns=_COLUMNS,
     grain=Grain.DAY,
     inputs=(

@@ -1,31 +1,31 @@
-"""Coordination: escalations, deadlocks, lent priority and waits for leases (LIMINAL's monitoring)."""
+"""Coordination: escalations, deadlocks, priority inheritance and lease waits (LIMINAL)."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all, counts_kinds
-from tocsin.pipeline.contract import columns, conform
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.balance import counts_all, counts_kinds
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["DEADLOCK", "ESCALATION_OUTCOME", "INVERSION", "LEASE_WAIT"]
 
 _ESCALATION_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which they were opened, UTC."),
-    ("hour", "timestamp", "Hour in which they were opened."),
-    ("rule", "string", "Name of the rule that opened them."),
-    ("trigger", "string", "What it looks for."),
-    ("escalations", "bigint", "Escalations opened."),
-    ("to_director", "bigint", "Of those, that a director was told of."),
-    ("to_human", "bigint", "Of those, that a human was told of."),
-    ("closed", "bigint", "Of those, that are over; the times below are from opening to that."),
+    ("date", "date", "Day of opening, UTC."),
+    ("hour", "timestamp", "Hour of opening."),
+    ("rule", "string", "Name of the rule."),
+    ("trigger", "string", "Trigger of the rule."),
+    ("escalations", "bigint", "Number of escalations opened."),
+    ("to_director", "bigint", "Of those, with a notification to a director."),
+    ("to_human", "bigint", "Of those, with a notification to a human."),
+    ("closed", "bigint", "Of those, closed; the times below are from opening to closing."),
     *DISTRIBUTION,
 )
 
 
 def escalation_outcome(escalation: DataFrame) -> DataFrame:
-    """Count escalations per hour and rule, and measure how long they took."""
+    """Count escalations per hour and rule, and measure their duration."""
     measured = distribution(
         escalation.withColumn("hour", F.date_trunc("hour", "opened_at")),
         ("project", "date", "hour", "rule", "trigger"),
@@ -41,13 +41,13 @@ def escalation_outcome(escalation: DataFrame) -> DataFrame:
 _DEADLOCK_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
-    ("seq", "bigint", "Sequence number of the finding."),
-    ("found_at", "timestamp", "When it was found, and broken."),
-    ("cycle", "array<string>", "Who waited for whom: each for the next, the last for the first."),
-    ("agents", "bigint", "How many that are."),
-    ("waits", "array<string>", "The wait of each, as `kind:ref`."),
-    ("victim", "string", "Whose wait was refused."),
-    ("refused", "string", "That wait, as `kind:ref`."),
+    ("seq", "bigint", "Sequence number of the event."),
+    ("found_at", "timestamp", "Time at which it was found and resolved."),
+    ("cycle", "array<string>", "Agents in the cycle: each waits for the next, the last for the first."),
+    ("agents", "bigint", "Number of agents in the cycle."),
+    ("waits", "array<string>", "What each of them waits for, as `kind:ref`."),
+    ("victim", "string", "Agent whose wait was refused."),
+    ("refused", "string", "The refused wait, as `kind:ref`."),
 )
 
 
@@ -63,16 +63,16 @@ _INVERSION_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
     ("minute", "timestamp", "The minute."),
-    ("agent", "string", "Who was lent priority by those who wait for it."),
-    ("raised", "bigint", "Times that it was lent more."),
-    ("restored", "bigint", "Times that it was lent less, or nothing any more."),
-    ("highest", "int", "Most that it was lent, 0 (Info) to 4 (DirectorOverride)."),
-    ("messages", "bigint", "Messages that rose with it, each time that they did."),
+    ("agent", "string", "Agent that inherited priority from agents that wait for it."),
+    ("raised", "bigint", "Number of times its inherited priority rose."),
+    ("restored", "bigint", "Number of times its inherited priority fell or ended."),
+    ("highest", "int", "Highest inherited priority, 0 (Info) to 4 (DirectorOverride)."),
+    ("messages", "bigint", "Number of messages raised with it; a message counts each time."),
 )
 
 
 def inversion(event: DataFrame) -> DataFrame:
-    """Count how often waiting lent an agent priority, per minute."""
+    """Count changes of inherited priority per agent and minute."""
     lent = F.col("kind") == "PriorityInherited"
     counted = (
         event.where(F.col("kind").isin("PriorityInherited", "PriorityRestored"))
@@ -91,21 +91,21 @@ def inversion(event: DataFrame) -> DataFrame:
 
 _LEASE_COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which they were asked for, UTC."),
-    ("hour", "timestamp", "Hour in which they were asked for."),
-    ("agent", "string", "Who asked."),
-    ("leases", "bigint", "Leases asked for and not refused at once."),
+    ("date", "date", "Day of the requests, UTC."),
+    ("hour", "timestamp", "Hour of the requests."),
+    ("agent", "string", "Agent that requested the leases."),
+    ("leases", "bigint", "Number of leases requested and not refused at once."),
     ("granted", "bigint", "Of those, granted."),
-    ("in_line", "bigint", "Of those, that had to wait in line."),
-    ("given_up", "bigint", "Of those, that left the line without."),
-    ("lost", "bigint", "Of those granted, that ended against the holder's will or without its word."),
-    ("held_us", "bigint", "Time that those that ended were held in all, microseconds."),
+    ("in_line", "bigint", "Of those, that were queued."),
+    ("given_up", "bigint", "Of those, that left the queue without a grant."),
+    ("lost", "bigint", "Of those granted, that were forced, broken by a deadlock, lapsed or reclaimed."),
+    ("held_us", "bigint", "Total holding time of the ended leases, microseconds."),
     *DISTRIBUTION,
 )
 
 
 def lease_wait(lease_span: DataFrame) -> DataFrame:
-    """Measure how long agents waited for leases: those that were granted, and those that gave up."""
+    """Measure the time in the queue of leases that were granted or given up."""
     against = F.col("end_reason").isin("forced", "deadlock", "lapsed", "reclaimed")
     measured = distribution(
         lease_span.withColumn("hour", F.date_trunc("hour", "asked_at")),
@@ -124,7 +124,7 @@ def lease_wait(lease_span: DataFrame) -> DataFrame:
 ESCALATION_OUTCOME = Table(
     name="escalation_outcome",
     layer="gold",
-    about="Escalations of an hour per rule: how many, who was told, and how long they took.",
+    about="Escalations of an hour per rule: number, notifications and duration.",
     columns=_ESCALATION_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("escalation", Reach.PROJECT),),
@@ -134,7 +134,7 @@ ESCALATION_OUTCOME = Table(
 DEADLOCK = Table(
     name="deadlock",
     layer="gold",
-    about="Every deadlock that was found and broken.",
+    about="Every deadlock that was found and resolved.",
     columns=_DEADLOCK_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("event", kinds=("DeadlockFound",)),),
@@ -143,7 +143,7 @@ DEADLOCK = Table(
 INVERSION = Table(
     name="inversion",
     layer="gold",
-    about="Priority that an agent was lent in a minute by those who wait for it.",
+    about="Changes of the inherited priority of an agent in a minute.",
     columns=_INVERSION_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("event", kinds=("PriorityInherited", "PriorityRestored")),),
@@ -153,7 +153,7 @@ INVERSION = Table(
 LEASE_WAIT = Table(
     name="lease_wait",
     layer="gold",
-    about="How long an agent waited for the leases that it asked for in an hour.",
+    about="Waiting times for the leases that an agent requested in an hour.",
     columns=_LEASE_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("lease_span", Reach.PROJECT),),

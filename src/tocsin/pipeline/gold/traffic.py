@@ -1,27 +1,27 @@
-"""Who talks to whom: the traffic matrix."""
+"""Traffic matrix: messages per sender, recipient and type."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.balance import counts_all
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Table
+from tocsin.pipeline.tables.balance import counts_all
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Table
 
 __all__ = ["TRAFFIC"]
 
 _LEVELS = ("info", "coordinate", "blocking", "critical", "director_override")
 _COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("hour", "timestamp", "Hour in which they were accepted."),
-    ("sender", "string", "Who sent them."),
-    ("recipient", "string", "Whom they are for."),
-    ("message_type", "string", "Their type."),
-    ("messages", "bigint", "Messages accepted."),
-    *((name, "bigint", f"Of those, granted {name.replace('_', ' ')}.") for name in _LEVELS),
+    ("date", "date", "Day of acceptance of the messages, UTC."),
+    ("hour", "timestamp", "Hour of acceptance."),
+    ("sender", "string", "Agent that sent them."),
+    ("recipient", "string", "Agent that they are addressed to."),
+    ("message_type", "string", "Message type."),
+    ("messages", "bigint", "Number of messages accepted."),
+    *((name, "bigint", f"Of those, with granted priority {name.replace('_', ' ')}.") for name in _LEVELS),
     ("broadcast_copies", "bigint", "Of those, copies of broadcasts."),
-    ("lowered", "bigint", "Of those, granted less than asked for."),
-    ("delivered", "bigint", "Of those, with their recipient now."),
+    ("lowered", "bigint", "Of those, granted a lower priority than requested."),
+    ("delivered", "bigint", "Of those, delivered, acknowledged or processed."),
     ("unread", "bigint", "Of those, expired, recalled or dead."),
 )
 _KEY = ("project", "date", "hour", "sender", "recipient", "message_type")
@@ -48,7 +48,7 @@ def traffic(message_life: DataFrame) -> DataFrame:
 TRAFFIC = Table(
     name="traffic",
     layer="gold",
-    about="Messages of an hour per sender, recipient and type: who talks to whom.",
+    about="Messages of an hour per sender, recipient and type.",
     columns=_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),

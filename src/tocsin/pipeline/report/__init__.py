@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML file on what the tables say, with plots and advice."""
+"""The report: one self-contained HTML file with plots, tables and advice."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.pipeline.advice import Thresholds
-from tocsin.pipeline.report.gathering import Reader, read_contents
+from tocsin.pipeline.report.contents import Reader, read_contents
 from tocsin.pipeline.report.page import render
 
 __all__ = ["Reader", "make_report", "write_report"]
@@ -23,16 +23,16 @@ def make_report(
     thresholds: Thresholds | None = None,
     made_at: int | None = None,
 ) -> str:
-    """Return the page on some projects, of the days from `since` to `until`.
+    """Return the HTML page for some projects and the days from `since` to `until`.
 
-    `read` returns a table by name; `status` is what `tocsin pipeline status` says, for lag, quarantine and gaps.
+    `read` returns a table by name; `status` is the result of the status job, for lag, quarantine and gaps.
     """
     contents = [read_contents(read, project, since, until, thresholds) for project in projects]
     return render(contents, status, time.time_ns() // 1000 if made_at is None else made_at)
 
 
 def write_report(path: Path, page: str) -> None:
-    """Write a page where there may be an older one: whoever reads sees the one or the other, whole."""
+    """Write a page atomically, replacing an older one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(page, encoding="utf-8")
     temporary.replace(path)

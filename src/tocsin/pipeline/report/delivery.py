@@ -1,14 +1,14 @@
-"""The cards on messages: what became of them, how long it took, what went wrong."""
+"""Report cards on messages: states, latency, waiting, refusals, recalls, retries and decay."""
 
 from tocsin.core.protocol.priority import liminal_name
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.svg import Series, legend, over_time, ranges
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["delivery_cards"]
 
-_STATE_WORDS = {
+_STATE_LABELS = {
     "available_now": "delivered by push",
     "drained": "picked up",
     "waiting": "waiting",
@@ -19,10 +19,7 @@ _STATE_WORDS = {
     "dead": "dead",
     "undeliverable": "undeliverable",
 }
-#: Latencies below this are drawn at it: what is handed over within its own send takes no time of the bus's clock.
-_FLOOR_US = 100
-_PALETTE = tuple(f"s{index}" for index in range(8))
-#: Latencies below this are drawn at it: what is handed over within its own send takes no time of the bus's clock.
+#: Smaller latencies are drawn at this value, microseconds: a message offered within its own send has a latency of 0.
 _FLOOR_US = 100
 _PATHS = {
     "pushed_to_ws": "push",
@@ -33,20 +30,28 @@ _PATHS = {
 
 
 def delivery_cards(contents: Contents) -> list[str]:
-    """Write the cards, the widest first."""
+    """Return the cards, the widest first."""
     return [
-        card("What became of messages", _states_line(contents), _states(contents)),
+        card("Messages by state", _states_line(contents), _states(contents)),
         card("Delivery latency", _sla_line(contents), _latency(contents)),
         card("Messages waiting", _depth_line(contents), _depth(contents)),
-        card("Promises", "From acceptance to first offer, of messages to agents that listen.", _sla(contents)),
-        card("Time to drain", "Median, 95th and 99th percentile by type and path.", _drain(contents)),
+        card(
+            "Delivery targets", "Time from acceptance to first offer, for messages to connected agents.", _sla(contents)
+        ),
+        card(
+            "Time to drain",
+            "Time to the first offer: median, 95th and 99th percentile by type and path.",
+            _drain(contents),
+        ),
         card("Refusals", _total_line(contents.refusals, "refused sends or copies"), _bars(contents, contents.refusals)),
         card("Recalls", _recall_line(contents), _bars(contents, contents.recalls)),
-        card("Aging", "How long messages waited, against the bound of their priority (marked).", _aging(contents)),
-        card("Asking for much", _mix_line(contents), _mixes(contents)),
+        card("Aging", "Waiting times, with the bound of each priority marked.", _aging(contents)),
+        card("High priorities", _mix_line(contents), _mixes(contents)),
         card("Retries and dead letters", _letters_line(contents), _retries(contents)),
         card(
-            "Processing and decay", "How long recipients take, and how fast new messages fade.", _processing(contents)
+            "Processing and decay",
+            "Processing latency of recipients, and decay rate of new messages.",
+            _processing(contents),
         ),
     ]
 
@@ -54,13 +59,13 @@ def delivery_cards(contents: Contents) -> list[str]:
 def _states_line(contents: Contents) -> str:
     pending, lost = sum(contents.states["pending_pickup"]), sum(contents.states["undeliverable"])
     if lost:
-        return f"{number(lost)} sends went to nobody: that does not mend itself. {number(pending)} wait for a pickup."
-    return f"By the minute of acceptance. {number(pending)} wait for a pickup; no send was undeliverable."
+        return f"{number(lost)} sends had an unknown recipient. {number(pending)} messages are pending pickup."
+    return f"By time of acceptance. {number(pending)} messages are pending pickup; no send was undeliverable."
 
 
 def _states(contents: Contents) -> str:
     series = [
-        Series(_STATE_WORDS[state], state, contents.states[state]) for state in STATES if any(contents.states[state])
+        Series(_STATE_LABELS[state], state, contents.states[state]) for state in STATES if any(contents.states[state])
     ]
     plot = over_time(
         contents.bars, contents.width_s, series, stacked=True, title="Messages by state", width=1140, height=220
@@ -71,8 +76,8 @@ def _states(contents: Contents) -> str:
 def _sla_line(contents: Contents) -> str:
     breaches = len(contents.breaches)
     if breaches:
-        return f"99th percentile per priority, all paths. {number(breaches)} sustained breaches of what is promised."
-    return "99th percentile per priority, all paths. No promise was broken for a minute or longer."
+        return f"99th percentile per priority, all paths. {number(breaches)} sustained breaches of delivery targets."
+    return "99th percentile per priority, all paths. No sustained breach of a delivery target."
 
 
 def _latency(contents: Contents) -> str:
@@ -90,8 +95,8 @@ def _latency(contents: Contents) -> str:
 
 def _depth_line(contents: Contents) -> str:
     peaks = {level: max(values, default=0) for level, values in contents.depth.items()}
-    words = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
-    return "Most at once: " + ", ".join(words) + "." if words else "Nothing waited."
+    texts = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
+    return "Largest depth: " + ", ".join(texts) + "." if texts else "No message waited."
 
 
 def _depth(contents: Contents) -> str:
@@ -113,7 +118,7 @@ def _sla(contents: Contents) -> str:
         )
         for row in known
     ]
-    figures = table(("priority", "messages", "promised", "in time", "p99", "longest"), rows)
+    figures = table(("priority", "messages", "target", "within target", "p99", "longest"), rows)
     broken = [
         (
             moment(row["began_us"]),
@@ -124,7 +129,7 @@ def _sla(contents: Contents) -> str:
         )
         for row in contents.breaches
     ]
-    more = details("Sustained breaches", table(("from", "priority", "lasted", "late", "worst"), broken))
+    more = details("Sustained breaches", table(("from", "priority", "duration", "late", "longest"), broken))
     return plot + figures + more if known else ""
 
 
@@ -143,10 +148,7 @@ def _total_line(counts: dict[str, list[int]], what: str) -> str:
 def _recall_line(contents: Contents) -> str:
     total = {outcome: sum(counts) for outcome, counts in contents.recalls.items()}
     late = total.get("already_delivered", 0)
-    return (
-        f"{number(sum(total.values()))} recalls; {share(late, sum(total.values()))} came after delivery: "
-        "the larger that is, the more the bus outruns its senders."
-    )
+    return f"{number(sum(total.values()))} recalls; {share(late, sum(total.values()))} came after delivery."
 
 
 def _bars(contents: Contents, counts: dict[str, list[int]]) -> str:
@@ -173,13 +175,13 @@ def _aging(contents: Contents) -> str:
         )
         for row in known
     ]
-    head = ("priority", "messages", "raised", "bound", "over it, though available", "longest")
+    head = ("priority", "messages", "boosted", "bound", "over bound, available recipient", "longest")
     return plot + table(head, rows) if known else ""
 
 
 def _mix_line(contents: Contents) -> str:
     over = [row for row in contents.mixes if row["over"]]
-    return f"{number(len(over))} agents asked for Blocking or above more often than allowed, in some minute."
+    return f"{number(len(over))} agents requested Blocking or above more often than allowed in at least one window."
 
 
 def _mixes(contents: Contents) -> str:
@@ -193,13 +195,13 @@ def _mixes(contents: Contents) -> str:
         )
         for row in contents.mixes
     ]
-    return table(("agent", "windows judged", "over", "highest share", "lowered"), rows) if rows else ""
+    return table(("agent", "windows checked", "over threshold", "highest share", "lowered"), rows) if rows else ""
 
 
 def _letters_line(contents: Contents) -> str:
     dead = sum(row["letters"] for row in contents.letters)
     requeues = sum(row["requeues"] for row in contents.retries)
-    return f"{number(requeues)} times back to the queue; {number(dead)} dead letters."
+    return f"{number(requeues)} requeues; {number(dead)} dead letters."
 
 
 def _retries(contents: Contents) -> str:
@@ -215,12 +217,12 @@ def _retries(contents: Contents) -> str:
         )
         for row in contents.retries
     ]
-    head = ("type", "messages", "offers each", "requeued", "rejected", "dead", "redriven")
+    head = ("type", "messages", "offers per message", "requeued", "rejected", "dead", "redriven")
     letters = [
         (row["recipient"], row["reason"], row["code"], number(row["letters"]), number(row["attempts"]))
         for row in contents.letters
     ]
-    more = details("Dead letters", table(("recipient", "reason", "code", "letters", "retries used"), letters))
+    more = details("Dead letters", table(("recipient", "reason", "code", "dead letters", "retries used"), letters))
     return table(head, rows) + more if rows else ""
 
 

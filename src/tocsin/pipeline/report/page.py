@@ -1,22 +1,22 @@
-"""The page: one HTML document with everything in it, light and dark, and no request to anywhere."""
+"""The HTML page: one document for light and dark mode that loads nothing from elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from tocsin.pipeline.advice import Evidence
+from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.delivery import delivery_cards
-from tocsin.pipeline.report.gathering import STATES, Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.style import STYLE
 from tocsin.pipeline.report.team import team_cards
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["render"]
 
 
 def render(projects: Sequence[Contents], status: Mapping[str, Any] | None, made_at: int) -> str:
-    """Write the whole page."""
-    body = "".join(_project(contents) for contents in projects) or '<p class="empty">There is no project yet.</p>'
+    """Return the whole page."""
+    body = "".join(_project(contents) for contents in projects) or '<p class="empty">There are no projects yet.</p>'
     names = ", ".join(contents.project for contents in projects)
     jump = "".join(f'<a href="#{_anchor(c.project)}">{escape(c.project)}</a>' for c in projects)
     return (
@@ -34,16 +34,16 @@ def _anchor(project: str) -> str:
 
 
 def _state_of_pipeline(status: Mapping[str, Any] | None, made_at: int) -> str:
-    """Say how far the tables are, and what is not in them."""
-    items = [("made", moment(made_at) + " UTC", "")]
+    """Return the summary of the pipeline's progress: lag, quarantine, gaps, duplicates."""
+    items = [("created", moment(made_at) + " UTC", "")]
     if status is not None:
         lag = status["lag"]
         behind = f"{number(lag['segments'])} segments, {duration(lag['seconds'] * 1_000_000)}"
-        items.append(("behind", behind if lag["segments"] else "nothing", "warn" if lag["segments"] else ""))
+        items.append(("lag", behind if lag["segments"] else "none", "warn" if lag["segments"] else ""))
         quarantined = status["quarantined"]
         items.append(("quarantined", f"{number(quarantined)} lines", "bad" if quarantined else ""))
         gaps = sum(len(project["gaps"]) for project in status["projects"].values())
-        items.append(("gaps in the sequence", number(gaps), "bad" if gaps else ""))
+        items.append(("gaps in sequence numbers", number(gaps), "bad" if gaps else ""))
         items.append(("duplicates dropped", number(status["duplicates"]), ""))
     cells = "".join(
         f'<div class="{tone}"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text, tone in items
@@ -54,11 +54,11 @@ def _state_of_pipeline(status: Mapping[str, Any] | None, made_at: int) -> str:
 def _project(contents: Contents) -> str:
     head = (
         f'<section id="{_anchor(contents.project)}"><h2>{escape(contents.project)}</h2>'
-        f'<p class="range">{moment(contents.since)} to {moment(contents.until)} UTC, a bar is '
+        f'<p class="range">{moment(contents.since)} to {moment(contents.until)} UTC; one bar is '
         f"{duration(contents.width_s * 1_000_000)}</p>"
     )
     if not contents.bars:
-        return head + '<p class="empty">Nothing has happened in this time.</p></section>'
+        return head + '<p class="empty">No events in this time range.</p></section>'
     first, *rest = [*delivery_cards(contents), *team_cards(contents)]
     cards = f'{first}<div class="cards">{"".join(rest)}</div>'
     return f"{head}{_tiles(contents)}{_advice(contents)}{cards}</section>"
@@ -80,9 +80,14 @@ def _tiles(contents: Contents) -> str:
     ]
     if critical is not None and critical["samples"]:
         late = critical["samples"] - critical["within_target"]
-        text = f"within {duration(critical['target_us'])}"
+        text = f"target {duration(critical['target_us'])}"
         tiles.append(
-            ("Critical in time", share(critical["within_target"], critical["samples"]), text, "bad" if late else "")
+            (
+                "Critical within target",
+                share(critical["within_target"], critical["samples"]),
+                text,
+                "bad" if late else "",
+            )
         )
     return '<div class="tiles">' + "".join(
         f'<div class="tile {tone}"><b>{escape(value)}</b><span>{escape(name)}</span><small>{escape(more)}</small></div>'
@@ -94,7 +99,7 @@ def _advice(contents: Contents) -> str:
     if contents.advice_note:
         return f'<div class="advice"><h3>Advice</h3><p class="line">{escape(contents.advice_note)}</p></div>'
     if not contents.advice:
-        return '<div class="advice"><h3>Advice</h3><p class="line">History asks for no change of the policy.</p></div>'
+        return '<div class="advice"><h3>Advice</h3><p class="line">No changes to the policy are recommended.</p></div>'
     pieces = []
     for advice in contents.advice:
         evidence = "".join(
@@ -110,5 +115,5 @@ def _advice(contents: Contents) -> str:
 
 
 def _figure(item: Evidence) -> str:
-    """Write a figure in its own unit: its name says whether it is a time."""
+    """Format a figure; names that end in `_us` are durations."""
     return duration(item.value) if item.figure.split(" ")[0].endswith("_us") else f"{item.value:g}"

@@ -1,4 +1,4 @@
-"""How the page looks: one style sheet, light and dark by the reader's own setting."""
+"""The style sheet of the page, for light and dark mode."""
 
 __all__ = ["STYLE"]
 

@@ -1,6 +1,6 @@
-"""Plots as SVG text: bars over time, lines, ranges of quantiles and a matrix. Colours are the page's CSS variables.
+"""SVG plots: bars over time, lines, ranges of quantiles and a matrix. Colours are the page's CSS variables.
 
-Everything that comes out of a table is escaped here, and nothing refers to anything outside.
+All texts are escaped here, and the plots refer to nothing outside the page.
 """
 
 import math
@@ -9,7 +9,7 @@ from html import escape
 
 import msgspec
 
-from tocsin.pipeline.report.words import clock, duration, ladder, moment, number
+from tocsin.pipeline.report.formatting import clock, duration, ladder, moment, number
 
 __all__ = ["Range", "Series", "legend", "matrix", "over_time", "ranges"]
 
@@ -18,7 +18,7 @@ _SECOND_US = 1_000_000
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One line, or one layer of bars."""
+    """One line, or one layer of stacked bars."""
 
     label: str
     #: Name of a CSS variable.
@@ -34,12 +34,12 @@ class Range(msgspec.Struct, frozen=True):
     p95: int
     p99: int
     samples: int
-    #: What was promised, where something was.
+    #: Target value, if any.
     target: int | None = None
 
 
 def legend(series: Sequence[Series]) -> str:
-    """Name the colours."""
+    """Return the legend of the series."""
     return (
         '<ul class="legend">'
         + "".join(f'<li><i style="background:var(--{s.colour})"></i>{escape(s.label)}</li>' for s in series)
@@ -60,7 +60,7 @@ def over_time(
     width: int = 560,
     height: int = 190,
 ) -> str:
-    """Draw stacked bars, or lines, over time; each bar says its values when pointed at."""
+    """Draw stacked bars or lines over time; each bar has a tooltip with its values."""
     series = [one for one in series if any(value is not None for value in one.values)]
     if not bars or not series:
         return ""
@@ -75,10 +75,10 @@ def over_time(
     for index, bar in enumerate(bars):
         values = [f"{s.label}: {shown(s.values[index])}" for s in series if s.values[index]]
         if values:
-            told = escape("\n".join([moment(bar), *values]))
+            tooltip = escape("\n".join([moment(bar), *values]))
             parts.append(
                 f'<rect class="hit" x="{_LEFT + index * slot:.1f}" y="{_TOP}" width="{slot:.1f}" '
-                f'height="{inner_h}"><title>{told}</title></rect>'
+                f'height="{inner_h}"><title>{tooltip}</title></rect>'
             )
     return "".join([*parts, "</svg>"])
 
@@ -88,7 +88,7 @@ def _totals(series: Sequence[Series]) -> list[float]:
 
 
 class _Axis:
-    """The axis of values: from value to height."""
+    """The vertical axis: maps values to positions."""
 
     def __init__(self, values: Sequence[Sequence[float | None]], height: int, *, log: bool) -> None:
         known = [value for some in values for value in some if value is not None and value > 0]
@@ -103,7 +103,7 @@ class _Axis:
             self._high = self._ticks[-1]
 
     def y(self, value: float) -> float:
-        """Return how far down a value is."""
+        """Return the vertical position of a value."""
         at = math.log10(value) if self._log else value
         share = (at - self._low) / (self._high - self._low)
         return _TOP + self._height * (1 - min(1.0, max(0.0, share)))
@@ -135,7 +135,7 @@ def _nice(highest: float) -> list[float]:
 
 
 def _time_labels(bars: Sequence[int], width_s: int, slot: float, height: int) -> list[str]:
-    """Label about every eighty units, where a round time begins."""
+    """Return the labels of the time axis, at round times."""
     every_s = next(
         (unit for unit in _ROUND_S if unit >= width_s and unit / width_s * slot >= 64), max(width_s, _ROUND_S[-1])
     )
@@ -159,7 +159,7 @@ _ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600, 
 
 
 def _layers(series: Sequence[Series], slot: float, axis: _Axis) -> list[str]:
-    """Draw each layer as one path, so that a page stays small."""
+    """Draw each layer as one path, to keep the page small."""
     base = [0.0] * len(series[0].values)
     parts = []
     gap = 1.0 if slot >= 4 else 0.0
@@ -176,7 +176,7 @@ def _layers(series: Sequence[Series], slot: float, axis: _Axis) -> list[str]:
 
 
 def _line(series: Series, slot: float, axis: _Axis, *, steps: bool) -> str:
-    """Draw a line, broken where there is no value; a lone value is a dot."""
+    """Draw a line with gaps for missing values; a single value is a dot."""
     path: list[str] = []
     dots: list[str] = []
     drawing = False
@@ -196,7 +196,7 @@ def _line(series: Series, slot: float, axis: _Axis, *, steps: bool) -> str:
 
 
 def ranges(rows: Sequence[Range], *, title: str, width: int = 560) -> str:
-    """Draw the median, the 95th and the 99th percentile of each row on one logarithmic axis of time."""
+    """Draw the median, 95th and 99th percentile of each row on a logarithmic time axis."""
     if not rows:
         return ""
     label_w, row_h = 190, 22
@@ -216,7 +216,7 @@ def ranges(rows: Sequence[Range], *, title: str, width: int = 560) -> str:
         parts.append(f'<text class="tick" x="{at:.1f}" y="{height - 6}" text-anchor="middle">{duration(mark)}</text>')
     for index, row in enumerate(rows):
         y = _TOP + row_h * index + row_h / 2
-        told = (
+        tooltip = (
             f"{row.label}\n50 %: {duration(row.p50)}\n95 %: {duration(row.p95)}\n99 %: {duration(row.p99)}\n"
             f"of {number(row.samples)}"
         )
@@ -232,13 +232,13 @@ def ranges(rows: Sequence[Range], *, title: str, width: int = 560) -> str:
         parts.append(f'<text class="tick" x="{width - 62}" y="{y + 4:.1f}">{duration(row.p95)}</text>')
         parts.append(
             f'<rect class="hit" x="0" y="{y - row_h / 2:.1f}" width="{width}" height="{row_h}">'
-            f"<title>{escape(told)}</title></rect>"
+            f"<title>{escape(tooltip)}</title></rect>"
         )
     return "".join([*parts, "</svg>"])
 
 
 def matrix(cells: dict[tuple[str, str], int], *, title: str, width: int = 560) -> str:
-    """Draw who sends to whom: rows send, columns receive, the darker the more."""
+    """Draw the traffic matrix: rows send, columns receive, darker cells have more messages."""
     if not cells:
         return ""
     totals: dict[str, int] = {}
@@ -263,10 +263,10 @@ def matrix(cells: dict[tuple[str, str], int], *, title: str, width: int = 560) -
             count = cells.get((sender, recipient), 0)
             strength = 0.08 + 0.92 * math.sqrt(count / most) if count else 0.0
             colour = f'style="fill:var(--waiting);opacity:{strength:.2f}"' if count else 'class="empty"'
-            told = f"<title>{escape(f'{sender} to {recipient}: {number(count)}')}</title>" if count else ""
+            tooltip = f"<title>{escape(f'{sender} to {recipient}: {number(count)}')}</title>" if count else ""
             parts.append(
                 f'<rect {colour} x="{label_w + size * column:.1f}" y="{head_h + size * row:.1f}" '
-                f'width="{size - 1.5:.1f}" height="{size - 1.5:.1f}" rx="2">{told}</rect>'
+                f'width="{size - 1.5:.1f}" height="{size - 1.5:.1f}" rx="2">{tooltip}</rect>'
             )
     return "".join([*parts, "</svg>"])
 

@@ -1,39 +1,39 @@
-"""The cards on the team: who is there, who talks to whom, how work and coordination go."""
+"""Report cards on the team: sessions, traffic, threads, escalations, leases and frames."""
 
 from tocsin.core.protocol.priority import liminal_name
+from tocsin.pipeline.report.contents import Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
-from tocsin.pipeline.report.gathering import Contents
+from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.svg import Series, legend, matrix, over_time, ranges
-from tocsin.pipeline.report.words import duration, moment, number, share
 
 __all__ = ["team_cards"]
 
 _MEASURES = {
     "to_delivery": "delivered",
     "to_first_update": "first update",
-    "to_response": "answered",
+    "to_response": "first response",
     "to_completion": "completed",
 }
 
 
 def team_cards(contents: Contents) -> list[str]:
-    """Write the cards."""
+    """Return the cards."""
     return [
         card("Sessions", _sessions_line(contents), _sessions(contents)),
-        card("Who talks to whom", "Rows send, columns receive.", matrix(contents.traffic, title="Traffic matrix")),
+        card("Traffic", "Rows send, columns receive.", matrix(contents.traffic, title="Traffic matrix")),
         card("Threads", _threads_line(contents), _threads(contents)),
         card("Escalations", _escalation_line(contents), _escalations(contents)),
         card("Leases", _lease_line(contents), _leases(contents)),
-        card("Frames", "Frames that did not arrive, by the subscriber's priority.", _frames(contents)),
+        card("Frames", "Dropped frames by subscriber priority.", _frames(contents)),
     ]
 
 
 def _sessions_line(contents: Contents) -> str:
-    words = {"attached": "with a live daemon", "daemonless": "without", "absent": "gone"}
+    texts = {"attached": "with a live daemon", "daemonless": "with other sessions", "absent": "not attached"}
     parts = [
-        f"{number(contents.attachments[name])} {text}" for name, text in words.items() if name in contents.attachments
+        f"{number(contents.attachments[name])} {text}" for name, text in texts.items() if name in contents.attachments
     ]
-    return "Agents at the end: " + ", ".join(parts) + "." if parts else "Nobody was attached."
+    return "Agents at the end: " + ", ".join(parts) + "." if parts else "No agent was attached."
 
 
 def _sessions(contents: Contents) -> str:
@@ -46,11 +46,11 @@ def _sessions(contents: Contents) -> str:
 
 
 def _threads_line(contents: Contents) -> str:
-    words = [
+    texts = [
         f"{number(row['completed'])} of {number(row['threads'])} {row['thread_kind']}s completed"
         for row in contents.outcomes
     ]
-    return "; ".join(words) + "." if words else "No threads."
+    return "; ".join(texts) + "." if texts else "No threads."
 
 
 def _threads(contents: Contents) -> str:
@@ -84,14 +84,14 @@ def _escalations(contents: Contents) -> str:
     broken = [
         (moment(row["found_us"]), " → ".join(row["cycle"]), row["victim"], row["refused"]) for row in contents.deadlocks
     ]
-    deadlocks = table(("found", "circle", "victim", "refused"), broken)
-    head = ("rule", "trigger", "opened", "to a director", "to a human", "over", "median time")
+    deadlocks = table(("found", "cycle", "victim", "refused wait"), broken)
+    head = ("rule", "trigger", "opened", "to a director", "to a human", "closed", "median duration")
     return table(head, rows) + (details("Deadlocks", deadlocks) if rows else deadlocks)
 
 
 def _lease_line(contents: Contents) -> str:
-    lent = sum(row["raised"] for row in contents.inversions)
-    return f"Time in line per agent. Priority was lent {number(lent)} times to agents that others waited for."
+    inherited = sum(row["raised"] for row in contents.inversions)
+    return f"Time in the lease queue per agent. Waiting agents passed on priority {number(inherited)} times."
 
 
 def _leases(contents: Contents) -> str:
@@ -107,12 +107,12 @@ def _leases(contents: Contents) -> str:
         )
         for row in contents.leases
     ]
-    lent = [
+    inherited = [
         (row["agent"], number(row["raised"]), liminal_name(row["highest"] or 0), number(row["messages"]))
         for row in contents.inversions
     ]
-    more = details("Lent priority", table(("agent", "times", "highest", "messages raised"), lent))
-    return table(("agent", "leases", "granted", "in line", "gave up", "lost", "wait p95"), rows) + more
+    more = details("Inherited priority", table(("agent", "times", "highest", "messages raised"), inherited))
+    return table(("agent", "leases", "granted", "queued", "given up", "lost", "p95 wait"), rows) + more
 
 
 def _frames(contents: Contents) -> str:
@@ -127,4 +127,4 @@ def _frames(contents: Contents) -> str:
         )
         for row in sorted(contents.frames, key=lambda row: order[row["subscriber_priority"]])
     ]
-    return table(("subscribers", "frames", "dropped", "share", "shed for others"), rows) if rows else ""
+    return table(("subscribers", "frames", "dropped", "share", "shed to protect others"), rows) if rows else ""

@@ -1,16 +1,16 @@
-"""Sessions: one row each, from opening to end, with the times in which they were stale.
+"""Sessions: one row each, from opening to close, with the times in which they were stale.
 
-Theory of operation. Heartbeats are many and sessions last for days, so nothing looks at all of them at once: a day's
-events become one row per session and day (`session_day`), and the few rows of a session become its life
-(`agent_session`). A session that went stale is fresh again with its next heartbeat; where none comes before midnight,
-the first sign of a later day ends the stale time.
+Theory of operation. There are many heartbeats and sessions last for days, so they are never read all at once: a day's
+events become one row per session and day (`session_day`), and the few rows of a session become one row
+(`agent_session`). A stale session is live again with its next heartbeat; if none comes before midnight, the first
+heartbeat or close of a later day ends the stale time.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["AGENT_SESSION", "SESSION_DAY"]
 
@@ -20,22 +20,22 @@ _DAY_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "The day, UTC."),
     ("session", "string", "The session."),
-    ("agent", "string", "Whose it is; null on a day that neither opened, closed nor missed it."),
-    ("session_kind", "string", "`push`, `piggyback` or `daemon`; null unless opened on this day."),
-    ("window", "bigint", "Offers without receipt that it takes at a time; null unless opened on this day."),
-    ("opened_us", "bigint", "When it was opened, if on this day, microseconds since the epoch."),
-    ("closed_us", "bigint", "When it ended, if on this day, microseconds since the epoch."),
+    ("agent", "string", "Agent of the session; null on a day on which it was not opened, closed or stale."),
+    ("session_kind", "string", "`push`, `piggyback` or `daemon`; null unless it was opened on this day."),
+    ("window", "bigint", "Largest number of unconfirmed offers; null unless it was opened on this day."),
+    ("opened_us", "bigint", "Time of opening, if on this day, microseconds since the epoch."),
+    ("closed_us", "bigint", "Time of its end, if on this day, microseconds since the epoch."),
     ("close_reason", "string", "`closed`, `lapsed` or `retired`, if on this day."),
-    ("heartbeats", "bigint", "Heartbeats recorded on this day."),
-    ("first_heartbeat_us", "bigint", "The first of them, microseconds since the epoch."),
-    ("last_heartbeat_us", "bigint", "The last of them, microseconds since the epoch."),
-    ("stale_from_us", "array<bigint>", "When it went stale on this day, in order, microseconds since the epoch."),
-    ("stale_to_us", "array<bigint>", "When each of those ended: by a heartbeat or its close; null when not that day."),
+    ("heartbeats", "bigint", "Number of heartbeats recorded on this day."),
+    ("first_heartbeat_us", "bigint", "Time of the first heartbeat, microseconds since the epoch."),
+    ("last_heartbeat_us", "bigint", "Time of the last heartbeat, microseconds since the epoch."),
+    ("stale_from_us", "array<bigint>", "Times at which it went stale on this day, microseconds since the epoch."),
+    ("stale_to_us", "array<bigint>", "End of each stale time; null if not on this day; microseconds since the epoch."),
 )
 
 
 def session_day(event: DataFrame) -> DataFrame:
-    """Gather each session's events of a day."""
+    """Aggregate each session's events of a day."""
     key = ["project", "date", "session"]
     ours = event.where(F.col("kind").isin(*_KINDS))
     beats = (
@@ -73,7 +73,7 @@ def session_day(event: DataFrame) -> DataFrame:
 
 
 def _stale_times(ours: DataFrame, key: list[str]) -> DataFrame:
-    """Find out when the few sessions that went stale did, and when the next sign of them came."""
+    """Return when sessions went stale, and the time of their next event."""
     missed = ours.where(F.col("kind") == "SessionWentStale").select(*key).distinct()
     next_us = F.lead("at").over(Window.partitionBy(*key).orderBy("seq"))
     return (
@@ -95,46 +95,46 @@ _COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day on which it was opened, UTC."),
     ("session", "string", "The session."),
-    ("agent", "string", "Whose it is."),
+    ("agent", "string", "Agent of the session."),
     ("session_kind", "string", "`push`, `piggyback` or `daemon`."),
-    ("window", "bigint", "Offers without receipt that it takes at a time."),
-    ("opened_at", "timestamp", "When it was opened."),
-    ("closed_at", "timestamp", "When it ended; null while it lasts."),
-    ("close_reason", "string", "`closed` by the agent, `lapsed` without heartbeat, or `retired` with its agent."),
+    ("window", "bigint", "Largest number of unconfirmed offers."),
+    ("opened_at", "timestamp", "Time of opening."),
+    ("closed_at", "timestamp", "Time of its end; null while it is open."),
+    ("close_reason", "string", "`closed` by the agent, `lapsed` without heartbeats, or `retired` with its agent."),
     ("state", "string", "`live`, `stale` or `closed`."),
-    ("heartbeats", "bigint", "Heartbeats recorded."),
-    ("last_heartbeat_at", "timestamp", "The last of them."),
-    ("stales", "bigint", "How often it went stale."),
-    ("stale_us", "bigint", "Time that it was stale and came back or ended, microseconds."),
-    ("stale_from", "array<timestamp>", "When it went stale, in order."),
-    ("stale_to", "array<timestamp>", "When each of those times ended; null for one that lasts."),
+    ("heartbeats", "bigint", "Number of heartbeats recorded."),
+    ("last_heartbeat_at", "timestamp", "Time of the last heartbeat."),
+    ("stales", "bigint", "Number of times it went stale."),
+    ("stale_us", "bigint", "Total length of its ended stale times, microseconds."),
+    ("stale_from", "array<timestamp>", "Times at which it went stale, in order."),
+    ("stale_to", "array<timestamp>", "Times at which each of them ended; null for one that lasts."),
 )
 
 
 def agent_session(session_day: DataFrame) -> DataFrame:
-    """Join a session's days to its life."""
+    """Join the days of each session."""
     key = ["project", "session"]
     later = Window.partitionBy(*key).orderBy("date").rowsBetween(1, Window.unboundedFollowing)
-    sign_us = F.least("first_heartbeat_us", "closed_us")
-    days = session_day.withColumn("sign_us", F.first(sign_us, ignorenulls=True).over(later))
+    next_us = F.least("first_heartbeat_us", "closed_us")
+    days = session_day.withColumn("next_us", F.first(next_us, ignorenulls=True).over(later))
     days = days.withColumn(
         "spans",
         F.zip_with(
             "stale_from_us",
             "stale_to_us",
-            lambda start, end: F.struct(start.alias("start"), F.coalesce(end, F.col("sign_us")).alias("end")),
+            lambda start, end: F.struct(start.alias("start"), F.coalesce(end, F.col("next_us")).alias("end")),
         ),
     )
     opened = days.where(F.col("opened_us").isNotNull()).select(
         *key, "date", "agent", "session_kind", "window", "opened_us"
     )
     closed = days.where(F.col("closed_us").isNotNull()).select(*key, "closed_us", "close_reason")
-    lives = days.groupBy(*key).agg(
+    totals = days.groupBy(*key).agg(
         F.sum("heartbeats").alias("heartbeats"),
         F.max("last_heartbeat_us").alias("last_us"),
         F.flatten(F.sort_array(F.collect_list(F.struct("date", "spans")))["spans"]).alias("spans"),
     )
-    whole = opened.join(lives, key).join(closed, key, "left")
+    whole = opened.join(totals, key).join(closed, key, "left")
     lengths = F.transform("spans", lambda span: F.greatest(F.coalesce(span["end"] - span["start"], F.lit(0)), F.lit(0)))
     named = whole.withColumns(
         {
@@ -156,7 +156,7 @@ def agent_session(session_day: DataFrame) -> DataFrame:
 SESSION_DAY = Table(
     name="session_day",
     layer="silver",
-    about="One row per session and day with events of it: what `agent_session` is put together from.",
+    about="One row per session and day with events; input of `agent_session`.",
     columns=_DAY_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("event", kinds=_KINDS),),
@@ -165,7 +165,7 @@ SESSION_DAY = Table(
 AGENT_SESSION = Table(
     name="agent_session",
     layer="silver",
-    about="One row per session: who, what kind, from when to when, and when it was stale.",
+    about="One row per session: agent, kind, opening, end and stale times.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("session_day", Reach.PROJECT),),

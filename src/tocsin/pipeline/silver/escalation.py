@@ -1,16 +1,17 @@
-"""Escalations: one row each, from what set it off to how it was resolved."""
+"""Escalations: one row each, from the cause to the resolution."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["ESCALATION"]
 
 _KINDS = ("EscalationOpened", "EscalationMoved")
-#: The states in which a director, or a human, has it before them.
+#: States in which a director has been notified.
 _DIRECTOR = ("director_notified", "critical_alert")
+#: State in which a human has been notified.
 _HUMAN = "human_escalation"
 #: The state that a closed escalation returns to.
 _CLOSED = "normal"
@@ -18,21 +19,21 @@ _CLOSED = "normal"
 _COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day on which it was opened, UTC."),
-    ("escalation", "string", "The escalation."),
+    ("escalation", "string", "Id of the escalation."),
     ("rule", "string", "Name of the rule that opened it."),
-    ("trigger", "string", "What the rule looks for."),
-    ("subject", "string", "What it is about: a messageId, a resource, an agent, a metric."),
-    ("cause", "string", "What set it off."),
-    ("message", "bigint", "Message that it is about; null where it is about none."),
+    ("trigger", "string", "Trigger of the rule."),
+    ("subject", "string", "Subject: a messageId, a resource, an agent or a metric."),
+    ("cause", "string", "Cause of the escalation."),
+    ("message", "bigint", "Number of the message that it is about; null if none."),
     ("threshold", "double", "The threshold that was crossed, in the rule's unit."),
-    ("opened_at", "timestamp", "When it was opened."),
-    ("director_at", "timestamp", "When a director was first told; null where none was."),
-    ("human_at", "timestamp", "When a human was first told; null where none was."),
-    ("closed_at", "timestamp", "When it was over; null while it is not."),
-    ("open_us", "bigint", "Time from opening to the end, microseconds."),
-    ("moves", "bigint", "Steps on its path."),
-    ("state", "string", "Where it is on its path; `normal` once it is over."),
-    ("resolved_by", "string", "Who took the last step."),
+    ("opened_at", "timestamp", "Time of opening."),
+    ("director_at", "timestamp", "Time at which a director was first notified; null if none was."),
+    ("human_at", "timestamp", "Time at which a human was first notified; null if none was."),
+    ("closed_at", "timestamp", "Time at which it was closed; null while it is open."),
+    ("open_us", "bigint", "Time from opening to closing, microseconds."),
+    ("moves", "bigint", "Number of state changes."),
+    ("state", "string", "Current state; `normal` once it is closed."),
+    ("resolved_by", "string", "Who made the last state change."),
 )
 
 
@@ -83,7 +84,7 @@ def escalation(event: DataFrame) -> DataFrame:
 ESCALATION = Table(
     name="escalation",
     layer="silver",
-    about="One row per escalation: what set it off, who was told when, and how long it took.",
+    about="One row per escalation: cause, notifications, duration and state.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("event", Reach.PROJECT, _KINDS),),

@@ -1,45 +1,45 @@
-"""Leases: one row per request that was granted or stood in line, from asking to the end."""
+"""Leases: one row per request that was granted or queued, from the request to the end."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["LEASE_SPAN"]
 
-#: What frees something that was held.
+#: Kinds of events that free a held resource.
 _FREEING = ("LeaseReleased", "LeaseLapsed", "LeaseReclaimed")
 _KINDS = ("LeaseQueued", "LeaseGranted", "LeaseRenewed", "LeaseExpiring", "LeaseWaitEnded", *_FREEING)
 
 _COLUMNS = columns(
     ("project", "string", "The project."),
-    ("date", "date", "Day on which it was asked for, UTC."),
-    ("lease", "string", "The lease."),
-    ("agent", "string", "Who asked for it."),
-    ("exclusive", "array<string>", "What it is of, for itself alone."),
-    ("shared", "array<string>", "What it is of, shared."),
-    ("level", "int", "Priority that it was asked for at."),
-    ("asked_at", "timestamp", "When it was asked for."),
-    ("granted_at", "timestamp", "When it was granted; null where it was not."),
-    ("ended_at", "timestamp", "When the last of it was free again, or its request left the line."),
-    ("waited_us", "bigint", "Time in line, microseconds; 0 where it was granted at once."),
+    ("date", "date", "Day of the request, UTC."),
+    ("lease", "string", "Id of the lease."),
+    ("agent", "string", "Agent that requested it."),
+    ("exclusive", "array<string>", "Resources requested exclusively."),
+    ("shared", "array<string>", "Resources requested shared."),
+    ("level", "int", "Priority of the request, 0 (Info) to 4 (DirectorOverride)."),
+    ("asked_at", "timestamp", "Time of the request."),
+    ("granted_at", "timestamp", "Time of the grant; null if it was not granted."),
+    ("ended_at", "timestamp", "Time at which its last resource was freed, or its request left the queue."),
+    ("waited_us", "bigint", "Time in the queue, microseconds; 0 if it was granted at once."),
     ("held_us", "bigint", "Time from the grant to the end, microseconds."),
-    ("place", "bigint", "Place in line when it joined it; null where it was granted at once."),
-    ("renewals", "bigint", "Times that its holder renewed it."),
-    ("warnings", "bigint", "Times that its holder was warned of its end."),
+    ("place", "bigint", "Position in the queue when it joined; null if it was granted at once."),
+    ("renewals", "bigint", "Number of renewals."),
+    ("warnings", "bigint", "Number of expiry warnings to its holder."),
     (
         "end_reason",
         "string",
         "`released`, `forced`, `deadlock`, `retired`, `lapsed` or `reclaimed`; of a request also `timeout` and "
         "`cancelled`.",
     ),
-    ("state", "string", "`waiting`, `held`, `ended`, or `given_up` where it was never granted."),
+    ("state", "string", "`waiting`, `held`, `ended`, or `given_up` if it left the queue without a grant."),
 )
 
 
 def lease_span(event: DataFrame) -> DataFrame:
-    """Join what happened to each lease."""
+    """Join the events of each lease."""
     key = ["project", "lease"]
     kind = F.col("kind")
     ours = event.where(kind.isin(*_KINDS))
@@ -103,7 +103,7 @@ def lease_span(event: DataFrame) -> DataFrame:
 LEASE_SPAN = Table(
     name="lease_span",
     layer="silver",
-    about="One row per lease: who asked for what, how long it waited, how long it was held, and how it ended.",
+    about="One row per lease: agent, resources, waiting time, holding time and end.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("event", Reach.PROJECT, _KINDS),),

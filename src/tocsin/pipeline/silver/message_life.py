@@ -1,16 +1,17 @@
-"""`message_life`: every message's life out of its events, and the next part of it added to what is known already.
+"""The `message_life` table: one row per message, folded from its events and merged with later ones.
 
-Theory of operation. `fold` turns any set of events into rows as `message_life` has them, as far as those events say;
-`merge` lays two such rows of one message together. Folding all events at once, or in parts in any order and merging,
-gives the same row, because everything in it is one of three things: said by the acceptance alone; a count; or said by
-the *last* event of a step, whose sequence number is in `path`. So late and out-of-order events come out right, and a
-message that stays open for a week is one row that waits, not a week of events to read again.
+Theory of operation. `fold` turns any set of events into rows of `message_life`, as complete as those events allow;
+`merge` combines two such rows of one message. Folding all events at once, or in parts in any order and merging, gives
+the same row, because every value is one of three things: taken from the acceptance alone; a count; or taken from the
+*last* event of a step, whose sequence number is in `path`. So late and out-of-order events give the right result, and a
+message that stays open for a week is one row to merge, not a week of events to read again.
 
-What a later step takes back (`delivered_at` when it is requeued, `dead_at` when it is redriven) is taken back after
-every merge. That loses nothing: a step that has been overtaken once is overtaken for ever.
+A value that a later step cancels (`delivered_at` on a requeue, `dead_at` on a redrive) is cleared after every merge.
+This loses nothing, because a cancelled value never becomes valid again.
 
-Spark aggregates in place only what has a fixed width. Strings would turn its hash aggregation into a sort, so the few
-words that are wanted of events travel as numbers: `words` lists those that occur, and their places stand for them.
+Spark's hash aggregation works only on columns of fixed width; with strings it sorts instead. So the few text fields
+that are needed are aggregated as numbers: `coded_values` lists the values that occur in each field, and the number is
+the position in that list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,21 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.messages.lifecycle import TRANSITIONS
 from tocsin.core.messages.model import State
-from tocsin.pipeline.schemas import KINDS, MESSAGE_LIFE, STEPS, type_of
+from tocsin.pipeline.tables.schemas import CODED_FIELDS, KINDS, MESSAGE_LIFE, STEPS, type_of
 
-__all__ = ["FOLDED_KINDS", "WORDS", "fold", "merge"]
+__all__ = ["FOLDED_KINDS", "fold", "merge"]
 
-#: Words that are kept by number: the kind of event and its field.
-WORDS: tuple[tuple[str, str], ...] = (
-    ("MessageDelivered", "how"),
-    ("MessageAcknowledged", "status"),
-    ("MessageProcessed", "how"),
-    ("MessageExpired", "reason"),
-    ("MessageDied", "reason"),
-    ("MessageDied", "code"),
-)
 _ACCEPTED = "MessageAccepted"
-#: Kinds of events that a life is made of: the acceptance, and all that name a message by its number.
+#: Kinds of events that are folded: the acceptance, and all kinds that refer to a message by its number.
 FOLDED_KINDS: tuple[str, ...] = (
     _ACCEPTED,
     *(name for name, kind in KINDS.items() if get_type_hints(kind).get("message") is int),
@@ -47,7 +39,7 @@ _AFTER: dict[str, State] = {}
 for _row in TRANSITIONS:
     _AFTER[_STEP_OF[_row.event.__name__]] = _row.after
 
-#: Said by the acceptance, and by nothing after it.
+#: Columns that come from the acceptance alone.
 _ACCEPTANCE = (
     "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance", "decay_rate",
     "delivery_class", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "recipient_state",
@@ -57,22 +49,22 @@ _KEY = ("project", "message")
 _NAMES = tuple(column.name for column in MESSAGE_LIFE)
 _TYPES = {column.name: column.type for column in MESSAGE_LIFE}
 _DATA_TYPES = {column.name: type_of(column.type) for column in MESSAGE_LIFE}
-#: Steps that happen once in a life at most, so that any value they say is the last one.
+#: Steps that happen at most once per message, so that their only value is the last one.
 _ONCE = ("acknowledged", "processed", "expired", "recalled", "purged")
 #: Room for a small number beside a sequence number, which has at most 46 bits.
 _PACK = 1 << 16
-#: Where a life has ended, as far as its contract goes; `delivered` too, where no ACK is awaited.
+#: States in which a message is settled; `delivered` too if no ACK is required.
 _ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
 
-Words = Mapping[str, Sequence[str]]
+CodedValues = Mapping[str, Sequence[str]]
 
 
-def fold(events: DataFrame, words: Words) -> DataFrame:
-    """Fold events into lives, as far as they say: one row per message, whole or in part.
+def fold(events: DataFrame, coded_values: CodedValues) -> DataFrame:
+    """Fold events into rows of `message_life`, complete or partial.
 
-    `words` lists, by `kind.field` of `WORDS`, the words that occur; any other comes out as `other`.
+    `coded_values` lists the values that occur, by `kind.field` of `CODED_FIELDS`; any other value becomes `other`.
     """
-    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), words)
+    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), coded_values)
     accepted = events.where(F.col("kind") == _ACCEPTED).select(
         "project",
         F.col("seq").alias("message"),
@@ -97,7 +89,7 @@ def fold(events: DataFrame, words: Words) -> DataFrame:
         _stamp("died_at").alias("dead_at"),
         _stamp("redriven_at"),
         _stamp("purged_at"),
-        *_words(words),
+        *_decoded_columns(coded_values),
         F.coalesce("offers", F.lit(0)).alias("offers"),
         (F.col("attempts_pack") % _PACK).alias("attempts"),
         F.nullif(F.col("level_pack") % _PACK - 1, F.lit(-1)).alias("level"),
@@ -114,7 +106,7 @@ def fold(events: DataFrame, words: Words) -> DataFrame:
 
 
 def merge(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Lay lives that are known and lives as new events say together; a message that only one has stays as it is."""
+    """Merge existing rows with rows folded from new events; a message in only one of them stays unchanged."""
     old, new = before.alias("old"), after.alias("new")
     same = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in _KEY]
     joined = old.join(new, same[0] & same[1], "full")
@@ -123,7 +115,7 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
         return F.coalesce(F.col(f"old.{name}"), F.col(f"new.{name}"))
 
     def later(*steps: str) -> Column:
-        """Tell whether the new side has the last event of these steps."""
+        """Return whether the new row has the last event of these steps."""
         sides = [
             F.greatest(*(F.coalesce(F.col(f"{side}.path.{step}"), F.lit(0)) for step in steps), F.lit(0))
             for side in ("old", "new")
@@ -162,14 +154,14 @@ def merge(before: DataFrame, after: DataFrame) -> DataFrame:
     return _settled(joined.select(*(chosen.get(name, either(name)).alias(name) for name in names)))
 
 
-def _steps(events: DataFrame, words: Words) -> DataFrame:
-    """Aggregate what happened after the acceptance: numbers only."""
+def _steps(events: DataFrame, coded_values: CodedValues) -> DataFrame:
+    """Aggregate the events after the acceptance, as numbers only."""
     number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
     narrow = events.withColumn("step", number).select(
         "project", "message", "seq", "at", "step",
         *(F.col(name) for name in ("offer", "waited_us", "latency_us", "attempts", "new_level", "own_level", "boosts")),
         F.col("expires_at"),
-        *(_place(kind, field, words) for kind, field in WORDS),
+        *(_code(kind, field, coded_values) for kind, field in CODED_FIELDS),
     )  # fmt: skip
     seq, at = F.col("seq"), F.col("at")
 
@@ -205,8 +197,8 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
         F.max_by("expires_at", among("redriven", "released")).alias("renewed_expires_at"),
         *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
         *(
-            F.max(seq * _PACK + F.col(_place_name(kind, field))).alias(_place_name(kind, field))
-            for kind, field in WORDS
+            F.max(seq * _PACK + F.col(_code_column(kind, field))).alias(_code_column(kind, field))
+            for kind, field in CODED_FIELDS
         ),
         F.max(seq).alias("last_seq"),
         F.max_by(at, seq).alias("last_at"),
@@ -216,35 +208,35 @@ def _steps(events: DataFrame, words: Words) -> DataFrame:
 _COUNTS = {"requeued": "requeues", "rejected": "rejections", "redriven": "redrives"}
 
 
-def _place_name(kind: str, field: str) -> str:
+def _code_column(kind: str, field: str) -> str:
     return f"{kind}_{field}"
 
 
-def _place(kind: str, field: str, words: Words) -> Column:
-    """Return a word's place in its list, counted from 1; 0 where it is not in it, null where there is none."""
+def _code(kind: str, field: str, coded_values: CodedValues) -> Column:
+    """Return the code of a field's value, from 1; 0 if it is not in the list, null if the event has no such field."""
     found = F.lit(0)
-    for place, word in enumerate(words.get(f"{kind}.{field}", ()), 1):
-        found = F.when(F.col(field) == word, place).otherwise(found)
-    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_place_name(kind, field))
+    for place, value in enumerate(coded_values.get(f"{kind}.{field}", ()), 1):
+        found = F.when(F.col(field) == value, place).otherwise(found)
+    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_code_column(kind, field))
 
 
-def _words(words: Words) -> list[Column]:
-    """Return the words that places stand for."""
+def _decoded_columns(coded_values: CodedValues) -> list[Column]:
+    """Return the text columns, decoded from their codes."""
 
-    def word(kind: str, field: str) -> Column:
-        known = ["other", *words.get(f"{kind}.{field}", ())]
-        place = (F.col(_place_name(kind, field)) % _PACK).cast("int")
+    def value(kind: str, field: str) -> Column:
+        known = ["other", *coded_values.get(f"{kind}.{field}", ())]
+        place = (F.col(_code_column(kind, field)) % _PACK).cast("int")
         return F.when(place.isNotNull(), F.element_at(F.array(*map(F.lit, known)), place + 1))
 
     died, expired = F.coalesce("died_seq", F.lit(0)), F.coalesce("expired_seq", F.lit(0))
     return [
-        word("MessageDelivered", "how").alias("delivered_how"),
-        word("MessageAcknowledged", "status").alias("ack_status"),
-        word("MessageProcessed", "how").alias("processed_how"),
-        F.when(died > expired, word("MessageDied", "reason"))
-        .otherwise(word("MessageExpired", "reason"))
+        value("MessageDelivered", "how").alias("delivered_how"),
+        value("MessageAcknowledged", "status").alias("ack_status"),
+        value("MessageProcessed", "how").alias("processed_how"),
+        F.when(died > expired, value("MessageDied", "reason"))
+        .otherwise(value("MessageExpired", "reason"))
         .alias("reason"),
-        word("MessageDied", "code").alias("code"),
+        value("MessageDied", "code").alias("code"),
     ]
 
 
@@ -253,7 +245,7 @@ def _stamp(name: str) -> Column:
 
 
 def _settled(partial: DataFrame) -> DataFrame:
-    """Take back what was overtaken, say where each message is, and select the columns of the table."""
+    """Clear cancelled values, compute the state, and select the columns of the table."""
 
     def at(step: str) -> Column:
         return F.coalesce(F.col(f"path.{step}"), F.lit(0))
@@ -263,14 +255,14 @@ def _settled(partial: DataFrame) -> DataFrame:
     place = (F.greatest(*moves) % _PACK).cast("int")
     first = F.when(F.col("held") != "", State.HELD.value).otherwise(State.QUEUED.value)
     state = F.when(place.isNull(), first).otherwise(F.element_at(states, place))
-    overtaken = F.greatest(at("requeued"), at("died")) > at("delivered")
+    cancelled = F.greatest(at("requeued"), at("died")) > at("delivered")
     settled = partial.withColumn("state", state)
     ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
         (F.col("state") == State.DELIVERED.value) & ~F.coalesce("ack_required", F.lit(False))
     )
     changed = {
         "date": F.to_date(F.coalesce("created_at", "last_at")),
-        "delivered_at": F.when(~overtaken, F.col("delivered_at")),
+        "delivered_at": F.when(~cancelled, F.col("delivered_at")),
         "dead_at": F.when(at("redriven") <= at("died"), F.col("dead_at")),
         "level": F.coalesce("level", "priority"),
         "attempts": F.coalesce("attempts", F.lit(0)),

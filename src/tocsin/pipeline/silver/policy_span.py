@@ -1,39 +1,39 @@
-"""Which policy a project was run by, and when: one row per policy adopted, with what other tables judge by."""
+"""Policies of a project: one row per adopted policy, with the values that other tables use."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["POLICY_SPAN", "in_force"]
 
 _COLUMNS = columns(
     ("project", "string", "The project."),
-    ("version", "bigint", "Counts the policies of the project, from 1."),
+    ("version", "bigint", "Number of the policy in its project, from 1."),
     ("adopted_seq", "bigint", "Sequence number of its adoption."),
-    ("adopted_at", "timestamp", "Since when it has been in force."),
-    ("replaced_at", "timestamp", "Until when; null for the one that still is."),
-    ("by", "string", "Who adopted it."),
-    ("reason", "string", "Why."),
-    ("aging_enabled", "boolean", "Whether waiting raises a message."),
-    ("aging_threshold_us", "bigint", "Wait after which it does, each time, microseconds."),
-    ("aging_boost_levels", "int", "By how many levels."),
-    ("gaming_messages_min", "int", "Fewest messages in a window to judge a sender from."),
-    ("gaming_ratio", "double", "Share of Blocking and above over which it inflates its priorities."),
+    ("adopted_at", "timestamp", "Time of its adoption."),
+    ("replaced_at", "timestamp", "Time at which the next policy replaced it; null if it is in force."),
+    ("by", "string", "Agent that adopted it."),
+    ("reason", "string", "Reason given."),
+    ("aging_enabled", "boolean", "Whether aging boosts waiting messages."),
+    ("aging_threshold_us", "bigint", "Waiting time after which a message is boosted, each time, microseconds."),
+    ("aging_boost_levels", "int", "Levels of one boost."),
+    ("gaming_messages_min", "int", "Smallest number of messages in a window for gaming detection."),
+    ("gaming_ratio", "double", "Share of Blocking and above over which a sender counts as gaming."),
     (
         "critical_delivery_us",
         "bigint",
-        "Longest latency that Critical messages and overrides are promised, microseconds.",
+        "Delivery target of Critical messages and overrides, microseconds.",
     ),
-    ("blocking_delivery_us", "bigint", "Longest latency that Blocking messages are promised, microseconds."),
-    ("breach_sustained_us", "bigint", "How long a promise must be broken to count, microseconds."),
+    ("blocking_delivery_us", "bigint", "Delivery target of Blocking messages, microseconds."),
+    ("breach_sustained_us", "bigint", "Time for which a target must be missed to count as a breach, microseconds."),
     ("policy", "string", "The whole policy, as JSON."),
 )
 
 
 def policy_span(event: DataFrame) -> DataFrame:
-    """Make a span of each adoption, up to the next."""
+    """Return the time span from each adoption to the next."""
     adopted = event.where(F.col("kind") == "PolicyAdopted")
     next_us = F.lead("at").over(Window.partitionBy("project").orderBy("seq"))
     spans = adopted.withColumns(
@@ -64,15 +64,15 @@ def _microseconds(path: str) -> Column:
 
 
 def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
-    """Add to each row the policy of the moment that its column `at` names; nulls where there was none yet.
+    """Add to each row the policy in force at the time in its column `at`; nulls if there was none yet.
 
-    A project has few policies, so they go to where the rows are.
+    A project has few policies, so they are broadcast.
     """
     spans = policy_span.select(
         F.col("project").alias("_project"),
         "adopted_at",
         "replaced_at",
-        *(F.col(name) for name in _JUDGED_BY),
+        *(F.col(name) for name in _POLICY_VALUES),
     )
     moment = F.col(at)
     during = (F.col("project") == F.col("_project")) & (moment >= F.col("adopted_at"))
@@ -80,7 +80,7 @@ def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
     return frame.join(F.broadcast(spans), during & until, "left").drop("_project", "adopted_at", "replaced_at")
 
 
-_JUDGED_BY = (
+_POLICY_VALUES = (
     *("aging_enabled", "aging_threshold_us", "aging_boost_levels", "gaming_messages_min", "gaming_ratio"),
     *("critical_delivery_us", "blocking_delivery_us", "breach_sustained_us"),
 )
@@ -88,7 +88,7 @@ _JUDGED_BY = (
 POLICY_SPAN = Table(
     name="policy_span",
     layer="silver",
-    about="One row per policy that a project was run by, with the time in which it was in force.",
+    about="One row per adopted policy, with the time span in which it was in force.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("event", Reach.PROJECT, ("PolicyAdopted",)),),

@@ -1,46 +1,46 @@
-"""Threads: from the message that opened one to its answer: assignment, updates, completion; request, response.
+"""Threads: one row each, from the opening message to the answer (assignment, updates, completion; request, response).
 
-Theory of operation. A message belongs to the thread that the last message with its correlationId opened, at or before
-it; an id may be used again once its thread is forgotten. A thread goes over days, so a day's messages first become a
-row per thread and pair of agents (`thread_day`), where messages before the day's first opening go to no thread yet;
-then the rows of all days become threads (`thread`). A request is done when its opening message is processed: the
-exchange knows which answer means that, and payloads are not looked into. ACKs and NACKs are no answers.
+Theory of operation. A message belongs to the thread that the last opening message with its correlationId opened, at or
+before it; an id may be used again once its thread is forgotten. A thread may span days, so a day's messages first
+become one row per thread and pair of agents (`thread_day`), where messages before the day's first opening have no
+thread yet; then the rows of all days become threads (`thread`). A request is completed when its opening message is
+processed: the exchange decides which answer means that, and payloads are not read. ACKs and NACKs are not answers.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.contract import columns, conform
-from tocsin.pipeline.tables import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.contract import columns, conform
+from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["THREAD", "THREAD_DAY"]
 
 _DAY_COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day on which the messages were accepted, UTC."),
-    ("correlation_id", "string", "The correlationId."),
-    ("opener", "bigint", "Message that opened the thread on this day; null for the thread of an earlier day."),
-    ("sender", "string", "Who sent the messages of this row."),
-    ("recipient", "string", "Whom they are for."),
-    ("first_message", "bigint", "The first of them."),
-    ("messages", "bigint", "How many."),
-    ("updates", "bigint", "Of those, task updates."),
-    ("answers", "bigint", "Of those, neither the opening message nor an ACK or NACK."),
-    ("last_us", "bigint", "When the last was accepted, microseconds since the epoch."),
-    ("first_update_us", "bigint", "When the first update was accepted, microseconds since the epoch."),
-    ("first_answer_us", "bigint", "When the first answer was accepted, microseconds since the epoch."),
-    ("copies", "bigint", "Copies of the opening message in this row."),
-    ("opened_us", "bigint", "When the first copy was accepted, microseconds since the epoch."),
-    ("delivered_us", "bigint", "When the first copy was delivered, microseconds since the epoch."),
-    ("acked_us", "bigint", "When the first copy was acknowledged, microseconds since the epoch."),
-    ("processed_us", "bigint", "When the first copy was processed, microseconds since the epoch."),
-    ("lost", "bigint", "Copies of the opening message that expired, were recalled or died."),
+    ("correlation_id", "string", "correlationId of the thread."),
+    ("opener", "bigint", "Number of the message that opened the thread on this day; null if opened earlier."),
+    ("sender", "string", "Agent that sent the messages of this row."),
+    ("recipient", "string", "Agent that they are addressed to."),
+    ("first_message", "bigint", "Number of the first message."),
+    ("messages", "bigint", "Number of messages."),
+    ("updates", "bigint", "Number of task updates among them."),
+    ("answers", "bigint", "Number of messages that are neither the opening message nor an ACK or NACK."),
+    ("last_us", "bigint", "Time of acceptance of the last message, microseconds since the epoch."),
+    ("first_update_us", "bigint", "Time of acceptance of the first update, microseconds since the epoch."),
+    ("first_answer_us", "bigint", "Time of acceptance of the first answer, microseconds since the epoch."),
+    ("copies", "bigint", "Number of copies of the opening message in this row."),
+    ("opened_us", "bigint", "Time of acceptance of the first copy, microseconds since the epoch."),
+    ("delivered_us", "bigint", "Time of delivery of the first copy, microseconds since the epoch."),
+    ("acked_us", "bigint", "Time of the first ACK of a copy, microseconds since the epoch."),
+    ("processed_us", "bigint", "Time at which the first copy was processed, microseconds since the epoch."),
+    ("lost", "bigint", "Number of copies of the opening message that expired, were recalled or became dead letters."),
     ("message_type", "string", "Type of the opening message, in the row of its first copy."),
 )
 
 
 def thread_day(message_life: DataFrame) -> DataFrame:
-    """Gather a day's messages by thread and pair of agents."""
+    """Aggregate a day's messages by thread and pair of agents."""
     in_order = Window.partitionBy("project", "date", "correlation_id").orderBy("message")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     another_copy = F.lag("message_id").over(in_order).eqNullSafe(F.col("message_id"))
@@ -48,12 +48,12 @@ def thread_day(message_life: DataFrame) -> DataFrame:
     answer = ~F.col("opens_thread") & ~F.col("message_type").isin("ACK", "NACK")
     update = F.col("message_type") == "TASK_UPDATE"
     created_us = F.unix_micros("created_at")
-    said = (
+    in_thread = (
         message_life.where(F.col("correlation_id").isNotNull())
         .withColumn("opener", F.last(F.when(opens, F.col("message")), ignorenulls=True).over(so_far))
         .withColumn("first_copy", opens)
     )
-    pairs = said.groupBy("project", "date", "correlation_id", "opener", "sender", "recipient").agg(
+    pairs = in_thread.groupBy("project", "date", "correlation_id", "opener", "sender", "recipient").agg(
         F.min("message").alias("first_message"),
         F.count(F.lit(1)).alias("messages"),
         F.count_if(update).alias("updates"),
@@ -68,7 +68,7 @@ def thread_day(message_life: DataFrame) -> DataFrame:
         F.min(F.when(F.col("opens_thread"), F.unix_micros("processed_at"))).alias("processed_us"),
         F.count_if(F.col("opens_thread") & F.col("state").isin("expired", "recalled", "dead", "purged")).alias("lost"),
     )
-    types = said.where("first_copy").select(
+    types = in_thread.where("first_copy").select(
         "project", "date", "correlation_id", "opener", "sender", "recipient", "message_type"
     )
     key = ["project", "date", "correlation_id", "opener", "sender", "recipient"]
@@ -78,31 +78,31 @@ def thread_day(message_life: DataFrame) -> DataFrame:
 _COLUMNS = columns(
     ("project", "string", "The project."),
     ("date", "date", "Day on which it was opened, UTC."),
-    ("thread", "bigint", "Message that opened it."),
-    ("correlation_id", "string", "Its correlationId."),
+    ("thread", "bigint", "Number of the message that opened it."),
+    ("correlation_id", "string", "correlationId of the thread."),
     ("thread_kind", "string", "`task` for an assignment, `handoff`, or `request` for anything else."),
     ("message_type", "string", "Type of the message that opened it."),
-    ("requester", "string", "Who opened it."),
-    ("responder", "string", "Whom it was opened with; null where several were asked."),
-    ("copies", "bigint", "How many were asked."),
-    ("messages", "bigint", "Messages in it."),
-    ("updates", "bigint", "Task updates in it."),
-    ("responses", "bigint", "Messages back to the requester, ACKs and NACKs aside."),
-    ("opened_at", "timestamp", "When it was opened."),
-    ("delivered_at", "timestamp", "When the first who was asked had it."),
-    ("acked_at", "timestamp", "When the first acknowledged it."),
-    ("first_update_at", "timestamp", "When the first update came."),
-    ("first_response_at", "timestamp", "When the first response came."),
-    ("completed_at", "timestamp", "When the first who was asked was done."),
-    ("last_at", "timestamp", "When its last message was accepted."),
-    ("outcome", "string", "`completed`, `lost` where nobody could be asked in the end, or `open`."),
+    ("requester", "string", "Agent that opened it."),
+    ("responder", "string", "Agent that it was opened with; null if there were several."),
+    ("copies", "bigint", "Number of recipients of the opening message."),
+    ("messages", "bigint", "Number of messages."),
+    ("updates", "bigint", "Number of task updates."),
+    ("responses", "bigint", "Number of messages back to the requester, without ACKs and NACKs."),
+    ("opened_at", "timestamp", "Time of opening."),
+    ("delivered_at", "timestamp", "Time of the first delivery of the opening message."),
+    ("acked_at", "timestamp", "Time of the first ACK of the opening message."),
+    ("first_update_at", "timestamp", "Time of the first task update."),
+    ("first_response_at", "timestamp", "Time of the first response."),
+    ("completed_at", "timestamp", "Time at which the opening message was first processed."),
+    ("last_at", "timestamp", "Time of acceptance of its last message."),
+    ("outcome", "string", "`completed`, `lost` if no copy of the opening message can be answered, or `open`."),
 )
 
 
 def thread(thread_day: DataFrame) -> DataFrame:
     """Join the days of each thread."""
-    # An opening message is the first of its row, and what precedes a day's first opening is in rows of its own: so each
-    # row finds its thread at or before itself.
+    # An opening message is the first of its row, and messages before a day's first opening are in separate rows: so
+    # the thread of each row is opened by that row or an earlier one.
     so_far = (
         Window.partitionBy("project", "correlation_id")
         .orderBy("first_message")
@@ -155,7 +155,7 @@ def thread(thread_day: DataFrame) -> DataFrame:
 THREAD_DAY = Table(
     name="thread_day",
     layer="silver",
-    about="One row per thread, day and pair of agents: what `thread` is put together from.",
+    about="One row per thread, day and pair of agents; input of `thread`.",
     columns=_DAY_COLUMNS,
     grain=Grain.DAY,
     inputs=(Input("message_life"),),
@@ -164,7 +164,7 @@ THREAD_DAY = Table(
 THREAD = Table(
     name="thread",
     layer="silver",
-    about="One row per thread: assignment, updates and completion, or request and response.",
+    about="One row per thread: its agents, counts of messages, times and outcome.",
     columns=_COLUMNS,
     grain=Grain.PROJECT,
     inputs=(Input("thread_day", Reach.PROJECT),),

@@ -1,8 +1,8 @@
-/** The dashboard: navigation, the state of the connection, and the page that the address names. */
+/** The frame of the dashboard: navigation, connection state, and the page that the address selects. */
 import { Toasts, toast } from "./components/toast.js";
 import { signOut } from "./lib/api.js";
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib/html.js";
-import { connect, hurry, live } from "./lib/live.js";
+import { connect, live, reconnectNow } from "./lib/live.js";
 import { href, useRoute } from "./lib/router.js";
 import { useNow } from "./lib/clock.js";
 import { useStore } from "./lib/store.js";
@@ -14,7 +14,7 @@ function App() {
   const page = PAGES.find(({ name }) => name === route.page);
   const main = useRef();
   useEffect(() => {
-    document.title = `${page?.title ?? "Not here"} · Tocsin`;
+    document.title = `${page?.title ?? "Page not found"} · Tocsin`;
   }, [page]);
   useEffect(() => {
     const keys = (event) => shortcut(event);
@@ -26,12 +26,12 @@ function App() {
     <${Navigation} current=${route.page} />
     <main id="main" ref=${main} tabindex="-1">
       <${Banner} />
-      ${page ? html`<${Lazy} key=${page.name} page=${page} route=${route} />` : html`<${NotHere} />`}
+      ${page ? html`<${Lazy} key=${page.name} page=${page} route=${route} />` : html`<${NotFound} />`}
     </main>
     <${Toasts} />`;
 }
 
-/** `g` and then a page's key goes there; `?` tells. */
+/** Handle shortcut keys: `g` and a page's key opens that page, `/` goes to the search, `?` lists the keys. */
 let before = "";
 function shortcut(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
@@ -54,32 +54,32 @@ function TopBar() {
   const theme = useTheme();
   return html`<header class="top-bar">
     <a class="brand" href="#/overview"><span class="brand-bell" aria-hidden="true"></span>Tocsin</a>
-    ${project && html`<span class="project" title="project">${project}</span>`}
+    ${project && html`<span class="project" title="Project">${project}</span>`}
     <${Connection} />
     <span class="spread"></span>
-    ${who && html`<span class="who" title="signed in as">${who.agent} <span class="muted">${who.admin ? "admin" : who.role}</span></span>`}
+    ${who && html`<span class="who" title="Signed in as">${who.agent} <span class="muted">${who.admin ? "admin" : who.role}</span></span>`}
     <button type="button" class="button quiet small" aria-label=${`Theme: ${theme}`} title=${`Theme: ${theme}`} onClick=${nextTheme}>${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</button>
     <button type="button" class="button quiet small" onClick=${signOut}>Sign out</button>
   </header>`;
 }
 
-/** Says whether what is shown is live. */
+/** Show the state of the live connection. */
 function Connection() {
   const status = useStore(live, (state) => state.status);
-  const words = { live: "live", connecting: "connecting …", lost: "connection lost" };
-  return html`<span class="connection ${status}" role="status" data-status=${status}><span class="dot" aria-hidden="true"></span>${words[status]}</span>`;
+  const labels = { live: "live", connecting: "connecting …", lost: "connection lost" };
+  return html`<span class="connection ${status}" role="status" data-status=${status}><span class="dot" aria-hidden="true"></span>${labels[status]}</span>`;
 }
 
-/** Says what one must know before believing what is shown. */
+/** Warn if the data is not current: connection lost, hub not serving, or a newer dashboard version. */
 function Banner() {
   const state = useStore(live, ({ status, retryAt, since, hello, tick }) => ({ status, retryAt, since, version: hello?.version, condition: tick?.condition }));
   const mine = document.documentElement.dataset.base.split("/").pop();
   if (state.status === "lost") return html`<${Lost} ...${state} />`;
   if (state.version && state.version !== mine) {
-    return html`<div class="banner" role="alert">The hub has a newer dashboard. <button type="button" class="button small" onClick=${() => location.reload()}>Load it</button></div>`;
+    return html`<div class="banner" role="alert">The hub has a newer version of this dashboard. <button type="button" class="button small" onClick=${() => location.reload()}>Reload</button></div>`;
   }
   if (state.condition && state.condition !== "serving") {
-    return html`<div class="banner bad" role="alert">The hub is ${state.condition}: nothing is accepted until it serves again.</div>`;
+    return html`<div class="banner bad" role="alert">The hub is ${state.condition}. It accepts no messages until it is serving again.</div>`;
   }
   return null;
 }
@@ -88,8 +88,8 @@ function Lost({ retryAt, since }) {
   useNow();
   const seconds = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
   return html`<div class="banner bad" role="alert">
-    No connection since ${new Date(since).toLocaleTimeString("en-GB")}: what is shown may be old. ${seconds ? `Trying again in ${seconds} s.` : "Trying …"}
-    <button type="button" class="button small" onClick=${hurry}>Try now</button>
+    No connection since ${new Date(since).toLocaleTimeString("en-GB")}: the data shown may be out of date. ${seconds ? `Reconnecting in ${seconds} s.` : "Reconnecting …"}
+    <button type="button" class="button small" onClick=${reconnectNow}>Reconnect now</button>
   </div>`;
 }
 
@@ -105,7 +105,7 @@ function Navigation({ current }) {
   </nav>`;
 }
 
-/** Loads a page's module when it is first wanted. */
+/** Load a page's module when it is first opened. */
 function Lazy({ page, route }) {
   const [loaded, setLoaded] = useState(null);
   const [failed, reset] = useErrorBoundary((error) => console.error(error));
@@ -117,8 +117,8 @@ function Lazy({ page, route }) {
   }, [page]);
   if (failed) {
     return html`<div class="note bad" role="alert">
-      <p>This page failed: ${failed.message}</p>
-      <button type="button" class="button" onClick=${reset}>Show it again</button>
+      <p>This page failed with an error: ${failed.message}</p>
+      <button type="button" class="button" onClick=${reset}>Try again</button>
     </div>`;
   }
   if (!loaded) return html`<p class="loading" aria-busy="true">Loading …</p>`;
@@ -130,7 +130,7 @@ function Lazy({ page, route }) {
 const Unloadable = () =>
   html`<div class="note bad" role="alert"><p>This page could not be loaded. The hub may have been updated.</p><button type="button" class="button" onClick=${() => location.reload()}>Reload</button></div>`;
 
-const NotHere = () => html`<div class="empty"><p class="empty-title">There is no such page</p><p><a href="#/overview">Overview</a></p></div>`;
+const NotFound = () => html`<div class="empty"><p class="empty-title">Page not found</p><p><a href="#/overview">Go to the overview</a></p></div>`;
 
 const root = document.getElementById("app");
 root.replaceChildren();

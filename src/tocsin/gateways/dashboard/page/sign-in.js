@@ -1,4 +1,4 @@
-/** Signing in: the token goes to the hub once, and a cookie that no script can read comes back. */
+/** The sign-in form: it sends the token to the hub once; the hub sets a session cookie that scripts cannot read. */
 const form = document.getElementById("sign-in");
 const problem = document.getElementById("sign-in-problem");
 const input = document.getElementById("token");
@@ -19,7 +19,7 @@ form.addEventListener("submit", async (event) => {
       return;
     }
     const document = await answer.json().catch(() => ({}));
-    problem.textContent = document.detail ?? `The hub answered ${answer.status}.`;
+    problem.textContent = document.detail ?? `The hub answered with status ${answer.status}.`;
   } catch {
     problem.textContent = "The hub does not answer. Is it running?";
   }

@@ -1,12 +1,13 @@
-/** Buttons that ask before they act. */
+/** Buttons that open a dialog before they act. */
 import { html, useState } from "../lib/html.js";
 import { ask } from "./dialog.js";
 import { toast } from "./toast.js";
 
 /**
- * A button that opens a dialog, and acts on its answer.
+ * A button that opens a dialog and then runs an action.
  *
- * `question` is what `ask` takes; `run(answer)` acts; `done` is what to say then, or makes it out of what `run` returned.
+ * `question` is the argument of `ask`; `run(answer)` is the action; `done` is the notification shown afterwards, or a
+ * function that makes it from the result of `run`.
  */
 export function Asked({ label, question, run, done, tone = "", title, small = false, disabled = false }) {
   const [busy, setBusy] = useState(false);
@@ -15,8 +16,8 @@ export function Asked({ label, question, run, done, tone = "", title, small = fa
     if (answer === null) return;
     setBusy(true);
     try {
-      const said = await run(answer);
-      toast(typeof done === "function" ? done(said) : done, "ok");
+      const result = await run(answer);
+      toast(typeof done === "function" ? done(result) : done, "ok");
     } catch (error) {
       toast(error.message, "bad");
     } finally {

@@ -1,9 +1,9 @@
-/** The small things that pages are made of: cards, tiles, chips, notes. */
+/** Basic components of the pages: cards, tiles, chips, notes. */
 import { html, useState } from "../lib/html.js";
 import { levelName } from "../lib/format.js";
 import { toast } from "./toast.js";
 
-/** A part of a page with a heading; `tools` stand at its right. */
+/** A section of a page with a heading; `tools` are at its right. */
 export function Card({ title, hint, tools, class: name = "", children, id }) {
   return html`<section class="card ${name}" aria-label=${title} id=${id}>
     ${title &&
@@ -16,7 +16,7 @@ export function Card({ title, hint, tools, class: name = "", children, id }) {
   </section>`;
 }
 
-/** A number with a name; `tone` is `ok`, `warn`, `bad` or `info`. */
+/** A number with a label; `tone` is `ok`, `warn`, `bad` or `info`. */
 export function Tile({ label, value, unit, detail, tone = "", flag }) {
   return html`<div class="tile ${tone}">
     <div class="tile-label">${label}${flag && html` <span class="flag">${flag}</span>`}</div>
@@ -25,7 +25,7 @@ export function Tile({ label, value, unit, detail, tone = "", flag }) {
   </div>`;
 }
 
-/** A word with a colour; the word says all, the colour only helps. */
+/** A coloured label; its text must be clear without the colour. */
 export const Chip = ({ tone = "", title, children }) => html`<span class="chip ${tone}" title=${title}>${children}</span>`;
 
 /** A priority. */
@@ -43,7 +43,7 @@ const STATES = {
   dead: "bad",
 };
 
-/** Where a message is in its life. */
+/** The state of a message. */
 export const State = ({ state }) => html`<${Chip} tone=${STATES[state] ?? ""}>${state}<//>`;
 
 const PRESENCE = {
@@ -52,16 +52,16 @@ const PRESENCE = {
   not_available_offline: ["mute", "offline"],
 };
 
-/** Whether an agent is there. */
+/** The presence of an agent. */
 export function Presence({ presence }) {
-  const [tone, word] = PRESENCE[presence] ?? ["", presence];
-  return html`<span class="presence ${tone}"><span class="dot" aria-hidden="true"></span>${word}</span>`;
+  const [tone, label] = PRESENCE[presence] ?? ["", presence];
+  return html`<span class="presence ${tone}"><span class="dot" aria-hidden="true"></span>${label}</span>`;
 }
 
-/** Says that there is nothing, and why that may be. */
+/** A notice that a list is empty, with an explanation. */
 export const Empty = ({ title, children }) => html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<p class="muted">${children}</p>`}</div>`;
 
-/** Says what went wrong. */
+/** An error message. */
 export const Note = ({ error, again }) =>
   error &&
   html`<div class="note bad" role="alert">
@@ -69,7 +69,7 @@ export const Note = ({ error, again }) =>
     ${again && html`<button type="button" class="button" onClick=${again}>Try again</button>`}
   </div>`;
 
-/** A question's answer, or that it is on its way, or what went wrong. */
+/** The result of a query, or a loading notice, or an error message. */
 export function Answer({ of, empty, children }) {
   if (of.error && of.data === null) return html`<${Note} error=${of.error} again=${of.reload} />`;
   if (of.data === null) return html`<p class="loading" aria-busy="true">Loading …</p>`;
@@ -78,9 +78,11 @@ export function Answer({ of, empty, children }) {
 }
 
 /**
- * A button that does something which takes time, and says what became of it.
+ * A button that runs an action and shows a notification of its result.
  *
- * While it is busy it takes no click but stays enabled: a disabled button would lose the focus that a dialog gives back.
+ * `done` is the notification, or a function that makes it from the result of `run`; none is shown if the result is false.
+ * While the action runs, clicks are ignored but the button stays enabled, since a disabled button would lose the focus
+ * that a closing dialog returns to it.
  */
 export function Action({ label, run, done, tone = "", disabled = false, title, small = false }) {
   const [busy, setBusy] = useState(false);
@@ -88,8 +90,8 @@ export function Action({ label, run, done, tone = "", disabled = false, title, s
     if (busy) return;
     setBusy(true);
     try {
-      const said = await run();
-      if (said !== false) toast(typeof done === "function" ? done(said) : (done ?? `${label}: done`), "ok");
+      const result = await run();
+      if (result !== false) toast(typeof done === "function" ? done(result) : (done ?? `${label}: done`), "ok");
     } catch (error) {
       toast(error.message, "bad");
     } finally {
@@ -99,7 +101,7 @@ export function Action({ label, run, done, tone = "", disabled = false, title, s
   return html`<button type="button" class="button ${tone} ${small ? "small" : ""}" disabled=${disabled} aria-busy=${busy} title=${title} onClick=${click}>${label}</button>`;
 }
 
-/** A bar that shows how much of something there is. */
+/** A bar that shows a value relative to its maximum. */
 export function Meter({ value, max, label, tone = "" }) {
   const share = max > 0 ? Math.max(0, Math.min(1, value / max)) : 0;
   return html`<div class="meter ${tone}" role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${max} aria-valuenow=${value}>
@@ -107,5 +109,5 @@ export function Meter({ value, max, label, tone = "" }) {
   </div>`;
 }
 
-/** JSON as text, never as anything else. */
+/** JSON, shown as text. */
 export const Json = ({ value }) => html`<pre class="json" tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;

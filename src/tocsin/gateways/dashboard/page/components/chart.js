@@ -1,4 +1,4 @@
-/** Charts: uPlot on a canvas, which is drawn over in place and so never flickers. */
+/** Charts, drawn by uPlot on a canvas that is updated in place. */
 import { html, useEffect, useRef } from "../lib/html.js";
 import UPlot from "../vendor/uplot.js";
 
@@ -7,7 +7,7 @@ const HEIGHT = 180;
 const probe = document.createElement("i");
 probe.hidden = true;
 
-/** Read a colour of the theme as a canvas understands it. */
+/** Return a colour of the theme in a form that a canvas accepts. */
 export function colour(name) {
   if (!probe.isConnected) document.body.appendChild(probe);
   probe.style.color = `var(${name})`;
@@ -15,12 +15,12 @@ export function colour(name) {
 }
 
 /**
- * Draw lines over time.
+ * A chart of lines over time.
  *
  * `data` is uPlot's: a column of seconds, then one column per line; `lines` are `{label, colour, width, dash, fill}` with
  * `colour` a custom property of the theme, such as `--accent`; `marks` are horizontal lines `{value, label, colour}`;
- * `format` writes a value of the axis; `summary` says in words what a chart shows. With `bars` each value stands for so many
- * seconds from its time on, in UTC, and is drawn as a bar.
+ * `format` formats a value of the axis; `label` describes the chart. With `bars`, each value is drawn as a bar for the
+ * interval of that many seconds which begins at its time, in UTC.
  */
 export function Chart({ data, lines, marks = [], format = String, height = HEIGHT, label, zero = true, log = false, bars = 0 }) {
   const place = useRef();
@@ -101,14 +101,14 @@ function options(element, shown, lines, height, zero, log) {
   };
 }
 
-/** Write a moment for an axis whose marks are so many seconds apart. */
+/** Format a time for an axis whose labels are `step` seconds apart. */
 function moment(at, step) {
   const time = new Date(at * 1000);
   if (step >= 86400) return time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
   return time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined });
 }
 
-/** Leave room above the highest line; a mark is shown when the values come near it. */
+/** Return the range of the axis, with room above the highest value; it includes a mark when the values are near it. */
 function range(low, high, marks) {
   let top = high ?? 0;
   for (const { value } of marks) if (value <= top * 4) top = Math.max(top, value);
@@ -132,7 +132,7 @@ function mark(plot, marks) {
   }
 }
 
-/** Say the values under the pointer. */
+/** Show the values under the pointer. */
 function tooltip(lines, shown) {
   return (plot) => {
     const tip = document.createElement("div");

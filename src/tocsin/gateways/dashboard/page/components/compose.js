@@ -1,25 +1,26 @@
-/** Writing to agents, as the person who is signed in: who that is, the hub knows by the badge alone. */
+/** The form that sends a message to an agent, as the person who is signed in. */
 import { api, segment } from "../lib/api.js";
 import { LEVELS, levelName } from "../lib/format.js";
 import { html, render, useEffect, useState } from "../lib/html.js";
 import { Dialog, Field } from "./dialog.js";
 import { toast } from "./toast.js";
 
-/** Types that people write, with what they mean; any other may be typed. */
+/** Message types offered in the form, with their labels. */
 const TYPES = [
   ["CUSTOM_NOTE", "Note"],
   ["CUSTOM_ANSWER", "Answer"],
-  ["Question", "Question: fails at once if nobody is there"],
+  ["Question", "Question: fails at once if the recipient is not available"],
   ["TaskAssigned", "Task"],
   ["ReviewRequested", "Review"],
   ["StatusUpdate", "Status"],
-  ["Blocker", "Blocker: fails at once if nobody is there"],
+  ["Blocker", "Blocker: fails at once if the recipient is not available"],
 ];
 
 /**
- * Open the form; resolves to what became of the message, or to null.
+ * Open the form; resolves to the hub's reply to the send, or to null if the form was cancelled.
  *
- * `about` is a message that is answered: its sender and thread are taken, and it is done once the answer is accepted.
+ * `about` is the message to answer: the answer goes to its sender, in its thread, and it is marked as processed once the
+ * answer is accepted.
  */
 export function compose({ to = "", type, priority, text = "", about = null, title } = {}) {
   const place = document.body.appendChild(document.createElement("div"));
@@ -64,17 +65,17 @@ function Form({ start, about, title, finish }) {
   return html`<${Dialog} title=${title ?? (about ? `Answer ${about.sender}` : "Write to an agent")} onClose=${() => finish(null)}>
     <form onSubmit=${submit}>
       ${error && html`<p class="problem" role="alert">${error.message}${error.code && html` <code>${error.code}</code>`}</p>`}
-      ${about && html`<blockquote class="quoted">${plainly(about.payload)}</blockquote>`}
+      ${about && html`<blockquote class="quoted">${textOf(about.payload)}</blockquote>`}
       <div class="field">
         <label for="field-to">To</label>
         <input id="field-to" name="to" list="known-agents" required autocomplete="off" value=${values.to} onInput=${change("to")} readonly=${about !== null} autofocus=${about === null} />
-        <datalist id="known-agents">${agents.map((name) => html`<option key=${name} value=${name} />`)}<option value="*">everybody</option></datalist>
+        <datalist id="known-agents">${agents.map((name) => html`<option key=${name} value=${name} />`)}<option value="*">all agents</option></datalist>
       </div>
       <div class="pair">
         <${Field} name="type" label="Type" kind="select" options=${TYPES} value=${values.type} onInput=${change("type")} />
         <${Field} name="priority" label="Priority" kind="select" options=${LEVELS.map((level) => [level, levelName(level)])} value=${values.priority} onInput=${change("priority")} />
       </div>
-      <${Field} name="text" label="Text" kind="area" rows=${6} required value=${values.text} onInput=${change("text")} hint="Sent as {"text": …}; an object in JSON is sent as it is." />
+      <${Field} name="text" label="Text" kind="area" rows=${6} required value=${values.text} onInput=${change("text")} hint="Sent as {"text": …}; a JSON object is sent unchanged." />
       <footer class="dialog-foot">
         <button type="button" class="button" onClick=${() => finish(null)}>Cancel</button>
         <button type="submit" class="button primary" disabled=${busy} aria-busy=${busy}>Send</button>
@@ -83,7 +84,7 @@ function Form({ start, about, title, finish }) {
   <//>`;
 }
 
-/** Send one message as oneself, joining the project first where one has not. */
+/** Send a message as the person who is signed in, who is registered first if necessary. */
 export async function write({ to, type, priority, text }, about = null) {
   const me = await joined();
   const envelope = {
@@ -98,12 +99,12 @@ export async function write({ to, type, priority, text }, about = null) {
   };
   if (about) envelope.correlationId = about.correlation_id ?? about.message_id;
   const sent = await api.post("/v1/messages", envelope);
-  // The answer may have been what the message's contract waits for: then it is done already.
+  // The call fails if the answer itself has already marked the message as processed.
   if (about) await api.post(`/v1/messages/${segment(about.message_id)}/processed`).catch(() => {});
   return sent;
 }
 
-/** Be registered: who only looks on need not be. */
+/** Register the person who is signed in, if they are not registered; return their name and type. */
 export async function joined() {
   const me = await api.get("/v1/me");
   if (me.registered) return { agent: me.agent, type: me.registered.type };
@@ -124,13 +125,13 @@ function payloadOf(text) {
 }
 
 function outcome({ receipt, receipts = [], failed = {} }) {
-  if (receipt) return receipt.delivered ? `Sent to ${receipt.recipient}` : `Waits for ${receipt.recipient}, who is ${receipt.recipient_state.replaceAll("_", " ")}`;
+  if (receipt) return receipt.delivered ? `Sent to ${receipt.recipient}` : `Queued for ${receipt.recipient}: ${receipt.recipient_state.replaceAll("_", " ")}`;
   const missed = Object.keys(failed).length;
-  return `Sent to ${receipts.length}${missed ? `, ${missed} could not be reached` : ""}`;
+  return `Sent to ${receipts.length} agents${missed ? `; ${missed} could not accept it` : ""}`;
 }
 
-/** What a payload says, in words where it has some. */
-export function plainly(payload) {
+/** Return the text of a payload, or the payload as JSON if it has none. */
+export function textOf(payload) {
   if (payload === null || typeof payload !== "object") return String(payload ?? "");
   for (const name of ["text", "message", "question", "detail", "details", "summary", "description", "errorMessage", "reason", "subject", "title"]) {
     if (typeof payload[name] === "string" && payload[name]) return payload[name];

@@ -1,7 +1,7 @@
-/** Dialogs: the browser's own, which keep the focus and close with Escape. */
+/** Dialogs, based on the browser's dialog element, which manages the focus and closes with Escape. */
 import { html, render, useEffect, useRef, useState } from "../lib/html.js";
 
-/** Show a dialog while it is there. */
+/** A modal dialog, open while it is rendered. */
 export function Dialog({ title, onClose, children, wide = false }) {
   const element = useRef();
   useEffect(() => {
@@ -23,10 +23,10 @@ export function Dialog({ title, onClose, children, wide = false }) {
 }
 
 /**
- * Ask before doing something.
+ * Open a dialog that asks for confirmation and for the values of fields.
  *
  * `fields` are `{name, label, kind ("text", "area", "select"), options, value, required, hint}`. Resolves to their
- * values, or to null where somebody thought better of it.
+ * values, or to null if the dialog was cancelled.
  */
 export function ask({ title, text, fields = [], confirm = "OK", tone = "primary" }) {
   const place = document.body.appendChild(document.createElement("div"));

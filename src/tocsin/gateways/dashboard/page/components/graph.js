@@ -1,8 +1,9 @@
 /**
- * The wait-for graph, drawn: who waits stands at the left of whom it waits for.
+ * Drawing of the wait-for graph. A waiting agent is at the left of the agents that it waits for.
  *
- * Layers come from the longest way to somebody who waits for nobody; inside a layer agents stand near those that they
- * are tied to, so that few lines cross. What closes a circle goes back below the others. No library: a team is small.
+ * The layer of an agent is its longest path to an agent that does not wait. Inside a layer, agents are ordered by the
+ * positions of their neighbours, so that few edges cross. The edge that closes a cycle is drawn below the others. Graphs
+ * are small, so no library is used.
  */
 import { levelName } from "../lib/format.js";
 import { html, useMemo } from "../lib/html.js";
@@ -16,7 +17,7 @@ const EDGE = 14;
 const SWEEPS = 4;
 const ORDER = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
 
-/** Work out where everybody stands: `agents` and `waits` are those of `/v1/waits`. */
+/** Compute the positions of agents and edges; `agents` and `waits` are those of `/v1/waits`. */
 export function layout(agents, waits) {
   const edges = joined(waits);
   const names = [...new Set([...agents.map(({ agent }) => agent), ...edges.flatMap(({ from, to }) => [from, to])])];
@@ -27,7 +28,7 @@ export function layout(agents, waits) {
   const column = (name) => deepest - depth.get(name);
   const layers = Array.from({ length: deepest + 1 }, () => []);
   for (const name of names) layers[column(name)].push(name);
-  // A line that passes a layer has a place of its own there, so that it goes between the agents and not over them.
+  // An edge that passes a layer has a waypoint there, so that it is drawn between the agents and not over them.
   const ties = [];
   for (const edge of edges) {
     edge.by = [];
@@ -63,23 +64,23 @@ export function layout(agents, waits) {
 
 const heightOf = (name) => (name.startsWith("\0") ? 0 : HIGH);
 
-/** One line for each pair: the most urgent of the waits between them, and what all of them are for. */
+/** Return one edge for each pair of agents, with the highest priority of the waits between them and all their reasons. */
 function joined(waits) {
   const pairs = new Map();
   for (const wait of waits) {
-    for (const [to, inLine] of [...wait.on.map((name) => [name, false]), ...wait.behind.filter((name) => !wait.on.includes(name)).map((name) => [name, true])]) {
+    for (const [to, inQueue] of [...wait.on.map((name) => [name, false]), ...wait.behind.filter((name) => !wait.on.includes(name)).map((name) => [name, true])]) {
       const key = JSON.stringify([wait.waiter, to]);
-      const known = pairs.get(key) ?? { from: wait.waiter, to, inLine: true, level: wait.priority, what: [] };
-      known.inLine &&= inLine;
+      const known = pairs.get(key) ?? { from: wait.waiter, to, inQueue: true, level: wait.priority, what: [] };
+      known.inQueue &&= inQueue;
       if (ORDER.indexOf(wait.priority) > ORDER.indexOf(known.level)) known.level = wait.priority;
-      known.what.push(`${inLine ? "in line for" : wait.kind} ${wait.what}`);
+      known.what.push(`${inQueue ? "in the queue for" : wait.kind} ${wait.what}`);
       pairs.set(key, known);
     }
   }
   return [...pairs.values()];
 }
 
-/** How far everybody is from somebody who waits for nobody; a way that comes back to itself counts no further. */
+/** Return the length of each agent's longest path to an agent that does not wait; cycles are cut. */
 function depths(names, next) {
   const found = new Map();
   const under = new Set();
@@ -96,7 +97,7 @@ function depths(names, next) {
   return found;
 }
 
-/** Put everybody near the middle of those that it is tied to, forth and back a few times. */
+/** Order each layer by the mean position of its neighbours, in several sweeps. */
 function order(layers, ties) {
   const tied = new Map();
   for (const [from, to] of ties) {
@@ -114,12 +115,12 @@ function order(layers, ties) {
   }
 }
 
-/** Draw it. */
+/** The wait-for graph. */
 export function WaitGraph({ agents, waits }) {
   const drawn = useMemo(() => layout(agents, waits), [agents, waits]);
   const known = new Map(agents.map((agent) => [agent.agent, agent]));
-  return html`<div class="graph-wrap" tabindex="0" role="region" aria-label="Who waits for whom">
-    <svg class="graph" width=${drawn.width} height=${drawn.height} viewBox="0 0 ${drawn.width} ${drawn.height}" role="group" aria-label=${spoken(drawn.edges)}>
+  return html`<div class="graph-wrap" tabindex="0" role="region" aria-label="Wait-for graph">
+    <svg class="graph" width=${drawn.width} height=${drawn.height} viewBox="0 0 ${drawn.width} ${drawn.height}" role="group" aria-label=${describe(drawn.edges)}>
       <defs>
         ${ORDER.map((level) => html`<marker key=${level} id="tip-${level}" class="graph-tip ${levelName(level)}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z" /></marker>`)}
       </defs>
@@ -130,12 +131,12 @@ export function WaitGraph({ agents, waits }) {
 }
 
 function Edge({ edge, drawn }) {
-  return html`<path class="graph-edge ${levelName(edge.level)} ${edge.inLine ? "in-line" : ""}" d=${line(edge, drawn)} marker-end="url(#tip-${edge.level})">
+  return html`<path class="graph-edge ${levelName(edge.level)} ${edge.inQueue ? "in-queue" : ""}" d=${line(edge, drawn)} marker-end="url(#tip-${edge.level})">
     <title>${`${edge.from} waits for ${edge.to} at ${levelName(edge.level)}: ${edge.what.join("; ")}`}</title>
   </path>`;
 }
 
-/** The way of a line: from the right side of who waits, level past every layer between, to the left side of the other. */
+/** Return the path of an edge: from the right side of the waiting agent, through its waypoints, to the left side of the other agent. */
 function line(edge, { place, floor }) {
   const [from, to] = [place.get(edge.from), place.get(edge.to)];
   if (from.column >= to.column) {
@@ -161,15 +162,15 @@ function line(edge, { place, floor }) {
 
 function Node({ name, at, agent }) {
   const inherits = agent?.inherited;
-  const said = [agent?.holds ? `holds ${agent.holds}` : "", inherits ? `lent ${levelName(inherits)}` : ""].filter(Boolean).join(" · ") || "holds nothing";
-  return html`<a class="graph-node ${inherits ? `lent ${levelName(inherits)}` : ""}" href=${href("agents", [name])} aria-label=${`${name}: ${said}`} transform="translate(${at.x} ${at.y})">
+  const description = [agent?.holds ? `holds ${agent.holds}` : "", inherits ? `inherits ${levelName(inherits)}` : ""].filter(Boolean).join(" · ") || "holds no lease";
+  return html`<a class="graph-node ${inherits ? `inherits ${levelName(inherits)}` : ""}" href=${href("agents", [name])} aria-label=${`${name}: ${description}`} transform="translate(${at.x} ${at.y})">
     <rect width=${WIDE} height=${HIGH} rx="7" />
     <rect class="graph-bar" width="4" height=${HIGH - 14} x="7" y="7" rx="2" />
     <text x="20" y="20" class="graph-name">${short(name)}</text>
-    <text x="20" y="37" class="graph-said">${said}</text>
+    <text x="20" y="37" class="graph-description">${description}</text>
     <title>${name}</title>
   </a>`;
 }
 
 const short = (name) => (name.length > 20 ? `${name.slice(0, 19)}…` : name);
-const spoken = (edges) => (edges.length ? `${edges.length} waits: ${edges.slice(0, 20).map(({ from, to }) => `${from} for ${to}`).join(", ")}` : "nobody waits");
+const describe = (edges) => (edges.length ? `${edges.length} waits: ${edges.slice(0, 20).map(({ from, to }) => `${from} for ${to}`).join(", ")}` : "no agent waits");

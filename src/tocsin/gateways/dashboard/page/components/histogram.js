@@ -1,4 +1,4 @@
-/** A histogram as small bars: its shape at a glance, its numbers in words. */
+/** A small bar chart of a histogram. */
 import { html } from "../lib/html.js";
 import { duration } from "../lib/format.js";
 
@@ -6,7 +6,7 @@ const HEIGHT = 28;
 const BAR = 11;
 const GAP = 2;
 
-/** Draw the buckets from the first to the last that any row of the same card uses. */
+/** Draw the buckets from `first` to `last`. */
 export function Histogram({ counts, bounds, first, last, label }) {
   const shown = counts.slice(first, last + 1);
   const most = Math.max(...shown, 1);
@@ -23,7 +23,7 @@ export function Histogram({ counts, bounds, first, last, label }) {
   </svg>`;
 }
 
-/** The first and the last bucket that hold anything, over all rows. */
+/** Return the range of buckets that are not empty in any of the rows, with one more at each end. */
 export function span(rows) {
   let first = Infinity;
   let last = -1;

@@ -1,8 +1,8 @@
-/** Whether an agent has its always-on listener up (SPEC-071 §11). */
+/** The state of an agent's daemon, the session that always listens. */
 import { Chip } from "./basics.js";
 import { html } from "../lib/html.js";
 
-/** A daemon is live, shutting down once its window is closed, orphaned without a heartbeat. */
+/** A daemon without a heartbeat is orphaned; one that accepts no more messages is shutting down. */
 export function Listener({ sessions }) {
   const daemons = sessions.filter(({ kind }) => kind === "daemon");
   if (!daemons.length) return html`<span class="muted">no daemon</span>`;

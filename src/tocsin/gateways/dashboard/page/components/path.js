@@ -1,4 +1,4 @@
-/** The way a message took at its send (SPEC-071 §4.5). */
+/** The publish path: how a message was handled when it was sent. */
 import { Chip } from "./basics.js";
 import { html } from "../lib/html.js";
 
@@ -8,8 +8,8 @@ const PATHS = {
   queued_offline: ["warn", "offline"],
 };
 
-/** Rows from before this was kept do not know it. */
+/** Messages sent before publish paths were recorded have none. */
 export function Path({ path }) {
-  const [tone, word] = PATHS[path] ?? ["mute", "unknown"];
-  return html`<${Chip} tone=${tone} title=${path ?? "sent before publish paths were kept"}>${word}<//>`;
+  const [tone, label] = PATHS[path] ?? ["mute", "unknown"];
+  return html`<${Chip} tone=${tone} title=${path ?? "sent before publish paths were recorded"}>${label}<//>`;
 }

@@ -1,11 +1,11 @@
-/** Tables that can be read on a phone, too: there each row is a card, with the names of its columns. */
+/** Tables; on a narrow screen each row of a table with class `cards` is shown as a card with the column names. */
 import { html } from "../lib/html.js";
 
 /**
- * Draw rows.
+ * A table.
  *
- * `columns` are `{name, head, cell(row), class, number}`; `keyOf(row)` tells rows apart; `open(row)` makes a row an
- * address to go to (the first cell is its link). What is too wide scrolls by itself.
+ * `columns` are `{name, head, cell(row), class, number}`; `keyOf(row)` returns a unique key; `hrefOf(row)` returns the
+ * address that the first cell links to. With `onSelect`, rows can be selected. A table that is too wide scrolls.
  */
 export function Table({ label, columns, rows, keyOf, hrefOf, empty, selected, onSelect, class: name = "" }) {
   if (!rows.length) return empty ?? null;

@@ -1,4 +1,4 @@
-/** Short words about what became of something, for a few seconds, spoken to screen readers too. */
+/** Short notifications that disappear after some seconds; screen readers announce them. */
 import { html } from "../lib/html.js";
 import { createStore, useStore } from "../lib/store.js";
 
@@ -7,7 +7,7 @@ const SHOWN_MAX = 4;
 const toasts = createStore({ items: [] });
 let number = 0;
 
-/** Say something; `tone` is `ok` or `bad`. */
+/** Show a notification; `tone` is `ok` or `bad`. */
 export function toast(text, tone = "ok") {
   const key = ++number;
   toasts.set(({ items }) => ({ items: [...items, { key, text, tone }].slice(-SHOWN_MAX) }));
@@ -16,7 +16,7 @@ export function toast(text, tone = "ok") {
 
 const dismiss = (key) => toasts.set(({ items }) => ({ items: items.filter((item) => item.key !== key) }));
 
-/** Where they appear; once in the page. */
+/** The place where notifications appear; rendered once per page. */
 export function Toasts() {
   const { items } = useStore(toasts);
   return html`<div class="toasts" role="status" aria-live="polite">

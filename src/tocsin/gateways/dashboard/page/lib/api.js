@@ -1,14 +1,15 @@
 /**
- * Calls to the hub, as the person who is signed in.
+ * HTTP calls to the hub, authenticated by the browser session.
  *
- * Every call says that it comes from this page (no foreign page can), and that it is no receipt of what the same person
- * may have been handed out elsewhere. A refusal is thrown as a Problem, with all that the hub says about it.
+ * Every call has the header `Tocsin-Dashboard`, which pages of other sites cannot send, and `Tocsin-Receipts: explicit`,
+ * so that it does not confirm messages that the same person fetched with another client. An error response is thrown as
+ * a Problem with all fields of the problem document.
  */
 
-/** What the hub refused, and why (RFC 9457). */
+/** An error response of the hub: a problem document (RFC 9457). */
 export class Problem extends Error {
   constructor(document) {
-    super(document.detail ?? "The hub did not answer as expected.");
+    super(document.detail ?? "The hub returned an unexpected response.");
     Object.assign(this, { code: "", title: "", status: 0, retryable: false, facts: {} }, document);
   }
 }
@@ -33,7 +34,7 @@ async function call(method, path, { query, body, signal, headers } = {}) {
   }
   if (answer.status === 401) {
     location.assign("/sign-in");
-    throw new Problem({ title: "Signed out", detail: "Sign in again.", status: 401 });
+    throw new Problem({ title: "Signed out", detail: "Your session has ended. Sign in again.", status: 401 });
   }
   const json = /json/.test(answer.headers.get("content-type") ?? "");
   const content = answer.status === 204 ? null : json ? await answer.json() : await answer.text();
@@ -41,7 +42,7 @@ async function call(method, path, { query, body, signal, headers } = {}) {
   return content;
 }
 
-/** Leave out of a query what was not said. */
+/** Remove the parameters without a value from a query. */
 function given(query) {
   return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== ""));
 }
@@ -53,10 +54,10 @@ export const api = {
   delete: (path, more) => call("DELETE", path, { ...more }),
 };
 
-/** Put a name into a path. */
+/** Encode a name as a segment of a path. */
 export const segment = (text) => encodeURIComponent(text);
 
-/** Sign out, and go where one can sign in again. */
+/** Sign out and open the sign-in page. */
 export async function signOut() {
   await call("POST", "/sign-out").catch(() => {});
   location.assign("/sign-in");

@@ -1,4 +1,4 @@
-/** One clock for everything that counts down or grows old: it ticks once a second, and only while somebody looks. */
+/** The clock that countdowns and ages follow: it ticks once a second while the page is visible. */
 import { createStore, useStore } from "./store.js";
 import { live } from "./live.js";
 
@@ -6,19 +6,19 @@ const clock = createStore({ now: Date.now() });
 setInterval(() => document.hidden || clock.set({ now: Date.now() + skew() }), 1000);
 
 let offset = 0;
-let heard = null;
+let lastTick = null;
 
-/** How far this machine's clock is behind the hub's, milliseconds. */
+/** Return how far this machine's clock is behind the hub's, in milliseconds. */
 function skew() {
   const { tick } = live.get();
-  if (tick && tick !== heard) {
-    heard = tick;
+  if (tick && tick !== lastTick) {
+    lastTick = tick;
     const found = tick.at - Date.now();
-    // What is less than a second apart is the way here, not the clock.
+    // A difference below one second is network delay, not clock skew.
     offset = Math.abs(found) < 1000 ? 0 : found;
   }
   return offset;
 }
 
-/** Follow the hub's time, milliseconds since the epoch, second by second. */
+/** Return the hub's time in milliseconds since the epoch; the component is drawn again every second. */
 export const useNow = () => useStore(clock, (value) => value.now);

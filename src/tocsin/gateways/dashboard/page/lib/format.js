@@ -1,10 +1,10 @@
-/** Numbers, times and names as people read them. */
+/** Formatting of numbers, times and names. */
 
-/** The levels, lowest first, as the hub names them. */
+/** Names of the priorities, lowest first. */
 export const LEVELS = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
 const SHORT = { DirectorOverride: "Override" };
 
-/** Name a level so that it fits. */
+/** Return the short name of a priority, given by name or number. */
 export const levelName = (level) => {
   const name = typeof level === "number" ? LEVELS[level] : level;
   return SHORT[name] ?? name ?? "—";
@@ -13,16 +13,16 @@ export const levelName = (level) => {
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Write a count: in full up to a hundred thousand, then short. */
+/** Format a count: in full below 100,000, abbreviated above. */
 export const count = (value) => (value === null || value === undefined ? "—" : value < 100000 ? WHOLE.format(value) : COMPACT.format(value));
 
-/** Write a rate per second. */
+/** Format a rate per second. */
 export const rate = (value) => (value >= 100 ? WHOLE.format(value) : value >= 10 ? value.toFixed(1) : value > 0 ? value.toFixed(2) : "0");
 
-/** Write a value of an axis: as short as it can be told. */
+/** Format the label of an axis, as short as possible. */
 export const tick = (value) => (Math.abs(value) >= 10000 ? COMPACT.format(value) : String(Number(value.toPrecision(3))));
 
-/** Write a duration given in seconds, in the unit that fits. */
+/** Format a duration, given in seconds, in a suitable unit. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "—";
   const size = Math.abs(seconds);
@@ -35,7 +35,7 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
-/** Write what is left of a time as a clock: `4:07`, `2:15:00`, `6 d 04 h`. */
+/** Format the remaining time, given in milliseconds: `4:07`, `2:15:00`, `6 d 04 h`. */
 export function countdown(ms) {
   if (ms <= 0) return "due";
   const seconds = Math.floor(ms / 1000);
@@ -44,8 +44,9 @@ export function countdown(ms) {
   return `${Math.floor(seconds / 86400)} d ${pad(Math.floor((seconds % 86400) / 3600))} h`;
 }
 
-/** Write how long ago something was. */
+/** Format the time since a moment; an absent time is a dash. */
 export function ago(at, now) {
+  if (at === null || at === undefined) return "—";
   const seconds = Math.max(0, (now - millis(at)) / 1000);
   if (seconds < 2) return "now";
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
@@ -54,24 +55,24 @@ export function ago(at, now) {
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-/** Read a time as milliseconds: ISO text, or microseconds as events have them. */
+/** Convert a time to milliseconds: ISO 8601 text of a reply, or microseconds of an event. */
 export const millis = (at) => (typeof at === "string" ? Date.parse(at) : at > 1e14 ? at / 1000 : at);
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-/** Write the time of day, to the millisecond. */
+/** Format the time of day, to the millisecond. */
 export const clock = (at) => CLOCK.format(millis(at));
 
-/** Write date and time. */
+/** Format date and time; an absent time is a dash. */
 export const moment = (at) => (at === null || at === undefined ? "—" : MOMENT.format(millis(at)));
 
-/** Write a share. */
+/** Format a share as a percentage. */
 export const percent = (value) => `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
 
 const pad = (value) => String(value).padStart(2, "0");
 
-/** Turn `not_available_stale` or `MessageDied` into words. */
+/** Convert an identifier such as `not_available_stale` or `MessageDied` to words. */
 export const words = (name) =>
   String(name ?? "")
     .replace(/([a-z])([A-Z])/g, "$1 $2")

@@ -1,4 +1,4 @@
-/** Preact and htm, bound: the one place that knows where they come from. */
+/** Preact and htm, imported once for all modules. */
 import { Component, Fragment, createContext, h, render } from "../vendor/preact.js";
 import { useCallback, useContext, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 import htm from "../vendor/htm.js";

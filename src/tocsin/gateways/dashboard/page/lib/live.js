@@ -1,9 +1,9 @@
 /**
- * The one WebSocket: what the hub tells every open dashboard, twice a second.
+ * Live updates from the hub, over one WebSocket.
  *
- * `live` holds whether we are connected, the hello and the latest tick; `series` holds the columns of the time series,
- * which grow in place. A connection that drops shows itself in `live.status` and is made again, with growing pauses; one
- * that is silent counts as dropped.
+ * `live` holds the connection state, the first frame (`hello`) and the latest update (`tick`); `series` holds the columns
+ * of the time series, which grow in place. When the connection is lost, `live.status` is `lost` and the page reconnects
+ * with growing pauses. A connection without any frame for a while counts as lost.
  */
 import { api } from "./api.js";
 import { createStore } from "./store.js";
@@ -13,7 +13,7 @@ const SILENCE_MS = 6000;
 
 /** `status` is `connecting`, `live` or `lost`. */
 export const live = createStore({ status: "connecting", since: Date.now(), retryAt: null, hello: null, tick: null });
-/** Columns of numbers, by name; `at` is in seconds. */
+/** Columns of the time series, by name; `at` is in seconds. */
 export const series = { columns: {}, version: 0 };
 
 let socket = null;
@@ -21,18 +21,18 @@ let attempt = 0;
 let retry = null;
 let watchdog = null;
 
-/** Connect, and stay connected. */
+/** Connect, and reconnect whenever the connection is lost. */
 export function connect() {
   clearTimeout(retry);
   const url = new URL("/v1/live", location.href);
   url.protocol = url.protocol.replace("http", "ws");
   const mine = (socket = new WebSocket(url));
   watch();
-  mine.addEventListener("message", (event) => mine === socket && hear(JSON.parse(event.data)));
+  mine.addEventListener("message", (event) => mine === socket && receive(JSON.parse(event.data)));
   mine.addEventListener("close", (event) => mine === socket && lose(event.code));
 }
 
-function hear(frame) {
+function receive(frame) {
   watch();
   if (frame.bye) return;
   const change = { tick: frame.tick ?? live.get().tick };
@@ -47,7 +47,7 @@ function hear(frame) {
   live.set(change);
 }
 
-/** Add the tick to the time series, if it is time for another point. */
+/** Add the update to the time series, if the next point is due. */
 function extend(tick) {
   const { columns } = series;
   const { hello } = live.get();
@@ -81,7 +81,7 @@ async function lose(code) {
   if (live.get().status !== "lost") live.set({ status: "lost", since: Date.now() });
   live.set({ retryAt: Date.now() + pause });
   retry = setTimeout(connect, pause);
-  // A handshake that was refused tells a script nothing: ask whether we are still signed in.
+  // A script cannot see why a handshake was refused: this call opens the sign-in page if the session has ended.
   if (attempt > 1) await api.get("/v1/me").catch(() => {});
 }
 
@@ -94,13 +94,13 @@ function watch() {
   }, SILENCE_MS);
 }
 
-/** Try again at once: somebody is looking, or the network is back. */
-export function hurry() {
+/** Reconnect at once: the page is visible again, or the network is back. */
+export function reconnectNow() {
   if (socket === null) {
     attempt = 0;
     connect();
   }
 }
 
-addEventListener("online", hurry);
-document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
+addEventListener("online", reconnectNow);
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && reconnectNow());

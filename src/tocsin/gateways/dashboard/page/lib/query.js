@@ -1,15 +1,15 @@
-/** Questions to the hub that are asked again when the live socket says that their subject has changed. */
+/** Queries that are repeated when live updates report a change of their subject. */
 import { api } from "./api.js";
 import { useEffect, useRef, useState } from "./html.js";
 import { live } from "./live.js";
 
 /**
- * Ask, and keep the answer fresh.
+ * Run a GET request and keep its result up to date.
  *
- * `areas` name what it is about (`messages`, `agents`, `leases`, `approvals`, `escalation`, `letters`, …): when one of
- * them changes it is asked again, at most every `atMostEvery` ms; with `every` it is asked again in any case, and so it is
- * after a connection was lost. A hidden page asks nothing. The last answer stays while the next is on its way; `answers`
- * says which question it belongs to.
+ * `areas` are the areas that the result depends on (`messages`, `agents`, `leases`, `approvals`, `escalation`, `letters`,
+ * …). The request is repeated when one of them changes, at most every `atMostEvery` ms; with `every` it is also repeated
+ * at that interval, in ms. It is always repeated after a lost connection, and never while the page is hidden. The last
+ * result stays until the next one arrives; `answers` holds the query parameters that it belongs to.
  */
 export function useQuery(path, query, { areas = [], atMostEvery = 2000, every = 0, enabled = true } = {}) {
   const [state, setState] = useState({ data: null, answers: null, error: null, loading: true });
@@ -57,7 +57,7 @@ export function useQuery(path, query, { areas = [], atMostEvery = 2000, every = 
   return { ...state, reload: () => asking.current?.() };
 }
 
-/** What the counters of some areas add up to now, on this connection: who was away knows nothing of what happened. */
+/** Return the sum of the areas' change counters together with the connection, since changes are missed between connections. */
 function mark(areas) {
   const { tick, hello } = live.get();
   const changes = tick?.changes ?? {};

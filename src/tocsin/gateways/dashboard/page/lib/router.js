@@ -1,4 +1,4 @@
-/** Where we are: `#/messages/msg_1?state=queued` is page `messages`, parts `["msg_1"]`, query `{state: "queued"}`. */
+/** The address: `#/messages/msg_1?state=queued` is page `messages`, parts `["msg_1"]`, query `{state: "queued"}`. */
 import { createStore, useStore } from "./store.js";
 
 function read() {
@@ -18,17 +18,17 @@ function decodeSafely(text) {
 const route = createStore(read());
 addEventListener("hashchange", () => route.set(() => read()));
 
-/** Follow where we are. */
+/** Return the current route; the component is drawn again when it changes. */
 export const useRoute = () => useStore(route);
 
-/** Write the address of a page. */
+/** Return the address of a page. */
 export function href(page, parts = [], query = {}) {
-  const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const path = [page, ...[parts].flat()].map(encodeURIComponent).join("/");
-  return `#/${path}${said.length ? `?${new URLSearchParams(said)}` : ""}`;
+  return `#/${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
-/** Go to a page; `replace` leaves no step to come back to. */
+/** Go to a page; `replace` replaces the current entry of the browser's history. */
 export function go(page, parts, query, { replace = false } = {}) {
   const address = href(page, parts, query);
   if (replace) {

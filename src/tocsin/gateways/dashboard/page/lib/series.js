@@ -1,12 +1,12 @@
-/** The time series as charts want them: windows, rates, sums. */
+/** Time windows, rates and sums of the time series, for charts. */
 import { useMemo } from "./html.js";
 import { live, series } from "./live.js";
 import { useStore } from "./store.js";
 
-/** Follow the time series: their version, which changes with every new point. */
+/** Return the version of the time series, which changes with every new point. */
 export const useSeriesVersion = () => useStore(live, () => series.version);
 
-/** How many of the latest points lie within a time, seconds. */
+/** Return the index of the first point within the last `seconds`. */
 function within(seconds) {
   const at = series.columns.at ?? [];
   const since = (at[at.length - 1] ?? 0) - seconds;
@@ -15,7 +15,7 @@ function within(seconds) {
   return first;
 }
 
-/** What a counter grew by within a time; a hub that was started anew counts from zero again. */
+/** Return the increase of a counter within the last `seconds`; counters restart from zero with the hub. */
 export function grown(name, seconds) {
   const column = series.columns[name] ?? [];
   let sum = 0;
@@ -25,14 +25,14 @@ export function grown(name, seconds) {
   return sum;
 }
 
-/** How much time the points within a time really cover, seconds. */
+/** Return the time that the points within the last `seconds` cover, in seconds. */
 export function covered(seconds) {
   const at = series.columns.at ?? [];
   const first = within(seconds);
   return at.length > first ? at[at.length - 1] - at[Math.max(0, Math.min(first, at.length - 1))] : 0;
 }
 
-/** Columns for a chart: seconds, then each name as it is. */
+/** Return columns for a chart: the times in seconds, then the values of each name. */
 export function useGauges(names, seconds) {
   const version = useSeriesVersion();
   return useMemo(() => {
@@ -41,7 +41,7 @@ export function useGauges(names, seconds) {
   }, [version, seconds, names.join()]);
 }
 
-/** Columns for a chart: seconds, then what each counter grew by in the `over` seconds before, per `per` seconds. */
+/** Return columns for a chart: the times in seconds, then each counter's increase over the last `over` seconds, per `per` seconds. */
 export function useRates(names, seconds, { over = 6, per = 1 } = {}) {
   const version = useSeriesVersion();
   return useMemo(() => {
@@ -64,14 +64,14 @@ function trailing(at, column, first, over, per) {
       sum -= Math.max(0, column[tail] - column[tail - 1]);
       tail++;
     }
-    // In the first moments there is less behind us than we would like to look at.
+    // At the beginning, fewer than `over` seconds of points exist.
     const span = Math.max(at[place] - at[tail - 1], 0.001);
     found.push((sum / Math.max(span, Math.min(over, at[place] - at[0]))) * per);
   }
   return found;
 }
 
-/** Read a percentile out of a histogram; null where it is empty. The answer is the bucket's upper bound. */
+/** Return a percentile of a histogram as the upper bound of its bucket; null if the histogram is empty. */
 export function percentile(counts, bounds, share) {
   const total = counts.reduce((sum, value) => sum + value, 0);
   if (!total) return null;

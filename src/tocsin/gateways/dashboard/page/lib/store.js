@@ -1,13 +1,13 @@
-/** A value that components follow: each draws again only when what it selects has changed. */
+/** A store that components subscribe to: each is drawn again only when its selected part has changed. */
 import { useEffect, useRef, useState } from "./html.js";
 
-/** Make a store. */
+/** Create a store. */
 export function createStore(initial) {
   let value = initial;
   const listeners = new Set();
   return {
     get: () => value,
-    /** Replace the value, or change some of its keys by an object. */
+    /** Replace the value with a function's result, or merge an object into it. */
     set(change) {
       value = typeof change === "function" ? change(value) : { ...value, ...change };
       for (const listener of [...listeners]) listener();
@@ -19,7 +19,7 @@ export function createStore(initial) {
   };
 }
 
-/** Follow what a selector picks out of a store. */
+/** Return the selected part of a store; the component is drawn again when it changes. */
 export function useStore(store, select = (value) => value) {
   const [, redraw] = useState(0);
   const picked = select(store.get());
@@ -35,7 +35,7 @@ export function useStore(store, select = (value) => value) {
   return picked;
 }
 
-/** Tell whether two values are the same, one level deep. */
+/** Compare two values, one level deep. */
 export function alike(one, other) {
   if (Object.is(one, other)) return true;
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;

@@ -1,4 +1,4 @@
-/** Agents: who is here, what they are at, what they may still spend, and who talks to whom. */
+/** The page of agents: presence, current work, budget, and message counts between agents. */
 import { Answer, Card, Chip, Empty, Level, Meter, Presence, Tile } from "../components/basics.js";
 import { Listener } from "../components/listener.js";
 import { Table } from "../components/table.js";
@@ -11,7 +11,7 @@ import { go, href } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
 
 const PAGE = 100;
-/** Who the bus itself speaks as. */
+/** Sender of the messages that the bus itself sends. */
 const BUS = "tocsin";
 
 export default function Agents({ parts, query }) {
@@ -26,13 +26,13 @@ function Roster({ query }) {
   }, [part]);
   const roster = useQuery("/v1/roster", { q: query.q, after: query.after, limit: PAGE }, { areas: ["agents", "attention", "messages", "waits"], atMostEvery: 2000, every: 10000 });
   const summary = useStore(live, ({ tick }) => tick?.summary);
-  const search = html`<input class="search" type="search" data-search aria-label="Part of a name" placeholder="Part of a name" value=${part} onInput=${(event) => setPart(event.target.value)} />`;
+  const search = html`<input class="search" type="search" data-search aria-label="Part of a name" placeholder="Search by name" value=${part} onInput=${(event) => setPart(event.target.value)} />`;
   return html`${summary &&
     html`<div class="tiles">
       <${Tile} label="Available" value=${count(summary.available)} tone="ok" />
       <${Tile} label="Stale" value=${count(summary.stale)} tone=${summary.stale ? "warn" : ""} />
       <${Tile} label="Offline" value=${count(summary.offline)} />
-      <${Tile} label="At work" value=${count(summary.busy)} />
+      <${Tile} label="Busy" value=${count(summary.busy)} />
       <${Tile} label="Gaming" value=${count(summary.gaming)} tone=${summary.gaming ? "bad" : ""} />
     </div>`}
     <${Card} title="Roster" tools=${search}>
@@ -41,7 +41,7 @@ function Roster({ query }) {
           <div class="row more">
             ${query.after && html`<a class="button small" href=${href("agents", [], { q: query.q })}>First page</a>`}
             ${page.next && html`<a class="button small" href=${href("agents", [], { q: query.q, after: page.next })}>Next page</a>`}
-            <span class="muted small">${count(page.total)} agents in all</span>
+            <span class="muted small">${count(page.total)} agents in total</span>
           </div>`}
       <//>
     <//>
@@ -52,7 +52,7 @@ const waitingOf = (agent) => Object.values(agent.waiting).reduce((sum, depth) =>
 
 function Rows({ items }) {
   return html`<${Table} label="Agents" class="cards" rows=${items} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
-    empty=${html`<${Empty} title="Nobody">No agent of that name is registered.<//>`}
+    empty=${html`<${Empty} title="No agents">No registered agent has such a name.<//>`}
     columns=${[
       { name: "agent", head: "Agent", cell: (agent) => agent.agent },
       { name: "presence", head: "Presence", cell: (agent) => html`<${Presence} presence=${agent.presence} />` },
@@ -61,7 +61,7 @@ function Rows({ items }) {
       { name: "attention", head: "Attention", cell: (agent) => html`<${Attention} attention=${agent.attention} />` },
       { name: "tokens", head: "Tokens", class: "budget", cell: (agent) => html`<${Bucket} budget=${agent.budget} />` },
       { name: "quotas", head: "Critical · Blocking", number: true, cell: (agent) => html`<${Quotas} budget=${agent.budget} />` },
-      { name: "flags", head: "Standing", cell: (agent) => html`<${Standing} agent=${agent} />` },
+      { name: "flags", head: "Priority status", cell: (agent) => html`<${PriorityStatus} agent=${agent} />` },
       { name: "waiting", head: "Waiting", number: true, cell: (agent) => count(waitingOf(agent)) },
     ]} />`;
 }
@@ -73,13 +73,13 @@ function Sessions({ sessions }) {
 }
 
 function Attention({ attention }) {
-  if (attention.status === "idle") return html`<span class="muted">idle${attention.aside.length ? `, ${attention.aside.length} aside` : ""}</span>`;
+  if (attention.status === "idle") return html`<span class="muted">idle${attention.aside.length ? `, ${attention.aside.length} put aside` : ""}</span>`;
   return html`<span class="row tight"><${Chip} tone=${attention.interrupted_by ? "warn" : "info"}>${words(attention.status)}<//>
     ${attention.working_on && html`<a class="mono" href=${href("messages", attention.working_on)}>${attention.working_on}</a>`}
     ${attention.interrupted_by && html`<span class="small muted">interrupted by ${attention.interrupted_by}</span>`}</span>`;
 }
 
-/** How full a bucket is; it is low when a few messages more would empty it. */
+/** The remaining tokens of a sender, coloured when few are left. */
 function Bucket({ budget }) {
   if (!budget) return html`<span class="muted">unlimited</span>`;
   const share = budget.tokens / budget.tokens_max;
@@ -92,20 +92,20 @@ function Quotas({ budget }) {
   return html`${one(budget.critical, budget.critical_max)} · ${one(budget.blocking, budget.blocking_max)}`;
 }
 
-function Standing({ agent }) {
+function PriorityStatus({ agent }) {
   if (!agent.gaming && !agent.inherited) return html`<span class="muted nothing">—</span>`;
   return html`<span class="row tight">
-    ${agent.gaming && html`<${Chip} tone="bad" title="Its messages count as Info">gaming<//>`}
-    ${agent.inherited && html`<${Chip} tone="warn" title="Lent by those who wait for it">lent ${levelName(agent.inherited)}<//>`}
+    ${agent.gaming && html`<${Chip} tone="bad" title="It sends too many messages at high priority; its messages are treated as Info">gaming<//>`}
+    ${agent.inherited && html`<${Chip} tone="warn" title="Inherited from agents that wait for it">inherits ${levelName(agent.inherited)}<//>`}
   </span>`;
 }
 
-/** Who talks to whom: a matrix of the most talkative, and the pairs in order. */
+/** Message counts by sender and recipient, as a matrix of the agents with the most messages. */
 function Conversations() {
   const query = useQuery("/v1/conversations", undefined, { areas: ["messages"], atMostEvery: 5000 });
-  return html`<${Card} title="Who talks to whom" hint=${query.data && `Among the latest ${count(query.data.latest)} messages.`}>
+  return html`<${Card} title="Messages between agents" hint=${query.data && `Number of messages among the latest ${count(query.data.latest)}.`}>
     <${Answer} of=${query}>
-      ${(data) => (data.items.length ? html`<${Matrix} items=${data.items} />` : html`<${Empty} title="Nobody has said anything yet" />`)}
+      ${(data) => (data.items.length ? html`<${Matrix} items=${data.items} />` : html`<${Empty} title="No messages yet" />`)}
     <//>
   <//>`;
 }
@@ -115,7 +115,7 @@ const SHOWN = 14;
 function Matrix({ items }) {
   const { senders, recipients, cells, most } = useMemo(() => arranged(items), [items]);
   const shade = (number) => (number ? Math.ceil(Math.sqrt(number / most) * 5) : 0);
-  return html`<div class="table-wrap" tabindex="0" role="region" aria-label="Who talks to whom">
+  return html`<div class="table-wrap" tabindex="0" role="region" aria-label="Messages between agents">
       <table class="matrix">
         <thead>
           <tr><td class="corner muted small">from ↓ to →</td>${recipients.map((name) => html`<th key=${name} scope="col"><a href=${href("agents", name)}>${name}</a></th>`)}</tr>
@@ -133,7 +133,7 @@ function Matrix({ items }) {
         </tbody>
       </table>
     </div>
-    ${items.length > senders.length * recipients.length && html`<p class="muted small">The most talkative ${SHOWN} are shown.</p>`}`;
+    ${items.length > senders.length * recipients.length && html`<p class="muted small">Only the ${SHOWN} senders and recipients with the most messages are shown.</p>`}`;
 }
 
 function arranged(items) {
@@ -151,7 +151,7 @@ function arranged(items) {
   };
 }
 
-/** One agent, in full. */
+/** The details of one agent. */
 function One({ name }) {
   const roster = useQuery("/v1/roster", { q: name, limit: 500 }, { areas: ["agents", "attention", "messages", "waits"], atMostEvery: 1500, every: 5000 });
   const talk = useQuery("/v1/conversations", undefined, { areas: ["messages"], atMostEvery: 5000 });
@@ -159,8 +159,8 @@ function One({ name }) {
     <${Answer} of=${roster}>
       ${(page) => {
         const agent = page.items.find((item) => item.agent === name);
-        if (!agent && name === BUS) return html`<${Empty} title="The bus itself">What it says by itself, such as notices to directors, comes from ${name}.<//>`;
-        if (!agent) return html`<${Empty} title="Not registered">There is no agent ${name}, or it has been retired.<//>`;
+        if (!agent && name === BUS) return html`<${Empty} title="The bus itself">Messages from the bus, such as notices to directors, have ${name} as their sender.<//>`;
+        if (!agent) return html`<${Empty} title="Not registered">There is no agent ${name}, or it was retired.<//>`;
         return html`<${Details} agent=${agent} talk=${talk.data?.items ?? []} />`;
       }}
     <//>`;
@@ -170,43 +170,43 @@ function Details({ agent, talk }) {
   const now = useNow();
   const mine = talk.filter(({ sender, recipient }) => sender === agent.agent || recipient === agent.agent);
   const { budget } = agent;
-  return html`<${Card} title=${agent.agent} tools=${html`<a href=${href("messages", [], { recipient: agent.agent })}>Messages to it</a> <a href=${href("messages", [], { sender: agent.agent })}>from it</a>`}>
-      <div class="row summary"><${Presence} presence=${agent.presence} /><${Chip}>${agent.role}<//><span class="muted">${agent.type}, speaks ${agent.version}</span><${Standing} agent=${agent} /></div>
+  return html`<${Card} title=${agent.agent} tools=${html`<a href=${href("messages", [], { recipient: agent.agent })}>Messages to this agent</a> <a href=${href("messages", [], { sender: agent.agent })}>Messages from this agent</a>`}>
+      <div class="row summary"><${Presence} presence=${agent.presence} /><${Chip}>${agent.role}<//><span class="muted">${agent.type}, protocol ${agent.version}</span><${PriorityStatus} agent=${agent} /></div>
       <dl class="facts">
         <dt>Registered</dt><dd>${moment(agent.registered_at)}</dd>
-        <dt>Takes</dt><dd>${agent.capabilities.length ? agent.capabilities.join(", ") : "any type"}</dd>
+        <dt>Accepts</dt><dd>${agent.capabilities.length ? agent.capabilities.join(", ") : "any message type"}</dd>
         <dt>Attention</dt><dd><${Attention} attention=${agent.attention} /></dd>
         ${agent.attention.aside.length > 0 && html`<dt>Put aside</dt><dd>${agent.attention.aside.map((id) => html`<a key=${id} class="mono" href=${href("messages", id)}>${id}</a> `)}</dd>`}
-        <dt>Listener</dt><dd><${Listener} sessions=${agent.sessions} /></dd>
-        <dt>Recent sends</dt><dd>${count(agent.recent)}, of those Blocking or above: ${count(agent.recent_high)}${agent.recent ? ` (${percent(agent.recent_high / agent.recent)})` : ""}</dd>
+        <dt>Daemon</dt><dd><${Listener} sessions=${agent.sessions} /></dd>
+        <dt>Recent sends</dt><dd>${count(agent.recent)}, of which Blocking or higher: ${count(agent.recent_high)}${agent.recent ? ` (${percent(agent.recent_high / agent.recent)})` : ""}</dd>
       </dl>
     <//>
     <div class="grid">
-      <${Card} title="What it may spend">
+      <${Card} title="Budget">
         ${budget
           ? html`<dl class="budgets">
               <${Spend} label="Tokens" left=${budget.tokens} most=${budget.tokens_max} />
               <${Spend} label="Critical quota" left=${budget.critical} most=${budget.critical_max} />
               <${Spend} label="Blocking quota" left=${budget.blocking} most=${budget.blocking_max} />
             </dl>`
-          : html`<${Empty} title="No limit">A ${agent.role} may send as much as it wants.<//>`}
+          : html`<${Empty} title="No limit">The role ${agent.role} has no sending limits.<//>`}
       <//>
-      <${Card} title="Waits for it">
+      <${Card} title="Waiting messages">
         <dl class="levels">${LEVELS.map((level) => html`<div key=${level}><dt><${Level} level=${level} /></dt><dd>${count(agent.waiting[level])}</dd></div>`).reverse()}</dl>
       <//>
     </div>
     <${Card} title="Sessions">
-      <${Table} label="Sessions" rows=${agent.sessions} keyOf=${(session) => session.session} empty=${html`<${Empty} title="No session">It is offline: what comes for it waits.<//>`} columns=${[
+      <${Table} label="Sessions" rows=${agent.sessions} keyOf=${(session) => session.session} empty=${html`<${Empty} title="No session">The agent is offline. Its messages wait in its queue.<//>`} columns=${[
         { name: "session", head: "Session", class: "id", cell: (session) => session.session },
         { name: "kind", head: "Kind", cell: (session) => session.kind },
         { name: "fresh", head: "Fresh", cell: (session) => html`<${Chip} tone=${session.fresh ? "ok" : "warn"}>${session.fresh ? "fresh" : "stale"}<//>` },
         { name: "beat", head: "Heartbeat", number: true, cell: (session) => ago(session.heartbeat_at, now) },
-        { name: "flight", head: "On their way", number: true, cell: (session) => html`${count(session.in_flight)}<span class="muted"> / ${count(session.window)}</span>` },
+        { name: "flight", head: "Unconfirmed", number: true, cell: (session) => html`${count(session.in_flight)}<span class="muted"> / ${count(session.window)}</span>` },
         { name: "opened", head: "Opened", number: true, cell: (session) => ago(session.opened_at, now) },
       ]} />
     <//>
-    <${Card} title="Talks with">
-      <${Table} label="Talks with" rows=${mine} keyOf=${(one) => `${one.sender} ${one.recipient}`} empty=${html`<${Empty} title="Nobody lately" />`} columns=${[
+    <${Card} title="Messages by correspondent">
+      <${Table} label="Messages by correspondent" rows=${mine} keyOf=${(one) => `${one.sender} ${one.recipient}`} empty=${html`<${Empty} title="No recent messages" />`} columns=${[
         { name: "sender", head: "From", cell: (one) => html`<a href=${href("agents", one.sender)}>${one.sender}</a>` },
         { name: "recipient", head: "To", cell: (one) => html`<a href=${href("agents", one.recipient)}>${one.recipient}</a>` },
         { name: "messages", head: "Messages", number: true, cell: (one) => html`<a href=${href("messages", [], { sender: one.sender, recipient: one.recipient })}>${count(one.messages)}</a>` },

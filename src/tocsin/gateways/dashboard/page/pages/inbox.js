@@ -1,7 +1,7 @@
-/** The human inbox: what waits for a person's word, and writing to any agent. */
+/** The human inbox: escalations, approval requests, messages to the person who is signed in, and sending messages. */
 import { Asked } from "../components/asked.js";
 import { Action, Answer, Card, Chip, Empty, Json, Level } from "../components/basics.js";
-import { compose, joined, plainly } from "../components/compose.js";
+import { compose, joined, textOf } from "../components/compose.js";
 import { api, segment } from "../lib/api.js";
 import { useNow } from "../lib/clock.js";
 import { ago, count, countdown, millis, moment, words } from "../lib/format.js";
@@ -12,7 +12,7 @@ import { href } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
 
 const SHOWN_MAX = 100;
-/** Whom the bus's own notices come from. */
+/** Sender of the messages that the bus itself sends. */
 const BUS = "tocsin";
 const STATES = "queued,offered,delivered,acknowledged";
 
@@ -21,15 +21,15 @@ export default function Inbox() {
   const approvals = useQuery("/v1/approvals", undefined, { areas: ["approvals"], atMostEvery: 1000 });
   return html`<div class="row page-tools">
       <button type="button" class="button primary" onClick=${() => compose()}>Write to an agent</button>
-      <button type="button" class="button" onClick=${() => compose({ title: "Override: interrupt an agent", priority: "DirectorOverride" })}>Override …</button>
-      <span class="muted small">An override goes before everything else and interrupts what its recipient does.</span>
+      <button type="button" class="button" onClick=${() => compose({ title: "Override: interrupt an agent's work", priority: "DirectorOverride" })}>Override …</button>
+      <span class="muted small">An override is delivered before all other messages and interrupts the recipient's work.</span>
     </div>
     <div class="desk">
       <div class="stack">
-        <${Card} title="Escalations" hint="What stayed unresolved, oldest first">
+        <${Card} title="Escalations" hint="Open escalations, oldest first">
           <${Answer} of=${escalations}>${(rows) => html`<${Escalations} rows=${rows} reload=${escalations.reload} />`}<//>
         <//>
-        <${Card} title="Approvals" hint="What waits for a director or a human">
+        <${Card} title="Approvals" hint="Requests that a director or a human must decide">
           <${Answer} of=${approvals}>${(rows) => html`<${Approvals} rows=${rows} reload=${approvals.reload} />`}<//>
         <//>
       </div>
@@ -40,7 +40,7 @@ export default function Inbox() {
 const Since = ({ at }) => html`<time class="muted small" datetime=${at} title=${moment(at)}>${ago(at, useNow())}</time>`;
 
 function Escalations({ rows, reload }) {
-  if (!rows.length) return html`<${Empty} title="Nothing is escalated">What nobody takes care of is raised, told to a director, then to you.<//>`;
+  if (!rows.length) return html`<${Empty} title="No open escalations">A problem that agents leave unresolved is escalated to a director, then to a human.<//>`;
   return html`<ul class="items">${rows.map((row) => html`<${EscalationItem} key=${row.escalation} row=${row} reload=${reload} />`)}</ul>`;
 }
 
@@ -50,34 +50,34 @@ function EscalationItem({ row, reload }) {
   const resolve = {
     title: "Resolve the escalation",
     text: row.detail,
-    fields: [{ name: "resolution", label: "How it was taken care of", kind: "area", required: true }],
+    fields: [{ name: "resolution", label: "How it was resolved", kind: "area", required: true }],
     confirm: "Resolve",
   };
   const raise = {
-    title: "Bring it before a human",
+    title: "Escalate to a human",
     text: row.detail,
-    fields: [{ name: "reason", label: "Why", kind: "area" }],
+    fields: [{ name: "reason", label: "Reason", kind: "area" }],
     confirm: "Escalate",
   };
   return html`<li class="item" data-id=${row.escalation}>
     <div class="item-head"><b>${words(row.trigger)}</b><${Chip} tone=${atHuman ? "bad" : "warn"}>${words(row.state)}<//><span class="spread"></span><${Since} at=${row.opened_at} /></div>
     <p class="item-text">${row.detail}</p>
-    <p class="muted small">About <code>${row.subject}</code>, rule <code>${row.rule}</code></p>
+    <p class="muted small">Subject <code>${row.subject}</code>, rule <code>${row.rule}</code></p>
     <details>
-      <summary>${row.steps.length} steps</summary>
+      <summary>${row.steps.length} ${row.steps.length === 1 ? "step" : "steps"}</summary>
       <ol class="steps">
         ${row.steps.map((step, place) => html`<li key=${place}><time class="muted small" datetime=${step.at}>${moment(step.at)}</time> ${words(step.state)} <span class="muted">by ${step.by}</span>${step.detail && html` <span class="muted">· ${step.detail}</span>`}</li>`)}
       </ol>
     </details>
     <div class="row item-acts">
       <${Asked} label="Resolve" tone="primary" small question=${resolve} run=${async (answer) => (await api.post(`${path}/resolve`, answer), reload())} done="Resolved" />
-      <${Asked} label="To a human" small disabled=${atHuman} question=${raise} run=${async (answer) => (await api.post(`${path}/human`, answer), reload())} done="Brought before a human" />
+      <${Asked} label="Escalate to a human" small disabled=${atHuman} question=${raise} run=${async (answer) => (await api.post(`${path}/human`, answer), reload())} done="Escalated to a human" />
     </div>
   </li>`;
 }
 
 function Approvals({ rows, reload }) {
-  if (!rows.length) return html`<${Empty} title="Nothing waits for approval" />`;
+  if (!rows.length) return html`<${Empty} title="No approval requests" />`;
   return html`<ul class="items">${rows.map((row) => html`<${ApprovalItem} key=${row.approval} row=${row} reload=${reload} />`)}</ul>`;
 }
 
@@ -91,19 +91,19 @@ function ApprovalItem({ row, reload }) {
   };
   const reason = { name: "reason", label: "Reason", kind: "area" };
   return html`<li class="item" data-id=${row.approval}>
-    <div class="item-head"><b>${words(row.handoff)}</b><span>asked by <a href=${href("agents", [row.asker])}>${row.asker}</a></span>${row.holds && html`<${Chip} tone="warn">holds a message<//>`}<span class="spread"></span><${Since} at=${row.opened_at} /></div>
+    <div class="item-head"><b>${words(row.handoff)}</b><span>requested by <a href=${href("agents", [row.asker])}>${row.asker}</a></span>${row.holds && html`<${Chip} tone="warn">message held<//>`}<span class="spread"></span><${Since} at=${row.opened_at} /></div>
     <p class="item-text"><b>${row.holds ? html`<a href=${href("messages", [row.subject])}><code>${row.subject}</code></a>` : row.subject}</b></p>
     ${row.details && html`<p class="item-text">${row.details}</p>`}
-    <p class="muted small">${row.due_at ? html`Escalated in ${countdown(millis(row.due_at) - now)}` : "Overdue: it was escalated"}</p>
+    <p class="muted small">${row.due_at ? html`Will be escalated in ${countdown(millis(row.due_at) - now)}` : "Overdue: it has been escalated"}</p>
     <div class="row item-acts">
       <${Asked} label="Approve" tone="primary" small question=${{ title: `Approve: ${words(row.handoff)}`, text: row.subject, fields: [reason], confirm: "Approve" }} run=${decide("approve")} done="Approved" />
       ${row.holds && html`<${Change} row=${row} run=${decide("approve")} />`}
-      <${Asked} label="Refuse" tone="danger" small question=${{ title: `Refuse: ${words(row.handoff)}`, text: row.subject, fields: [{ ...reason, required: true, hint: "It is told to whoever asked." }], confirm: "Refuse", tone: "danger" }} run=${decide("refuse")} done="Refused" />
+      <${Asked} label="Refuse" tone="danger" small question=${{ title: `Refuse: ${words(row.handoff)}`, text: row.subject, fields: [{ ...reason, required: true, hint: "It is sent to the requester." }], confirm: "Refuse", tone: "danger" }} run=${decide("refuse")} done="Refused" />
     </div>
   </li>`;
 }
 
-/** Approve a held message with another payload than its own. */
+/** Approve a held message with a changed payload. */
 function Change({ row, run }) {
   const [held, setHeld] = useState(null);
   useEffect(() => {
@@ -112,13 +112,13 @@ function Change({ row, run }) {
     return () => asking.abort();
   }, [row.subject]);
   const question = {
-    title: "Approve with another payload",
-    text: `${row.asker}'s message goes on with what you write here in place of its own payload.`,
+    title: "Approve with a changed payload",
+    text: `The message of ${row.asker} is sent with this payload instead of the original one.`,
     fields: [
       { name: "payload", label: "Payload (JSON)", kind: "area", rows: 10, required: true, value: held ? JSON.stringify(held.payload, null, 2) : "" },
       { name: "reason", label: "Reason", kind: "text" },
     ],
-    confirm: "Approve changed",
+    confirm: "Approve with changes",
   };
   const changed = async (answer) => {
     let payload;
@@ -127,10 +127,10 @@ function Change({ row, run }) {
     } catch {
       payload = null;
     }
-    if (payload === null || typeof payload !== "object" || Array.isArray(payload)) throw new Error("The payload is no JSON object: nothing was decided.");
+    if (payload === null || typeof payload !== "object" || Array.isArray(payload)) throw new Error("The payload must be a JSON object. The request is still open.");
     await run(answer);
   };
-  return html`<${Asked} label="Override …" small title="Approve with another payload" disabled=${held === null} question=${question} run=${changed} done="Approved with changes" />`;
+  return html`<${Asked} label="Approve with changes …" small title="Approve with a changed payload" disabled=${held === null} question=${question} run=${changed} done="Approved with changes" />`;
 }
 
 function Messages() {
@@ -144,19 +144,19 @@ function Messages() {
     for (const { message_id: name } of notices) await api.post(`/v1/messages/${segment(name)}/processed`).catch(() => {});
     mail.reload();
   };
-  const tools = notices.length > 0 && html`<${Action} small label=${`Done with ${notices.length === 1 ? "the notice" : `${count(notices.length)} notices`}`} title="Notices are what the bus itself says" run=${clear} done="Notices done" />`;
-  return html`<${Card} title=${`To ${me ?? "you"}`} hint="What is shown is received" tools=${tools}>
-    ${self.data && !self.data.registered && html`<div class="note"><p>You are not part of this project yet: agents cannot write to you.</p><${Action} label="Join" tone="primary" run=${join} done="You can be written to" /></div>`}
+  const tools = notices.length > 0 && html`<${Action} small label=${`Mark ${notices.length === 1 ? "the notice" : `${count(notices.length)} notices`} as done`} title="Notices are messages from the bus itself" run=${clear} done="Notices marked as done" />`;
+  return html`<${Card} title=${`Messages to ${me ?? "you"}`} hint="Messages count as received when they are shown here" tools=${tools}>
+    ${self.data && !self.data.registered && html`<div class="note"><p>You are not registered in this project, so agents cannot send you messages.</p><${Action} label="Register" tone="primary" run=${join} done="Registered: agents can send you messages" /></div>`}
     <${Answer} of=${mail}>
       ${({ items, next }) =>
         items.length
-          ? html`<ul class="items">${items.map((row) => html`<${MessageItem} key=${row.signal_id} row=${row} reload=${mail.reload} />`)}</ul>${next !== null && html`<p class="muted small">More than ${count(SHOWN_MAX)}: finish some of these to see the rest.</p>`}`
+          ? html`<ul class="items">${items.map((row) => html`<${MessageItem} key=${row.signal_id} row=${row} reload=${mail.reload} />`)}</ul>${next !== null && html`<p class="muted small">Only the first ${count(SHOWN_MAX)} are shown. Mark some as done to see the others.</p>`}`
           : html`<${Empty} title="No messages" />`}
     <//>
   <//>`;
 }
 
-/** Take what waits, and confirm it: it is on the screen now. */
+/** Fetch the waiting messages and confirm their receipt, since they are shown on the screen. */
 function usePickup(mail) {
   const busy = useRef(false);
   const waiting = mail.data?.items.some(({ state }) => state === "queued") ?? false;
@@ -182,20 +182,20 @@ function MessageItem({ row, reload }) {
   };
   const reject = {
     title: "Reject the message",
-    text: `${row.sender} is told. The message becomes a dead letter.`,
+    text: `The message becomes a dead letter. ${row.sender} can see the reason.`,
     fields: [{ name: "reason", label: "Reason", kind: "area", required: true }],
     confirm: "Reject",
     tone: "danger",
   };
   return html`<li class="item" data-id=${row.message_id}>
-    <div class="item-head"><b>${row.sender}</b><span class="muted">${row.message_type}</span><${Level} level=${row.level} /><span class="spread"></span><${Since} at=${row.created_at} /></div>
-    <p class="item-text">${plainly(row.payload)}</p>
+    <div class="item-head"><b>${row.sender}</b><span class="muted">${row.type}</span><${Level} level=${row.level} /><span class="spread"></span><${Since} at=${row.created_at} /></div>
+    <p class="item-text">${textOf(row.payload)}</p>
     <details><summary>Payload</summary><${Json} value=${row.payload} /></details>
     <div class="row item-acts">
       ${row.sender !== BUS && html`<button type="button" class="button primary small" onClick=${async () => (await compose({ about: row })) && reload()}>Answer</button>`}
-      <${Action} label="Done" small run=${done} done="Done" />
+      <${Action} label="Done" small run=${done} done="Marked as done" />
       ${row.sender !== BUS && html`<${Asked} label="Reject" tone="danger" small question=${reject} run=${async ({ reason }) => (await api.post(`/v1/messages/${segment(row.message_id)}/nack`, { reason }), reload())} done="Rejected" />`}
-      <a class="small" href=${href("messages", [row.message_id])}>Its life</a>
+      <a class="small" href=${href("messages", [row.message_id])}>History</a>
     </div>
   </li>`;
 }

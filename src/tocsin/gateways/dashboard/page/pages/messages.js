@@ -1,4 +1,4 @@
-/** Messages: find them, and tell one message's whole life with the rule and the threshold of every decision. */
+/** The page of messages: search, and the history of one message with the rule and the threshold of every decision. */
 import { Action, Answer, Card, Chip, Empty, Json, Level, State } from "../components/basics.js";
 import { ask, Field } from "../components/dialog.js";
 import { Table } from "../components/table.js";
@@ -21,7 +21,7 @@ export default function Messages({ parts, query }) {
   return parts.length ? html`<${One} key=${parts[0]} id=${parts[0]} />` : html`<${Search} query=${query} />`;
 }
 
-const FILTERS = ["q", "states", "level", "sender", "recipient", "message_type", "publish_path", "delivery_class", "correlation_id", "since", "until"];
+const FILTERS = ["q", "states", "level", "sender", "recipient", "type", "publish_path", "delivery_class", "correlation_id", "since", "until"];
 
 function Search({ query }) {
   const wanted = Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
@@ -40,12 +40,12 @@ function Search({ query }) {
       <form onSubmit=${submit} role="search">
         <div class="filters">
           <div class="field wide">
-            <label for="search-words">Words of the payload, or a message id</label>
-            <input id="search-words" data-search type="search" value=${draft.q ?? ""} onInput=${change("q")} placeholder="rewrite parser, or msg_…" />
+            <label for="search-words">Words of the payload, or a message ID</label>
+            <input id="search-words" data-search type="search" value=${draft.q ?? ""} onInput=${change("q")} placeholder="e.g. rewrite parser, or msg_…" />
           </div>
           ${choice("states", "State", [["held,queued,offered", "waiting"], ...STATES.map((state) => [state, state])])}
           ${choice("level", "Priority", LEVELS.map((level) => [level, level]))}
-          ${field("sender", "Sender")} ${field("recipient", "Recipient")} ${field("message_type", "Type")}
+          ${field("sender", "Sender")} ${field("recipient", "Recipient")} ${field("type", "Type")}
           ${choice("publish_path", "Path", [["pushed_to_ws", "pushed"], ["buffered_for_piggyback", "piggyback"], ["queued_offline", "offline"], ["unknown", "unknown"]])}
           ${choice("delivery_class", "Class", [["sync", "sync"], ["async", "async"]])}
           ${field("correlation_id", "Thread")}
@@ -61,17 +61,17 @@ function Search({ query }) {
     <${Found} key=${JSON.stringify(wanted)} wanted=${wanted} />`;
 }
 
-/** Turn what a date field says, which is in local time, into a moment. */
+/** Convert the local time of a date field to ISO 8601. */
 function instant(text) {
   const at = text ? new Date(text) : null;
   return at && !Number.isNaN(at.getTime()) ? at.toISOString() : undefined;
 }
 
-/** The pages of what was found, as far as somebody asked for them; the first one stays fresh. */
+/** The pages of results that were loaded; the first page is kept up to date. */
 function Found({ wanted }) {
   const id = /^(msg|sig)_\S+$/.test(wanted.q ?? "") ? wanted.q : null;
   const filters = { ...wanted, since: instant(wanted.since), until: instant(wanted.until), limit: PAGE };
-  // Words are found a moment after their message: the index follows.
+  // The index of payload words is updated shortly after the message, so a search by words is repeated.
   const first = useQuery("/v1/messages", filters, { areas: ["messages"], atMostEvery: 3000, every: wanted.q ? 5000 : 0, enabled: id === null });
   const [more, setMore] = useState({ items: [], next: undefined });
   const now = useNow();
@@ -92,45 +92,45 @@ function Found({ wanted }) {
         const rows = [...data.items, ...more.items.filter((row) => !known.has(row.signal_id))];
         const next = more.next === undefined ? data.next : more.next;
         return html`<${Table} label="Messages" class="cards" rows=${rows} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
-            empty=${html`<${Empty} title="Nothing found">${next === null ? (Object.keys(wanted).length ? "No message is like that." : "Nothing has been sent yet.") : "Not among the newest; it may be further back."}<//>`}
+            empty=${html`<${Empty} title="No messages found">${next === null ? (Object.keys(wanted).length ? "No message matches." : "No message has been sent yet.") : "No match among the newest messages; older ones may match."}<//>`}
             columns=${[
               { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
-              { name: "type", head: "Type", cell: (row) => row.message_type },
+              { name: "type", head: "Type", cell: (row) => row.type },
               { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
               { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
               { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
               { name: "path", head: "Path", cell: (row) => html`<${Path} path=${row.publish_path} />` },
               { name: "sent", head: "Accepted", number: true, cell: (row) => html`<time datetime=${row.created_at} title=${moment(row.created_at)}>${ago(row.created_at, now)}</time>` },
             ]} />
-          ${next !== null && html`<div class="more"><${Action} small label=${rows.length ? "Older ones" : "Look further back"} run=${further} done="None among those; there may be older ones." /></div>`}`;
+          ${next !== null && html`<div class="more"><${Action} small label=${rows.length ? "Load older messages" : "Search older messages"} run=${further} done="No match among these; older messages may match." /></div>`}`;
       }}
     <//>
   <//>`;
 }
 
-/** One message: what it is, what happened to it, what can be done about it. */
+/** The details, history and actions of one message. */
 function One({ id }) {
-  const lives = useQuery(`/v1/messages/${segment(id)}/life`, undefined, { areas: ["messages", "approvals"], atMostEvery: 1000 });
+  const copies = useQuery(`/v1/messages/${segment(id)}/history`, undefined, { areas: ["messages", "approvals"], atMostEvery: 1000 });
   return html`<p class="small"><a href=${href("messages")}>← All messages</a></p>
-    <${Answer} of=${lives}>
-      ${(copies) => copies.map((copy) => html`<${Copy} key=${copy.message.signal_id} copy=${copy} reload=${lives.reload} />`)}
+    <${Answer} of=${copies}>
+      ${(found) => found.map((copy) => html`<${Copy} key=${copy.message.signal_id} copy=${copy} reload=${copies.reload} />`)}
     <//>`;
 }
 
 function Copy({ copy, reload }) {
-  const { message, life } = copy;
+  const { message, history } = copy;
   const now = useNow();
   const left = millis(message.expires_at) - now;
-  return html`<${Card} title=${message.signal_id} class="copy" tools=${html`<${Actions} message=${message} life=${life} reload=${reload} />`}>
+  return html`<${Card} title=${message.signal_id} class="copy" tools=${html`<${Actions} message=${message} history=${history} reload=${reload} />`}>
       <div class="row summary">
-        <${State} state=${message.state} /><${Level} level=${message.level} /><strong>${message.message_type}</strong>
+        <${State} state=${message.state} /><${Level} level=${message.level} /><strong>${message.type}</strong>
         <span><a href=${href("agents", message.sender)}>${message.sender}</a> → <a href=${href("agents", message.recipient)}>${message.recipient}</a></span>
         ${OPEN.has(message.state) && message.expires_at && ["held", "queued", "offered"].includes(message.state) && html`<span class="muted">expires in <span class=${left < 60_000 ? "soon" : ""}>${countdown(left)}</span></span>`}
       </div>
       <div class="split">
         <div>
-          <h3>Its life</h3>
-          <${Timeline} message=${message} life=${life} />
+          <h3>History</h3>
+          <${Timeline} history=${history} />
         </div>
         <div class="stack">
           <dl class="facts">
@@ -138,7 +138,7 @@ function Copy({ copy, reload }) {
             <dt>Priority</dt><dd>${message.priority}${message.level !== message.priority ? ` → ${message.level} now` : ""}</dd>
             <dt>Class</dt><dd>${message.delivery_class}</dd>
             <dt>Path</dt><dd><${Path} path=${message.publish_path} /></dd>
-            <dt>Recipient was</dt><dd>${message.recipient_state.replaceAll("_", " ")}</dd>
+            <dt>Recipient at send</dt><dd>${message.recipient_state.replaceAll("_", " ")}</dd>
             <dt>Retries</dt><dd>${message.attempts}</dd>
             <dt>Expires</dt><dd>${moment(message.expires_at)}</dd>
             ${message.correlation_id && html`<dt>Thread</dt><dd class="mono">${message.correlation_id}</dd>`}
@@ -151,15 +151,15 @@ function Copy({ copy, reload }) {
     ${message.correlation_id && html`<${Thread} name=${message.correlation_id} current=${message.signal_id} />`}`;
 }
 
-/** Recall, redrive, approve: what this person may do with this message now, and why not where it may not. */
-function Actions({ message, life, reload }) {
+/** Buttons for the actions that are possible in the message's state; a disabled one shows the reason. */
+function Actions({ message, history, reload }) {
   const me = useStore(live, ({ hello }) => hello?.who?.agent);
   const path = `/v1/messages/${segment(message.signal_id)}`;
-  const offered = life.some(({ kind }) => kind === "MessageOffered");
+  const offered = history.some(({ kind }) => kind === "MessageOffered");
   const waiting = message.state === "held" || message.state === "queued";
   const recall = async () => {
-    const said = await ask({ title: "Recall this message?", text: `${message.recipient} will never see it.`, confirm: "Recall", tone: "danger" });
-    if (!said) return false;
+    const answer = await ask({ title: "Recall this message?", text: `It will not be delivered to ${message.recipient}.`, confirm: "Recall", tone: "danger" });
+    if (!answer) return false;
     const { outcome } = await api.post(`${path}/recall`);
     reload();
     if (outcome !== "recalled") throw new Error(`Not recalled: ${outcome.replaceAll("_", " ")}.`);
@@ -172,33 +172,33 @@ function Actions({ message, life, reload }) {
     if (problem) throw new Error(problem.detail);
     return true;
   };
-  const why = message.sender !== me ? "Only its sender can recall a message." : offered ? "It has been offered: its recipient may have seen it." : "";
+  const why = message.sender !== me ? "Only the sender can recall a message." : offered ? "It has been handed out: the recipient may have read it." : "";
   return html`${message.state === "held" && html`<${Approval} message=${message} reload=${reload} />`}
     ${message.state === "dead" && html`<${Action} small tone="primary" label="Redrive" run=${redrive} done="Queued again." />`}
     ${waiting && html`<${Action} small tone="danger" label="Recall" run=${recall} done="Recalled." disabled=${why !== ""} title=${why} />`}
     ${waiting && why && html`<span class="muted small">${why}</span>`}`;
 }
 
-/** A held message waits for a word. */
+/** Buttons that approve or refuse a held message. */
 function Approval({ message, reload }) {
   const approvals = useQuery("/v1/approvals", undefined, { areas: ["approvals"] });
   const held = approvals.data?.find((row) => row.holds && (row.subject === message.message_id || row.subject === message.signal_id));
   if (!held) return null;
   const decide = (verdict) => async () => {
     const refusing = verdict === "refuse";
-    const said = await ask({
+    const answer = await ask({
       title: refusing ? "Refuse this message?" : "Approve this message?",
-      text: refusing ? `${message.sender} is told why.` : `It goes to ${message.recipient}.`,
+      text: refusing ? `The reason is sent to ${message.sender}.` : `It will be delivered to ${message.recipient}.`,
       fields: [
-        { name: "reason", label: refusing ? "Why" : "Why (may be empty)", required: refusing },
-        ...(refusing ? [] : [{ name: "payload", label: "Payload", kind: "area", rows: 8, value: JSON.stringify(message.payload, null, 2), hint: "Change it and it goes changed." }]),
+        { name: "reason", label: refusing ? "Reason" : "Reason (optional)", required: refusing },
+        ...(refusing ? [] : [{ name: "payload", label: "Payload", kind: "area", rows: 8, value: JSON.stringify(message.payload, null, 2), hint: "If you change the payload, the message is sent with the changes." }]),
       ],
       confirm: refusing ? "Refuse" : "Approve",
       tone: refusing ? "danger" : "primary",
     });
-    if (!said) return false;
-    const payload = refusing ? null : changed(said.payload, message.payload);
-    await api.post(`/v1/approvals/${segment(held.approval)}/decide`, { verdict, reason: said.reason, ...(payload ? { payload } : {}) });
+    if (!answer) return false;
+    const payload = refusing ? null : changed(answer.payload, message.payload);
+    await api.post(`/v1/approvals/${segment(held.approval)}/decide`, { verdict, reason: answer.reason, ...(payload ? { payload } : {}) });
     reload();
     return true;
   };
@@ -224,21 +224,21 @@ function Thread({ name, current }) {
           ${data.items.map(
             (message) => html`<li key=${message.signal_id} class=${message.signal_id === current ? "current" : ""}>
               <div class="row">
-                <strong>${message.sender}</strong><span class="muted">→ ${message.recipient}</span><${Chip}>${message.message_type}<//><${State} state=${message.state} />
+                <strong>${message.sender}</strong><span class="muted">→ ${message.recipient}</span><${Chip}>${message.type}<//><${State} state=${message.state} />
                 <span class="spread"></span><time class="muted small" datetime=${message.created_at}>${moment(message.created_at)}</time>
               </div>
-              <p class="said">${gist(message.payload)}</p>
+              <p class="excerpt">${excerpt(message.payload)}</p>
               ${message.signal_id !== current && html`<a class="small" href=${href("messages", message.signal_id)}>${message.signal_id}</a>`}
             </li>`,
           )}
         </ol>
-        ${data.next !== null && html`<p class="muted small">There are more than these.</p>`}`}
+        ${data.next !== null && html`<p class="muted small">The thread has more messages than are shown here.</p>`}`}
     <//>
   <//>`;
 }
 
-/** What a payload says, in a line or two. */
-function gist(payload) {
+/** Return the first lines of a payload's text. */
+function excerpt(payload) {
   const text = typeof payload === "object" && payload !== null ? (payload.text ?? payload.message ?? payload.summary ?? payload.title ?? JSON.stringify(payload)) : String(payload);
   const line = typeof text === "string" ? text : JSON.stringify(text);
   return line.length > 300 ? `${line.slice(0, 300)} …` : line;

@@ -1,4 +1,4 @@
-/** The central health view (SPEC-071 §11): what flows, what waits, what is stuck and why. */
+/** The overview: message rates, queue depths, latencies, pending messages, recalls, sessions and alerts. */
 import { Answer, Card, Chip, Empty, Level, Meter, Presence, State, Tile } from "../components/basics.js";
 import { Chart } from "../components/chart.js";
 import { Histogram, span } from "../components/histogram.js";
@@ -19,7 +19,7 @@ const WINDOWS = [
   [600, "10 min"],
   [1800, "30 min"],
 ];
-/** A message that has less than this left is about to expire, ms. */
+/** Remaining time below which a message is highlighted as about to expire, ms. */
 const SOON_MS = 60_000;
 
 export default function Overview() {
@@ -27,7 +27,7 @@ export default function Overview() {
   const overview = useQuery("/v1/overview", undefined, { every: 5000 });
   return html`
     <${Alerts} />
-    <${Mesh} seconds=${seconds} setSeconds=${setSeconds} />
+    <${Signals} seconds=${seconds} setSeconds=${setSeconds} />
     <div class="grid">
       <${Depths} seconds=${seconds} />
       <${Latencies} seconds=${seconds} overview=${overview} />
@@ -67,34 +67,34 @@ function Alerts() {
 const metricName = (metric) => words(metric.replace(/_s$/, ""));
 const measure = (metric, value) => (metric.endsWith("_s") ? duration(value) : count(value));
 
-/** The large card. */
-function Mesh({ seconds, setSeconds }) {
+/** Counts of messages by outcome, with highlighted problems. */
+function Signals({ seconds, setSeconds }) {
   useSeriesVersion();
   const { summary, hot } = useStore(live, ({ tick, hello }) => ({ summary: tick?.summary, hot: hello?.hot }));
   if (!summary) return html`<${Card} title="Signals"><p class="loading" aria-busy="true">Loading …</p><//>`;
   const span = covered(seconds);
   const perSecond = (name) => rate(span ? grown(name, seconds) / span : 0);
   const waiting = summary.depths.reduce((sum, depth) => sum + depth, 0);
-  const inLine = Math.max(0, waiting - summary.pending_pickup);
+  const inQueue = Math.max(0, waiting - summary.pending_pickup);
   const undeliverable = grown("undeliverable", 60);
   const pendingHot = summary.pending_pickup >= hot.pending_pickup;
-  const nobodyHot = undeliverable >= hot.undeliverable_per_min;
+  const unknownHot = undeliverable >= hot.undeliverable_per_min;
   const window = WINDOWS.find(([value]) => value === seconds)[1];
   const tools = html`<div class="segments" role="group" aria-label="Time range">
     ${WINDOWS.map(([value, label]) => html`<button key=${value} type="button" class="button small" aria-pressed=${value === seconds} onClick=${() => setSeconds(value)}>${label}</button>`)}
   </div>`;
-  return html`<${Card} title="Signals" hint=${`Counts of the last ${window}; waiting is now.`} tools=${tools} class="mesh">
+  return html`<${Card} title="Signals" hint=${`Counts over the last ${window}; waiting messages as of now.`} tools=${tools} class="mesh">
     <div class="tiles">
       <${Tile} label="Available now" tone=${grown("delivered", seconds) ? "ok" : ""} value=${count(grown("delivered", seconds))} detail=${`delivered, ${perSecond("delivered")}/s`} />
-      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(summary.pending_pickup)} detail=${`recipient away · ${count(inLine)} in line`} />
+      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(summary.pending_pickup)} detail=${`recipient away · ${count(inQueue)} others waiting`} />
       <${Tile} label="Expired" value=${count(grown("expired", seconds))} detail=${`${perSecond("expired")}/s`} />
       <${Tile} label="Recalled" value=${count(grown("recalled", seconds))} detail=${`${perSecond("recalled")}/s`} />
-      <${Tile} label="Undeliverable" tone=${nobodyHot ? "bad" : ""} flag=${nobodyHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail=${`no such recipient, ${count(undeliverable)}/min`} />
-      <${Tile} label="On their way" value=${count(summary.in_flight)} detail="offered, no receipt yet" />
+      <${Tile} label="Undeliverable" tone=${unknownHot ? "bad" : ""} flag=${unknownHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail=${`unknown recipient, ${count(undeliverable)}/min`} />
+      <${Tile} label="Unconfirmed" value=${count(summary.in_flight)} detail="handed out, receipt not confirmed" />
     </div>
     <div class="saturation">
-      <${Saturation} title="Transient" what="pending pickup" value=${summary.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. It drains when they come back." />
-      <${Saturation} title="Structural" what="undeliverable" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per min" hot=${nobodyHot} tone="bad" hint="Nobody of that name. It will not get better by waiting." />
+      <${Saturation} title="Transient" what="pending pickup" value=${summary.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. The messages are delivered when they return." />
+      <${Saturation} title="Structural" what="undeliverable" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per min" hot=${unknownHot} tone="bad" hint="No agent has the recipient's name. Waiting does not help: correct the name or register the agent." />
     </div>
     <div class="grid charts">
       <${Flow} seconds=${seconds} />
@@ -105,7 +105,7 @@ function Mesh({ seconds, setSeconds }) {
 
 function Saturation({ title, what, value, limit, unit, hot, tone, hint }) {
   return html`<div class="saturation-item">
-    <div class="row"><strong>${title}</strong><span class="muted">${what}</span><span class="spread"></span><span class="figure">${count(value)}${unit} <span class="muted">of ${count(limit)}</span></span>${hot ? html`<${Chip} tone=${tone}>HOT<//>` : html`<${Chip} tone="ok">calm<//>`}</div>
+    <div class="row"><strong>${title}</strong><span class="muted">${what}</span><span class="spread"></span><span class="figure">${count(value)}${unit} <span class="muted">of ${count(limit)}</span></span>${hot ? html`<${Chip} tone=${tone}>HOT<//>` : html`<${Chip} tone="ok">normal<//>`}</div>
     <${Meter} value=${value} max=${limit} label=${`${title}: ${what}`} tone=${hot ? tone : ""} />
     <p class="muted small">${hint}</p>
   </div>`;
@@ -114,7 +114,7 @@ function Saturation({ title, what, value, limit, unit, hot, tone, hint }) {
 function Flow({ seconds }) {
   const data = useRates(["accepted", "delivered"], seconds);
   return html`<div>
-    <h3>Flow, per second</h3>
+    <h3>Messages per second</h3>
     <${Chart} data=${data} format=${tick} label="Messages accepted and delivered per second" lines=${[
       { label: "accepted", colour: "--mute", dash: true },
       { label: "delivered", colour: "--ok", fill: true },
@@ -144,7 +144,7 @@ function Depths({ seconds }) {
   if (!depths) return null;
   const marks = Object.entries(DEPTH_LIMITS).map(([name, metric]) => ({ value: limits[metric], label: `${name} limit ${limits[metric]}`, colour: `--level-${name}` }));
   return html`<${Card} title="Queue depth by priority">
-    <${Chart} data=${data} marks=${marks} format=${tick} label="Messages that wait, by priority" lines=${LEVELS.map((name) => ({ label: levelName(name), colour: `--level-${levelName(name)}` }))} />
+    <${Chart} data=${data} marks=${marks} format=${tick} label="Waiting messages by priority" lines=${LEVELS.map((name) => ({ label: levelName(name), colour: `--level-${levelName(name)}` }))} />
     <dl class="levels">
       ${LEVELS.map((name, level) => {
         const limit = limits[DEPTH_LIMITS[name]];
@@ -160,17 +160,17 @@ function Latencies({ seconds, overview }) {
   const limits = useStore(live, ({ hello }) => hello?.limits);
   if (!limits) return null;
   const shown = [data[0], ...data.slice(1).map((column) => column.map((value) => value * 1000))];
-  const marks = Object.entries(LATENCY_LIMITS).map(([name, metric]) => ({ value: limits[metric] * 1000, label: `${name} SLA ${duration(limits[metric])}`, colour: `--level-${name}` }));
+  const marks = Object.entries(LATENCY_LIMITS).map(([name, metric]) => ({ value: limits[metric] * 1000, label: `${name} limit ${duration(limits[metric])}`, colour: `--level-${name}` }));
   const rows = [...(overview.data?.delivery_latency ?? [])].sort((one, other) => LEVELS.indexOf(other.about) - LEVELS.indexOf(one.about));
   const bounds = overview.data?.bounds_s ?? [];
   const at = (row, share) => duration(percentile(row.counts, bounds, share));
-  return html`<${Card} title="Latency by priority" hint="99th percentile from decided to pushed, over a minute.">
-    <${Chart} data=${shown} marks=${marks} format=${(value) => `${tick(value)} ms`} label="Delivery latency of Critical and Blocking messages against their SLA" lines=${[
+  return html`<${Card} title="Latency by priority" hint="99th percentile of the time from acceptance to push, over one minute.">
+    <${Chart} data=${shown} marks=${marks} format=${(value) => `${tick(value)} ms`} label="Delivery latency of Critical and Blocking messages, with their limits" lines=${[
       { label: "Critical p99", colour: "--level-Critical" },
       { label: "Blocking p99", colour: "--level-Blocking" },
     ]} />
     <${Table} label="Waiting time by priority" rows=${rows} keyOf=${(row) => row.about} columns=${[
-      { name: "level", head: "Waited until offered", cell: (row) => html`<${Level} level=${row.about} />` },
+      { name: "level", head: "Time until handed out", cell: (row) => html`<${Level} level=${row.about} />` },
       { name: "n", head: "Messages", number: true, cell: (row) => count(row.counts.reduce((sum, value) => sum + value, 0)) },
       { name: "p50", head: "p50 ≤", number: true, cell: (row) => at(row, 0.5) },
       { name: "p99", head: "p99 ≤", number: true, cell: (row) => at(row, 0.99) },
@@ -181,7 +181,7 @@ function Latencies({ seconds, overview }) {
 function Pending() {
   const query = useQuery("/v1/pending", undefined, { areas: ["messages"], atMostEvery: 2000, every: 15000 });
   const waiting = useStore(live, ({ tick }) => (tick ? tick.summary.depths.reduce((sum, depth) => sum + depth, 0) : 0));
-  return html`<${Card} title="Pending signals" hint="What expires next comes first." tools=${html`<a href=${href("messages", [], { states: "held,queued,offered" })}>All ${count(waiting)}</a>`}>
+  return html`<${Card} title="Pending messages" hint="The next to expire is first." tools=${html`<a href=${href("messages", [], { states: "held,queued,offered" })}>All ${count(waiting)}</a>`}>
     <${Answer} of=${query}>
       ${(data) => html`<${PendingRows} items=${data.items} />`}
     <//>
@@ -192,12 +192,12 @@ function PendingRows({ items }) {
   const now = useNow();
   const [shown, setShown] = useState(matchMedia("(max-width: 40rem)").matches ? 6 : 12);
   const left = (row) => millis(row.expires_at) - now;
-  const open = items.filter((row) => left(row) > -120_000);
-  return html`<${Table} label="Pending signals" class="cards" rows=${open.slice(0, shown)} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
-      empty=${html`<${Empty} title="Nothing waits">Everything that was accepted has been delivered, or has ended.<//>`}
+  const open = items.filter((row) => !row.expires_at || left(row) > -120_000);
+  return html`<${Table} label="Pending messages" class="cards" rows=${open.slice(0, shown)} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
+      empty=${html`<${Empty} title="No pending messages">All accepted messages were delivered or have ended.<//>`}
       columns=${[
         { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
-        { name: "type", head: "Type", cell: (row) => row.message_type },
+        { name: "type", head: "Type", cell: (row) => row.type },
         { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
         { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
         { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
@@ -224,21 +224,21 @@ function Recalls({ seconds, overview }) {
   const totals = overview.data?.recalls ?? {};
   const all = Object.values(totals).reduce((sum, value) => sum + value, 0);
   const late = all ? (totals.already_delivered ?? 0) / all : 0;
-  return html`<${Card} title="Recalls" hint="Per minute, by what became of them.">
+  return html`<${Card} title="Recalls" hint="Per minute, by outcome.">
     <${Chart} data=${data} format=${tick} height=${150} label="Recalls per minute by outcome" lines=${OUTCOMES.map(([, label, colour]) => ({ label, colour }))} />
     <dl class="levels">${OUTCOMES.map(([name, label]) => html`<div key=${name}><dt>${label}</dt><dd>${count(totals[name] ?? 0)}</dd></div>`)}</dl>
-    ${all >= 10 && late > 0.5 && html`<p class="small muted">${percent(late)} came too late: what senders take back has been delivered by then. They may be deciding too early.</p>`}
+    ${all >= 10 && late > 0.5 && html`<p class="small muted">${percent(late)} came too late: the message had already been delivered. Senders may be sending too early.</p>`}
   <//>`;
 }
 
 function Undeliverable({ overview }) {
-  return html`<${Card} title="Undeliverable" hint="Sends to agents that are not there, since the hub was opened.">
+  return html`<${Card} title="Undeliverable" hint="Sends to agents that are not registered, since the hub started.">
     <${Answer} of=${overview}>
-      ${(data) => html`<${Table} label="Undeliverable by type and sender" rows=${[...data.undeliverable].sort((one, other) => other.sends - one.sends).slice(0, 10)} keyOf=${(row) => `${row.message_type} ${row.sender}`}
-        empty=${html`<${Empty} title="None">Every message was addressed to somebody who exists.<//>`}
+      ${(data) => html`<${Table} label="Undeliverable by type and sender" rows=${[...data.undeliverable].sort((one, other) => other.sends - one.sends).slice(0, 10)} keyOf=${(row) => `${row.type} ${row.sender}`}
+        empty=${html`<${Empty} title="None">All messages were addressed to registered agents.<//>`}
         columns=${[
           { name: "sender", head: "Sender", cell: (row) => row.sender },
-          { name: "type", head: "Type", cell: (row) => row.message_type },
+          { name: "type", head: "Type", cell: (row) => row.type },
           { name: "n", head: "Sends", number: true, cell: (row) => count(row.sends) },
         ]} />`}
     <//>
@@ -246,7 +246,7 @@ function Undeliverable({ overview }) {
 }
 
 function Drains({ overview }) {
-  return html`<${Card} title="Time to drain by type" hint="From accepted to offered, since the hub was opened: pushed at once, or picked up.">
+  return html`<${Card} title="Time to drain by type" hint="From acceptance until handed out, since the hub started: pushed to a session, or picked up by a call.">
     <${Answer} of=${overview}>${(data) => html`<${DrainRows} rows=${data.time_to_drain} bounds=${data.bounds_s} />`}<//>
   <//>`;
 }
@@ -256,7 +256,7 @@ function DrainRows({ rows, bounds }) {
   const sum = (row) => row.counts.reduce((all, value) => all + value, 0);
   const ordered = [...rows].sort((one, other) => one.about.localeCompare(other.about) || one.path.localeCompare(other.path));
   return html`<${Table} label="Time to drain by type" rows=${ordered} keyOf=${(row) => `${row.about} ${row.path}`}
-    empty=${html`<${Empty} title="Nothing drained yet" />`}
+    empty=${html`<${Empty} title="No messages handed out yet" />`}
     columns=${[
       { name: "type", head: "Type", cell: (row) => row.about },
       { name: "path", head: "Path", cell: (row) => html`<${Chip} tone=${row.path === "push" ? "info" : ""}>${row.path === "push" ? "pushed" : "picked up"}<//>` },
@@ -284,34 +284,34 @@ function Daemons() {
       <div><dt>push</dt><dd>${count(summary.push)}</dd></div>
       <div><dt>piggyback</dt><dd>${count(summary.piggyback)}</dd></div>
       <div><dt>daemon</dt><dd>${count(summary.daemon)}</dd></div>
-      <div><dt>agents here</dt><dd>${count(summary.available)} <span class="muted">/ ${count(agents)}</span></dd></div>
+      <div><dt>agents available</dt><dd>${count(summary.available)} <span class="muted">/ ${count(agents)}</span></dd></div>
     </dl>
     <${Table} label="Sessions by agent" rows=${attached.slice(0, 12)} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
-      empty=${html`<${Empty} title="Nobody is attached" />`}
+      empty=${html`<${Empty} title="No open sessions" />`}
       columns=${[
         { name: "agent", head: "Agent", cell: (agent) => agent.agent },
         { name: "presence", head: "Presence", cell: (agent) => html`<${Presence} presence=${agent.presence} />` },
-        { name: "daemon", head: "Listener", cell: (agent) => html`<${Listener} sessions=${agent.sessions} />` },
+        { name: "daemon", head: "Daemon", cell: (agent) => html`<${Listener} sessions=${agent.sessions} />` },
       ]} />
   <//>`;
 }
 
 function Feed({ overview }) {
-  return html`<${Card} title="Live feed" hint="Who watches, and what was shed to protect whom.">
+  return html`<${Card} title="Live feed" hint="Frames offered to subscribers, and frames dropped under load, by subscriber priority.">
     <${Answer} of=${overview}>
-      ${(data) => html`<${Table} label="The feed by subscriber priority" rows=${data.frames.priorities} keyOf=${(row) => row.priority} columns=${[
+      ${(data) => html`<${Table} label="Live feed by subscriber priority" rows=${data.frames.priorities} keyOf=${(row) => row.priority} columns=${[
           { name: "priority", head: "Subscribers", cell: (row) => words(row.priority) },
           { name: "offered", head: "Offered", number: true, cell: (row) => count(row.offered) },
           { name: "dropped", head: "Dropped", number: true, cell: (row) => count(row.dropped) },
-          { name: "rate", head: "Rate", number: true, cell: (row) => (row.offered ? html`<span class=${row.priority === "critical" && row.dropped ? "soon" : ""}>${percent(row.dropped / row.offered)}</span>` : "—") },
+          { name: "rate", head: "Drop rate", number: true, cell: (row) => (row.offered ? html`<span class=${row.priority === "critical" && row.dropped ? "soon" : ""}>${percent(row.dropped / row.offered)}</span>` : "—") },
           { name: "shed", head: "Shed", number: true, cell: (row) => count(row.shed) },
         ]} />
-        <p class="muted small">${count(data.frames.published)} frames to ${data.frames.subscribers.length} ${data.frames.subscribers.length === 1 ? "watcher" : "watchers"}; all dashboards together are one.</p>`}
+        <p class="muted small">${count(data.frames.published)} frames to ${data.frames.subscribers.length} ${data.frames.subscribers.length === 1 ? "subscriber" : "subscribers"}; all open dashboards are one subscriber.</p>`}
     <//>
   <//>`;
 }
 
-/** What happened lately that somebody may want to know. */
+/** Recent refusals, dead letters, alerts and similar events. */
 function Notices() {
   const hello = useStore(live, (state) => state.hello?.notices);
   const ticked = useStore(live, (state) => state.tick?.notices ?? []);
@@ -319,28 +319,28 @@ function Notices() {
   const seen = new Map();
   for (const notice of [...(hello ?? []), ...ticked]) seen.set(`${notice.at} ${notice.kind} ${JSON.stringify(notice.facts)}`, notice);
   const notices = [...seen.values()].sort((one, other) => other.at - one.at).slice(0, 12);
-  return html`<${Card} title="Lately">
+  return html`<${Card} title="Recent events">
     ${notices.length
       ? html`<ul class="plain notices">
-          ${notices.map((notice) => html`<li key=${`${notice.at} ${notice.kind}`}><span class="muted small when">${ago(notice.at, now)}</span><span>${tell(notice)}</span></li>`)}
+          ${notices.map((notice) => html`<li key=${`${notice.at} ${notice.kind}`}><span class="muted small when">${ago(notice.at, now)}</span><span>${describe(notice)}</span></li>`)}
         </ul>`
-      : html`<${Empty} title="Quiet">Refusals, deaths, alerts and the like are told here.<//>`}
+      : html`<${Empty} title="No recent events">Refusals, dead letters, alerts and similar events appear here.<//>`}
   <//>`;
 }
 
-const TELL = {
-  MessageDied: ({ reason, detail }) => `A message died (${words(reason)}): ${detail}`,
-  SendRefused: ({ sender, recipient, code, detail }) => `${sender} → ${recipient} refused, ${code}: ${detail}`,
-  GamingDetected: ({ agent, messages, high }) => `${agent} inflates its priorities: ${high} of ${messages} were high`,
+const DESCRIPTIONS = {
+  MessageDied: ({ reason, detail }) => `A message became a dead letter (${words(reason)}): ${detail}`,
+  SendRefused: ({ sender, recipient, code, detail }) => `Send from ${sender} to ${recipient} refused (${code}): ${detail}`,
+  GamingDetected: ({ agent, messages, high }) => `${agent} inflates its priorities: ${high} of ${messages} messages had high priority`,
   GamingCleared: ({ agent }) => `${agent} no longer inflates its priorities`,
-  AgentRegistered: ({ agent, role }) => `${agent} joined as ${role}`,
+  AgentRegistered: ({ agent, role }) => `${agent} was registered as ${role}`,
   AgentRetired: ({ agent, by }) => `${agent} was retired by ${by}`,
-  SessionWentStale: ({ agent, threshold_s }) => `${agent} has been silent for ${duration(threshold_s)}`,
+  SessionWentStale: ({ agent, threshold_s }) => `${agent} sent no heartbeat for ${duration(threshold_s)}`,
   EscalationOpened: ({ trigger, detail }) => `Escalated (${words(trigger)}): ${detail}`,
   AlertRaised: ({ metric, value, limit }) => `Alert: ${metricName(metric)} is ${measure(metric, value)}, the limit is ${measure(metric, limit)}`,
-  AlertCleared: ({ metric }) => `Alert over: ${metricName(metric)}`,
+  AlertCleared: ({ metric }) => `Alert cleared: ${metricName(metric)}`,
   MessageRecalled: ({ by }) => `${by} recalled a message`,
   RecallRefused: ({ by, outcome, message_id }) => `${by} could not recall ${message_id}: ${words(outcome)}`,
 };
 
-const tell = ({ kind, facts }) => (TELL[kind] ? TELL[kind](facts) : words(kind));
+const describe = ({ kind, facts }) => (DESCRIPTIONS[kind] ? DESCRIPTIONS[kind](facts) : words(kind));

@@ -1,0 +1,190 @@
+"""Group commit: many decisions share one durable write.
+
+Theory of operation. The events and replies of decided commands join the open group. A group is committed by the writer
+thread; while that commit is under way the next group gathers. Many waiting commands therefore share a commit, and a
+single command does not wait for others. Replies and pushes leave when the group that they depend on is durable, and not
+before: even a reply without events waits for the commits before it, because it may have seen their effects.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from tocsin.core.commands import BroadcastReceipt, Delivery, Published, Receipt, Reply, Requested
+from tocsin.core.errors import Problem
+from tocsin.core.events import Event, encode_events
+from tocsin.hub.live_state import LiveState
+from tocsin.hub.outgoing import OutgoingQueue, Sink
+from tocsin.hub.projection_schedule import ProjectionSchedule
+from tocsin.hub.worker import Worker
+from tocsin.journal.base import Commit, Journal, group_of
+from tocsin.journal.changes import Capture
+
+__all__ = ["Follower", "GroupCommitter", "OpenGroup"]
+
+_log = logging.getLogger(__name__)
+
+#: Takes the first sequence number of a durable group, and its events.
+Follower = Callable[[int, list[Event]], None]
+
+
+class OpenGroup:
+    """Decisions that will share a commit."""
+
+    __slots__ = ("capture", "events", "first_seq", "pushes", "replies")
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        self.events: list[Event] = []
+        self.replies: list[tuple[asyncio.Future[Reply], Reply]] = []
+        self.pushes: list[tuple[Sink, Delivery]] = []
+        self.capture: Capture | None = None
+
+
+class GroupCommitter:
+    """Commits one project's groups in order, and releases replies and pushes once they are durable."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        writer: Worker,
+        state: LiveState,
+        projections: ProjectionSchedule,
+        flushed: Callable[[], None],
+        failed: Callable[[Exception | None], None],
+    ) -> None:
+        self._loop = loop
+        self._journal = journal
+        self._writer = writer
+        self._state = state
+        self._projections = projections
+        self._flushed = flushed
+        self._failed = failed
+        self._outgoing = OutgoingQueue(loop, lambda: state.storage.turn_words_max)
+        self._committing: OpenGroup | None = None
+        self._flush_due = False
+        self._probing = False
+        #: Durability of the last commit.
+        self._durability = Commit("none", 0)
+        #: Called with every group after it is durable and its replies are on their way.
+        self.followers: list[Follower] = []
+        #: The group that decisions join.
+        self.group = OpenGroup(0)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the open group has as many events as the policy allows."""
+        return len(self.group.events) >= self._state.storage.group_events_max
+
+    @property
+    def all_committed(self) -> bool:
+        """Tell whether every event is durable."""
+        return self._committing is None and not self.group.events
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing waits for a commit and every reply has been sent."""
+        return self._committing is None and not self.group.replies and self._outgoing.idle
+
+    def reset(self, first_seq: int, durability: Commit) -> None:
+        """Begin with an empty group after the state has been loaded."""
+        self.group = OpenGroup(first_seq)
+        self._durability = durability
+
+    def answer(self, future: "asyncio.Future[Reply]", reply: Reply) -> None:
+        """Add a reply to the open group."""
+        self.group.replies.append((future, reply))
+        if self._committing is None and not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def refuse_all(self, problem: Problem) -> None:
+        """Answer everything that waits for a commit with a problem, and drop its events."""
+        groups = [group for group in (self._committing, self.group) if group is not None]
+        self._committing = None
+        self.group = OpenGroup(0)
+        for group in groups:
+            for future, _ in group.replies:
+                if not future.done():
+                    future.set_result(problem)
+
+    def probe(self, failed: Callable[[Exception], None]) -> None:
+        """Find out whether commits still work, unless a commit under way will show it; `failed` takes the error."""
+        if self._committing is not None or self._probing:
+            return
+
+        def done(_: Commit | None, error: Exception | None) -> None:
+            self._probing = False
+            if error is not None:
+                failed(error)
+
+        self._probing = True
+        self._writer.start(self._journal.probe, done)
+
+    def _flush(self) -> None:
+        """Commit the open group; the next one gathers meanwhile."""
+        self._flush_due = False
+        group = self.group
+        if self._committing is not None or not group.replies:
+            return
+        self.group = OpenGroup(group.first_seq + len(group.events))
+        if not group.events:
+            self._release(group)
+        else:
+            self._committing = group
+            group.capture = self._projections.capture_if_due()
+            self._writer.start(lambda: self._append(group), self._committed)
+        self._flushed()
+
+    def _append(self, group: OpenGroup) -> Commit:
+        events = group.events
+        return self._journal.append(
+            group_of(group.first_seq, len(events), events[-1].at, self._journal.epoch, encode_events(events))
+        )
+
+    def _committed(self, commit: Commit | None, error: Exception | None) -> None:
+        group = self._committing
+        if group is None:
+            return
+        if commit is None:
+            self._failed(error)
+            return
+        self._committing = None
+        self._durability = commit
+        self._projections.committed(group.first_seq + len(group.events) - 1, group.capture)
+        self._release(group)
+        self._flush()
+        self._notify(group)
+
+    def _release(self, group: OpenGroup) -> None:
+        """Send replies and pushes: the commits that they depend on are durable."""
+        commit = self._durability
+        replies = [(future, _with_durability(reply, commit)) for future, reply in group.replies]
+        self._outgoing.add(group.pushes, replies)
+
+    def _notify(self, group: OpenGroup) -> None:
+        for follower in list(self.followers):
+            try:
+                follower(group.first_seq, group.events)
+            except Exception:
+                # A follower must not disturb commits, nor the other followers.
+                _log.exception("a follower of project %s failed", self._journal.project)
+
+
+def _with_durability(reply: Reply, commit: Commit) -> Reply:
+    """Add durability and copy count to the receipts of a reply."""
+    if type(reply) is Receipt:
+        return _durable_receipt(reply, commit)
+    if type(reply) is BroadcastReceipt or type(reply) is Published:
+        receipts = tuple([_durable_receipt(receipt, commit) for receipt in reply.receipts])
+        return msgspec.structs.replace(reply, receipts=receipts)
+    if type(reply) is Requested:
+        return msgspec.structs.replace(reply, receipt=_durable_receipt(reply.receipt, commit))
+    return reply
+
+
+def _durable_receipt(receipt: Receipt, commit: Commit) -> Receipt:
+    return msgspec.structs.replace(receipt, durability=commit.durability, copies=commit.copies)

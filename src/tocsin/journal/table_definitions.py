@@ -1,0 +1,218 @@
+"""Definitions of the tables that follow the journal.
+
+Each column is declared here and nowhere else: its name, its type, its behaviour on a second write, the struct field
+that it stores and the codec between them. Projection rows, recovery and the statements of both stores are derived from
+these declarations. Only the data definition is separate: each store has it in numbered migrations.
+"""
+
+from enum import StrEnum
+from sys import intern
+
+import msgspec
+
+from tocsin.core.messages.model import NEVER, PublishPath, RecipientState, State
+from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Table, Update
+
+__all__ = [
+    "AGENTS",
+    "AGENT_COLUMNS",
+    "BROADCASTS",
+    "BROADCAST_COLUMNS",
+    "CONTENT_COLUMNS",
+    "DETAIL_COLUMNS",
+    "DOCUMENTS",
+    "FAILURE_COLUMNS",
+    "MESSAGES",
+    "MESSAGE_COLUMNS",
+    "POLICIES",
+    "POLICY_COLUMNS",
+    "SEGMENTS",
+    "SESSIONS",
+    "SESSION_COLUMNS",
+    "THREADS",
+    "THREAD_COLUMNS",
+    "MessageDetails",
+]
+
+
+def _enum(members: type[StrEnum]) -> Codec:
+    by_value = f"{members.__name__}_by_value"
+    return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: {member.value: member for member in members}})
+
+
+_JSON = msgspec.json.Encoder()
+_PACK = msgspec.msgpack.Encoder()
+#: Stored as an integer in SQLite.
+_BOOL = Codec(read="bool({0})")
+#: Times that may never have happened: null in the column, `NEVER` in the field.
+_TIME_OR_NULL = Codec("{0} or None", "{0} or NEVER", {"NEVER": NEVER})
+#: Null in rows from before the column was filled.
+_NULL_IS_ZERO = Codec(read="{0} or 0")
+#: Text that many rows have in common: recovery keeps one string for all of them.
+_SHARED = Codec(read="intern({0})", names={"intern": intern})
+_SHARED_OR_NULL = Codec(read="{0} and intern({0})", names={"intern": intern})
+_TEXTS = Codec(
+    "json_encode({0}).decode()",
+    "tuple(json_decode({0}))",
+    {"json_encode": _JSON.encode, "json_decode": msgspec.json.decode},
+)
+_PACKED = Codec("pack({0})", "unpack({0})", {"pack": _PACK.encode, "unpack": msgspec.msgpack.decode})
+
+
+def _columns(kind: Kind, names: str, update: Update = Update.SET, codec: Codec = PLAIN) -> tuple[Column, ...]:
+    return tuple(Column(name, kind, update, codec) for name in names.split())
+
+
+#: Columns that hold the fields of a `Message`.
+MESSAGE_COLUMNS = (
+    Column("seq", Kind.INT, Update.KEEP),
+    Column("message_id", Kind.TEXT, Update.KEEP),
+    *_columns(Kind.TEXT, "sender recipient", Update.KEEP, _SHARED),
+    Column("message_type", Kind.TEXT, Update.KEEP, _SHARED, "type"),
+    Column("priority", Kind.INT, Update.KEEP),
+    Column("level", Kind.INT),
+    *_columns(Kind.INT, "requested importance", Update.KEEP),
+    Column("decay_rate", Kind.REAL, Update.KEEP),
+    Column("delivery_class", Kind.TEXT, Update.KEEP, _enum(DeliveryClass)),
+    Column("ack_required", Kind.BOOL, Update.KEEP, _BOOL),
+    Column("state", Kind.TEXT, codec=_enum(State)),
+    Column("created_at", Kind.TIME, Update.KEEP),
+    *_columns(Kind.TIME, "enqueued_at expires_at"),
+    Column("sent_at", Kind.TIME, Update.KEEP),
+    *_columns(Kind.TEXT, "correlation_id broadcast_id", Update.KEEP),
+    Column("recipient_state", Kind.TEXT, codec=_enum(RecipientState)),
+    Column("publish_path", Kind.TEXT, codec=_enum(PublishPath)),
+    Column("resolved_session", Kind.TEXT, codec=_SHARED_OR_NULL),
+    Column("pushed", Kind.BOOL, codec=_BOOL),
+    *_columns(Kind.INT, "attempts offers boosts"),
+    *_columns(Kind.BOOL, "overdue backing_off", codec=_BOOL),
+    *_columns(
+        Kind.TIME,
+        "ready_at offered_at delivered_at acked_at processed_at expired_at recalled_at dead_at",
+        codec=_TIME_OR_NULL,
+    ),
+    Column("session", Kind.TEXT, codec=_SHARED_OR_NULL),
+    Column("digest", Kind.BYTES),
+    Column("own_level", Kind.INT),
+    Column("lent", Kind.INT, codec=_NULL_IS_ZERO),
+)
+#: Columns that hold the fields of a `Failure`; all are null where nothing went wrong.
+FAILURE_COLUMNS = (
+    Column("failures", Kind.INT, attribute="count"),
+    Column("first_failed_at", Kind.TIME, attribute="first_at"),
+    Column("last_failed_at", Kind.TIME, attribute="last_at"),
+    Column("failure_reason", Kind.TEXT, attribute="reason"),
+    Column("failure_code", Kind.TEXT, attribute="code"),
+)
+
+
+class MessageDetails(msgspec.Struct, gc=False):
+    """Values of a message's row that its struct does not have: they follow from the events."""
+
+    signal_id: str
+    #: Null for a copy of a broadcast, whose row has the content, and where this projection has not seen it.
+    payload: bytes | None
+    metadata: bytes | None
+    #: Event of the broadcast that the message is a copy of.
+    broadcast_seq: int | None
+    #: When nothing more was awaited of it.
+    ended_at: int | None
+    #: Event of its last offer.
+    offered_seq: int | None
+    #: Event that last made it a dead letter.
+    dead_seq: int | None
+    #: Whether the state holds it.
+    remembered: bool
+    #: Its history since the last projection, one JSON object per line.
+    life: bytes
+
+
+#: Columns that hold the content of a message. A projection writes them from `MessageDetails`, once; recovery reads them
+#: into the `Message`.
+CONTENT_COLUMNS = _columns(Kind.BODY, "payload metadata", Update.IF_GIVEN)
+#: Columns that hold the fields of `MessageDetails`.
+DETAIL_COLUMNS = (
+    Column("signal_id", Kind.TEXT, Update.KEEP),
+    *CONTENT_COLUMNS,
+    Column("broadcast_seq", Kind.INT, Update.KEEP),
+    Column("ended_at", Kind.TIME),
+    *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
+    Column("remembered", Kind.BOOL),
+    Column("life", Kind.BODY, Update.APPEND),
+)
+MESSAGES = Table("signal_queue", "seq", (*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS))
+
+#: Columns that hold the fields of an `AgentRow`.
+AGENT_COLUMNS = (
+    Column("agent", Kind.TEXT, Update.KEEP),
+    *_columns(Kind.TEXT, "agent_type role version"),
+    *_columns(Kind.TEXT, "supported capabilities", codec=_TEXTS),
+    Column("registered_at", Kind.TIME),
+    Column("tokens", Kind.REAL),
+    Column("tokens_at", Kind.TIME, codec=_NULL_IS_ZERO),
+    *_columns(Kind.REAL, "critical_quota blocking_quota"),
+    Column("quotas_at", Kind.TIME, codec=_NULL_IS_ZERO),
+    Column("usage", Kind.BYTES, codec=_PACKED),
+    Column("gaming", Kind.BOOL, codec=_BOOL),
+)
+AGENTS = Table("agents", "agent", (*AGENT_COLUMNS, Column("registered_seq", Kind.INT), Column("retired_at", Kind.TIME)))
+
+#: Columns that hold the fields of a `SessionRow`.
+SESSION_COLUMNS = (
+    Column("session", Kind.TEXT, Update.KEEP),
+    *_columns(Kind.TEXT, "agent kind"),
+    *_columns(Kind.TIME, "opened_at heartbeat_at"),
+    Column("flight_window", Kind.INT, attribute="window"),
+    Column("stale", Kind.BOOL, codec=_BOOL),
+)
+SESSIONS = Table(
+    "sessions", "session", (*SESSION_COLUMNS, Column("opened_seq", Kind.INT), Column("closed_at", Kind.TIME))
+)
+
+#: Columns that hold the fields that a `BroadcastAccepted` and a `BroadcastRow` have in common.
+BROADCAST_COLUMNS = (
+    *_columns(Kind.TEXT, "broadcast sender message_type receiver_type", Update.KEEP),
+    Column("failed", Kind.TEXT, Update.KEEP, _TEXTS),
+    Column("accepted", Kind.INT, Update.KEEP),
+    *_columns(Kind.BODY, "payload metadata", Update.KEEP),
+)
+BROADCASTS = Table(
+    "broadcasts",
+    "seq",
+    (*BROADCAST_COLUMNS, Column("seq", Kind.INT, Update.KEEP), Column("created_at", Kind.TIME, Update.KEEP)),
+)
+
+#: Columns that hold the fields of a `Thread`.
+THREAD_COLUMNS = (
+    Column("correlation_id", Kind.TEXT, Update.KEEP),
+    *_columns(Kind.TEXT, "message_id message_type sender"),
+    *_columns(Kind.TIME, "opened_at last_at"),
+)
+THREADS = Table("threads", "correlation_id", (*THREAD_COLUMNS, Column("touched_seq", Kind.INT)))
+
+#: Columns that hold the fields of a `PolicyAdopted`.
+POLICY_COLUMNS = (
+    Column("version", Kind.INT, Update.KEEP),
+    Column("adopted_at", Kind.TIME, Update.KEEP, attribute="at"),
+    Column("adopted_by", Kind.TEXT, Update.KEEP, attribute="by"),
+    Column("reason", Kind.TEXT, Update.KEEP),
+    Column("document", Kind.BODY, Update.KEEP, attribute="policy"),
+)
+POLICIES = Table("policies", "version", (*POLICY_COLUMNS, Column("seq", Kind.INT, Update.KEEP)))
+
+DOCUMENTS = Table(
+    "documents", "kind, id", (*_columns(Kind.TEXT, "kind id", Update.KEEP), Column("document", Kind.BODY))
+)
+
+#: Its columns hold the fields of a `Segment`.
+SEGMENTS = Table(
+    "segments",
+    "first_seq",
+    (
+        *_columns(Kind.INT, "first_seq last_seq", Update.KEEP),
+        Column("path", Kind.TEXT, Update.KEEP),
+        Column("size", Kind.INT, Update.KEEP),
+        Column("cut_at", Kind.TIME, Update.KEEP),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Figures of replays: measures, fidelity to the recording, and comparison of policies."""

@@ -1,0 +1,176 @@
+"""Figures of a replay, for each requested priority and for the whole project.
+
+Waiting times are counted in buckets a few per cent wide, so that windows can be summed; the longest is exact. The
+waiting time of a message from before the window counts from its acceptance.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.core.commands import SYSTEM
+from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.lab.replays.replay import Replay
+from tocsin.lab.traces.message_tracker import MessageHistory
+
+__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]
+
+#: Level of the row for the whole project.
+ALL = -1
+_GROWTH = 1.04
+_FIRST_US = 100.0
+_BUCKETS = 640
+_LOG = math.log(_GROWTH)
+_EDGES: npt.NDArray[np.float64] = np.asarray(_FIRST_US * _GROWTH ** np.arange(_BUCKETS), dtype=np.float64)
+_LIMITS = {"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"}
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One figure of a row."""
+
+    name: str
+    #: Description, in a sentence.
+    about: str
+    #: Whether it exists only for the whole project.
+    whole: bool = False
+
+
+#: All figures that policies are compared by; for all of them lower is better.
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("p50_s", "Median waiting time from acceptance to the first offer, seconds."),
+        Metric("p95_s", "95th percentile of the waiting time, seconds."),
+        Metric("p99_s", "99th percentile of the waiting time, seconds."),
+        Metric("longest_s", "Longest waiting time, including messages that still wait, seconds."),
+        Metric("starved", "Messages that waited longer than `starved_after_s` for their first offer."),
+        Metric("expired", "Messages that expired without an offer."),
+        Metric("stale", "Messages that expired because their importance had decayed."),
+        Metric("dead", "Dead letters at the end."),
+        Metric("boosts", "Number of boosts, by aging or an escalation."),
+        Metric("rate_limited", "Sends refused by a token bucket or a quota."),
+        Metric("refused", "Sends refused for any reason."),
+        Metric("escalations", "Escalations opened.", whole=True),
+        Metric("deadlocks", "Deadlocks found and resolved.", whole=True),
+        Metric("director_load", "Messages to directors and humans, including notices of the bus.", whole=True),
+    )
+}
+
+
+class Row(msgspec.Struct, array_like=True):
+    """Counts of one priority in one window under one policy."""
+
+    level: int
+    sent: int = 0
+    accepted: int = 0
+    offered: int = 0
+    delivered: int = 0
+    waited_us: int = 0
+    longest_us: int = 0
+    starved: int = 0
+    expired: int = 0
+    stale: int = 0
+    dead: int = 0
+    recalled: int = 0
+    boosts: int = 0
+    rate_limited: int = 0
+    refused: int = 0
+    escalations: int = 0
+    deadlocks: int = 0
+    director_load: int = 0
+    #: Number of waiting times per bucket, without trailing zeros.
+    histogram: list[int] = []
+
+
+def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
+    """Return the rows of a replay: one per requested priority, and one for all.
+
+    Notices of the bus count only in `director_load`.
+    """
+    rows = {level: Row(level) for level in (ALL, *range(len(Priority)))}
+    waits: dict[int, list[int]] = {level: [] for level in rows}
+    whole = rows[ALL]
+    for history in replay.histories:
+        if replay.roles.get(history.recipient) in ("director", "human"):
+            whole.director_load += 1
+        if history.sender == SYSTEM.agent:
+            continue
+        until = history.first_offered_at or history.ended_at or ends_at
+        wait = max(0, until - history.accepted_at)
+        for level in (history.requested, ALL):
+            _count(rows[level], history, wait, starved_us)
+            if history.first_offered_at:
+                waits[level].append(wait)
+    for refusal in replay.refused:
+        for level in (refusal.requested, ALL):
+            row = rows[level]
+            row.sent += 1
+            row.refused += 1
+            row.rate_limited += refusal.code in _LIMITS
+    whole.escalations, whole.deadlocks = replay.escalations, replay.deadlocks
+    for level, row in rows.items():
+        row.histogram = _histogram(waits[level])
+        row.waited_us = sum(waits[level])
+    return list(rows.values())
+
+
+def _count(row: Row, history: MessageHistory, wait: int, starved_us: int) -> None:
+    row.sent += 1
+    row.accepted += 1
+    row.offered += bool(history.first_offered_at)
+    row.delivered += bool(history.delivered_at)
+    row.longest_us = max(row.longest_us, wait)
+    row.starved += wait > starved_us
+    row.expired += history.state == "expired" and history.reason == "ttl" and not history.offers
+    row.stale += history.state == "expired" and history.reason == "stale"
+    row.dead += history.state == "dead"
+    row.recalled += history.state == "recalled"
+    row.boosts += history.boosts
+
+
+def _histogram(waits: list[int]) -> list[int]:
+    if not waits:
+        return []
+    places = np.searchsorted(_EDGES, np.asarray(waits, dtype=np.float64), side="left")
+    counts: list[int] = np.bincount(np.minimum(places, _BUCKETS)).tolist()
+    return counts
+
+
+def waits_of(histories: Sequence[MessageHistory]) -> npt.NDArray[np.int64]:
+    """Return the waiting times for the first offer, sorted, microseconds."""
+    found = [
+        max(0, history.first_offered_at - history.accepted_at) for history in histories if history.first_offered_at
+    ]
+    return np.sort(np.asarray(found, dtype=np.int64))
+
+
+def levels() -> list[int]:
+    """Return the priorities, highest first."""
+    return sorted(map(int, Priority), reverse=True)
+
+
+def level_name(level: int) -> str:
+    """Return the name of a priority, or `all`."""
+    return "all" if level == ALL else liminal_name(level)
+
+
+def dense(histogram: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return a histogram with all buckets."""
+    full = np.zeros(_BUCKETS + 1)
+    full[: len(histogram)] = histogram
+    return full
+
+
+def quantile(histograms: npt.NDArray[Any], share: float) -> npt.NDArray[np.float64]:
+    """Estimate a quantile from each of several histograms, seconds; NaN for an empty one."""
+    totals = histograms.sum(axis=-1, keepdims=True)
+    below = np.cumsum(histograms, axis=-1)
+    places = (below < share * totals).sum(axis=-1)
+    middle = np.concatenate(([0.0], np.sqrt(_EDGES[:-1] * _EDGES[1:]), [_EDGES[-1]]))
+    middle[1] = _FIRST_US / 2 if len(middle) > 1 else 0.0
+    values = middle[np.minimum(places, len(middle) - 1)] / 1e6
+    return np.where(totals[..., 0] > 0, values, np.nan)

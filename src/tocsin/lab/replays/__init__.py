@@ -1,0 +1,1 @@
+"""Replays of a trace: the open loop and the closed loop."""

@@ -1,0 +1,323 @@
+"""The closed loop: consumers react to the offers of the replay, at the time of the offer.
+
+Theory of operation. Steps without an anchor happen at their recorded time. A step with an anchor waits until the anchor
+happens in the replay (the offer, the acceptance, the grant, the previous step) and follows after its recorded delay; a
+serial step waits until its agent is free and keeps it busy. So a policy that delivers a request earlier also gets the
+answer earlier, and one that never delivers it gets no answer. An offer that was not recorded (of a message that was
+refused or expired, or an additional offer) is handled as the same consumer handled another message of the type, chosen
+by the seed and the message's id. Timers fire when the recorded clock ticked, or with its usual delay. Nothing else is
+random, and steps of the same time run in recorded order: the same trace, policy and seed give exactly the same result.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections import deque
+from typing import Any
+from zlib import crc32
+
+from tocsin.core import commands as cmd
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.errors import Problem
+from tocsin.core.events import Event
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.lab.replays.replay import Ids, PreparedTrace, Replay, begin
+from tocsin.lab.traces.message_tracker import MessageHistory
+from tocsin.lab.traces.trace import TICK, ConsumerAction, EnvelopeDraft, Poller, Step, command_of, offer_anchor
+
+__all__ = ["closed_loop"]
+
+#: Steps of the same time are ordered by number; these low bits order the receipts of one step.
+_PART_BITS = 10
+#: Recorded events that can be applied under any policy.
+_HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
+_SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
+
+#: Time, order at that time, command, caller, and number of the step; -1 for commands that were not recorded.
+_Due = tuple[int, int, Command, Caller, int]
+
+
+def closed_loop(prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> Replay:
+    """Replay a trace under a policy; without one, under the policies in force."""
+    return _Loop(prepared, policy, seed, clock_us).run()
+
+
+class _Loop:
+    """The state of one replay."""
+
+    def __init__(self, prepared: PreparedTrace, policy: dict[str, Any] | None, seed: int, clock_us: int) -> None:
+        trace = prepared.trace
+        self._prepared, self._trace = prepared, trace
+        self._policy = policy
+        self._seed = seed
+        self._clock_us = clock_us
+        self._ids = Ids()
+        self._exchange, self._tracker = begin(trace, policy, self._ids)
+        self._known = {history.signal: (history.recipient, history.offers) for history in trace.histories}
+        self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
+        #: Time at which each agent is free.
+        self._free: dict[str, int] = {}
+        self._heap: list[_Due] = []
+        self._scheduled = len(trace.steps)
+        self._now = trace.begins_at
+        self._checked_at = -1
+        self._due: int | None = None
+        self._decisions = self._missed = 0
+        self._callers: dict[str, Caller] = {}
+        self._roots: list[int] = []
+        self._waiting: dict[str, deque[tuple[int, int]]] = {}
+        self._ticks = [index for index, step in enumerate(trace.steps) if step.ask == TICK]
+        self._tick_times = [trace.steps[index].at for index in self._ticks]
+        for index, step in enumerate(trace.steps):
+            if step.ask == TICK or (step.ask == "AdoptPolicy" and policy is not None and trace.snapshot):
+                continue
+            if not step.after:
+                self._roots.append(index)
+            for part, anchor in enumerate(step.after):
+                self._waiting.setdefault(anchor, deque()).append((index, part))
+        self._pollers = {poller.session: poller for poller in trace.pollers}
+        self._callers.update({poller.agent: Caller(poller.agent, poller.role) for poller in trace.pollers})
+        for poller in trace.pollers:
+            self._poll(poller, poller.first_at)
+
+    def run(self) -> Replay:
+        """Run the window."""
+        steps, ends_at = self._trace.steps, self._trace.ends_at
+        roots, place = self._roots, 0
+        while True:
+            root = roots[place] if place < len(roots) else -1
+            first = (steps[root].at, root << _PART_BITS) if root >= 0 else (ends_at, 0)
+            from_heap = bool(self._heap) and self._heap[0][:2] < first
+            at = min(ends_at, self._heap[0][0] if from_heap else first[0])
+            if self._tick(at):
+                continue
+            if from_heap and self._heap[0][0] < ends_at:
+                self._react()
+            elif root >= 0 and steps[root].at < ends_at:
+                place += 1
+                self._step(root, steps[root].at)
+            else:
+                break
+        return Replay(
+            histories=list(self._tracker.histories.values()),
+            refused=self._tracker.refused,
+            escalations=self._tracker.escalations,
+            deadlocks=self._tracker.deadlocks,
+            events=self._tracker.events,
+            decisions=self._decisions,
+            missed=self._missed,
+            roles={name: agent.role for name, agent in self._exchange.state.agents.items()},
+        )
+
+    def _tick(self, until: int) -> bool:
+        """Run one tick if a timer is due; return whether there was one."""
+        if until - self._checked_at >= self._clock_us or until >= self._trace.ends_at:
+            self._due = self._exchange.next_due()
+            self._checked_at = until
+        if self._due is None or self._due > until:
+            return False
+        at, ids = self._clock(self._due)
+        if at > until:
+            return False
+        self._now = max(self._now, at)
+        first = self._exchange.state.seq + 1
+        self._ids.load(ids)
+        outcome = self._exchange.handle(_TICK, SYSTEM, self._now)
+        self._decisions += 1
+        reply = outcome.reply
+        self._due = reply.next_due if isinstance(reply, cmd.Ticked) else None
+        if self._due is not None and self._due <= self._now and not outcome.events:
+            self._due = self._now + self._clock_us
+        self._follow(first, outcome.events)
+        return True
+
+    def _clock(self, due: int) -> tuple[int, tuple[str, ...]]:
+        """Return the time of the tick for a due timer, and the ids issued in it.
+
+        If no tick was recorded for it, the usual delay of the clock is added.
+        """
+        place = bisect_left(self._tick_times, max(due, self._now))
+        if place < len(self._ticks) and self._tick_times[place] - due <= self._trace.lag_max_us:
+            return self._tick_times[place], self._trace.steps[self._ticks[place]].ids
+        return due + self._trace.lag_us, ()
+
+    def _react(self) -> None:
+        """Run the next reaction; receipts of one agent at the same time are combined."""
+        at, _, command, caller, index = heapq.heappop(self._heap)
+        if isinstance(command, cmd.Confirm):
+            names = list(command.message_ids)
+            while self._heap and self._heap[0][0] == at and isinstance(follower := self._heap[0][2], cmd.Confirm):
+                if self._heap[0][3] != caller:
+                    break
+                names += follower.message_ids
+                heapq.heappop(self._heap)
+            command = cmd.Confirm(tuple(names))
+        if index >= 0:
+            self._step(index, at, command)
+        else:
+            self._ask(at, command, caller, ())
+            if isinstance(command, cmd.Drain | cmd.Heartbeat) and command.session in self._pollers:
+                self._poll_again(self._pollers[command.session], at)
+
+    def _step(self, index: int, at: int, command: Command | None = None) -> None:
+        """Run a recorded step."""
+        step, caller = self._trace.steps[index], self._prepared.callers[index]
+        command = command or self._prepared.commands[index]
+        if command is None:
+            events = self._prepared.applied[index]
+            if isinstance(events[0], _HARMLESS):
+                self._now = max(self._now, at)
+                first = self._exchange.state.seq + 1
+                self._exchange.replay(events)
+                self._tracker.follow(first, events)
+            return
+        if isinstance(command, cmd.AdoptPolicy) and self._policy is not None:
+            if self._exchange.state.has_policy:
+                return
+            command = cmd.AdoptPolicy(self._policy, "lab")
+        elif step.polls:
+            command = self._polled(step, at)
+        self._ask(at, command, caller, step.ids)
+        self._trigger(f"s {index}", at)
+        if step.ask == "Drain":
+            self._next_drain(step, at)
+
+    def _polled(self, step: Step, at: int) -> Command:
+        """Return a drain for a recorded call that found nothing waiting, or a heartbeat if the agent is busy."""
+        session = step.body["session"]
+        if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
+            return cmd.Heartbeat(session)
+        limit = self._exchange.state.policy.limits.drain_max
+        return cmd.Drain(session, limit, confirms=step.ask == "Drain" and step.body["confirms"])
+
+    def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> None:
+        self._now = max(self._now, at)
+        first = self._exchange.state.seq + 1
+        self._ids.load(ids)
+        outcome = self._exchange.handle(command, caller, self._now)
+        self._decisions += 1
+        if isinstance(outcome.reply, Problem) and not isinstance(command, _SENDS):
+            self._missed += 1
+        self._follow(first, outcome.events)
+
+    def _follow(self, first: int, events: list[Event]) -> None:
+        if not events:
+            return
+        self._tracker.follow(first, events)
+        for event in events:
+            kind = type(event)
+            if kind is ev.MessageOffered:
+                self._offered(event)  # type: ignore[arg-type]
+            elif kind is ev.MessageAccepted:
+                self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
+            elif kind is ev.LeaseGranted:
+                self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
+            elif kind is ev.LeaseWaitEnded:
+                self._trigger(f"x {event.lease}", event.at)  # type: ignore[union-attr]
+
+    def _offered(self, event: ev.MessageOffered) -> None:
+        history = self._tracker.histories.get(event.message)
+        if history is None:
+            return
+        recipient, offers = self._known.get(history.signal, ("", 0))
+        if recipient == history.recipient and event.offer <= offers:
+            self._trigger(offer_anchor(event.offer, history.signal), event.at)
+        else:
+            self._react_by_example(history, event)
+
+    def _trigger(self, anchor: str, at: int) -> None:
+        """Schedule the steps that wait for an anchor."""
+        for index, part in self._waiting.pop(anchor, ()):
+            step = self._trace.steps[index]
+            begin = at
+            if step.serial:
+                begin = max(at, self._free.get(step.agent, 0))
+                self._free[step.agent] = begin + step.delay_us[part]
+            command = self._prepared.commands[index]
+            if isinstance(command, cmd.Confirm) and len(command.message_ids) > 1:
+                command = cmd.Confirm((command.message_ids[part],))
+            if command is not None:
+                due = (begin + step.delay_us[part], index << _PART_BITS | part)
+                heapq.heappush(self._heap, (*due, command, self._prepared.callers[index], index))
+
+    def _next_drain(self, step: Step, at: int) -> None:
+        """Schedule the next drain of a session, after this one or after the work that it brought."""
+        waiting = self._waiting.get(f"d {step.body['session']}")
+        if not waiting:
+            return
+        index, _ = waiting.popleft()
+        after = self._trace.steps[index]
+        begin = max(at, self._free.get(after.agent, 0)) if after.serial else at
+        command = self._prepared.commands[index]
+        if command is not None:
+            caller = self._prepared.callers[index]
+            heapq.heappush(self._heap, (begin + after.delay_us[0], index << _PART_BITS, command, caller, index))
+
+    def _poll(self, poller: Poller, at: int) -> None:
+        calls = cmd.Drain(poller.session, poller.limit) if poller.limit else cmd.Heartbeat(poller.session)
+        self._schedule(at, calls, poller.agent)
+
+    def _poll_again(self, poller: Poller, at: int) -> None:
+        """Schedule the next call of a session: a drain when its agent is free, a heartbeat in any case."""
+        free = max(at, self._free.get(poller.agent, 0)) if poller.limit else at
+        self._poll(poller, free + poller.gap_us)
+
+    def _schedule(self, at: int, command: Command, agent: str) -> None:
+        """Schedule a command that was not recorded."""
+        caller = self._callers.get(agent)
+        if caller is None:
+            known = self._exchange.state.agents.get(agent)
+            caller = Caller(agent, "primary" if known is None else known.role)
+            if known is not None:
+                self._callers[agent] = caller
+        self._scheduled += 1
+        heapq.heappush(self._heap, (at, self._scheduled << _PART_BITS, command, caller, -1))
+
+    def _react_by_example(self, history: MessageHistory, event: ev.MessageOffered) -> None:
+        """Schedule the reactions to an offer that was not recorded, from an example of its consumer."""
+        recipients = (history.recipient, f"{history.recipient.rpartition('-')[0]}-*", "*")
+        kinds = [(recipient, kind) for kind in (history.message_type, "*") for recipient in recipients]
+        examples = next((self._consumer_models[kind] for kind in kinds if kind in self._consumer_models), None)
+        if not examples:
+            return
+        chosen = examples[crc32(f"{self._seed} {history.signal} {event.offer}".encode()) % len(examples)]
+        worked = event.at
+        for number, action in enumerate(chosen):
+            at = worked if action.ask == "Send" else event.at
+            if action.serial:
+                at = max(at, self._free.get(history.recipient, 0))
+                self._free[history.recipient] = at + action.delay_us
+            at += action.delay_us
+            if action.ask != "Confirm":
+                worked = max(worked, at)
+            self._schedule(at, _command_of_action(action, history, at, number), history.recipient)
+
+
+def _command_of_action(action: ConsumerAction, history: MessageHistory, at: int, number: int) -> Command:
+    """Return the command of one action on a message."""
+    match action.ask:
+        case "Confirm":
+            return cmd.Confirm((history.signal,))
+        case "Acknowledge":
+            return cmd.Acknowledge(history.signal, **action.body)
+        case "Reject":
+            return cmd.Reject(history.signal, **action.body)
+        case "MarkProcessed":
+            return cmd.MarkProcessed(history.signal)
+    message_id = f"{history.signal.replace(':', '_')}_{number}"
+    thread = history.signal.partition(":")[0]
+    envelope = EnvelopeDraft(
+        message_id,
+        history.sender,
+        "*",
+        "AdHoc",
+        action.message_type,
+        VERSIONS[-1],
+        at,
+        correlation_id=thread,
+        **action.body,
+    )
+    return command_of(Step(at, history.recipient, "", "Send", {}, envelope))
+
+
+_TICK = cmd.Tick()

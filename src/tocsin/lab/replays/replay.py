@@ -1,0 +1,127 @@
+"""Common parts of both loops: a prepared trace, the exchange at its start, and the result of a replay.
+
+A trace is prepared once and replayed under many policies: its commands are immutable, and its state is restored for
+each replay.
+"""
+
+from collections import deque
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.core import commands as cmd
+from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.errors import Problem
+from tocsin.core.events import Event, decode_events
+from tocsin.core.exchange import Exchange
+from tocsin.core.policy import Policy, document_of
+from tocsin.core.snapshot import Snapshot, restore
+from tocsin.core.state import ProjectState
+from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker, RefusedSend
+from tocsin.lab.traces.recorder import track_open_messages
+from tocsin.lab.traces.trace import APPLY, TICK, Trace, command_of, load_trace
+
+__all__ = ["Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without_schemas"]
+
+_SNAPSHOT = msgspec.msgpack.Decoder(Snapshot)
+_TICK = cmd.Tick()
+
+
+class PreparedTrace:
+    """A trace with its commands decoded."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        callers: dict[tuple[str, str], Caller] = {}
+        self.commands: list[Command | None] = []
+        self.callers: list[Caller] = []
+        #: Events that are applied as recorded, by step.
+        self.applied: dict[int, list[Event]] = {}
+        for index, step in enumerate(trace.steps):
+            self.callers.append(callers.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
+            if step.ask == APPLY:
+                self.commands.append(None)
+                self.applied[index] = decode_events(step.body["event"])
+            elif step.ask == "AdoptPolicy":
+                self.commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
+            else:
+                self.commands.append(_TICK if step.ask == TICK else command_of(step))
+
+
+class Replay(msgspec.Struct):
+    """Result of a replay."""
+
+    histories: list[MessageHistory]
+    refused: list[RefusedSend]
+    escalations: int
+    #: Deadlocks found and resolved.
+    deadlocks: int
+    #: Number of events.
+    events: int
+    #: Number of commands.
+    decisions: int
+    #: Refused commands, without sends; for example because a session had ended or a message did not exist.
+    missed: int
+    #: Steps whose events are identical to the recorded ones; open loop only.
+    exact: int = 0
+    #: Description of the first step whose events differ.
+    differs: str = ""
+    #: Role of each agent at the end.
+    roles: dict[str, str] = {}
+
+
+class Ids:
+    """Source of ids: the recorded ids of a step, then new ones that are the same in every run."""
+
+    def __init__(self) -> None:
+        self._given: deque[str] = deque()
+        self._count = 0
+
+    def load(self, given: tuple[str, ...]) -> None:
+        """Set the recorded ids of the next step."""
+        self._given = deque(given)
+
+    def fresh(self, prefix: str, now: int) -> str:
+        """Return the recorded id with that prefix, or a new one."""
+        for index, name in enumerate(self._given):
+            if name.startswith(prefix):
+                del self._given[index]
+                return name
+        self._count += 1
+        return f"{prefix}_lab_{self._count:08d}"
+
+
+@lru_cache(maxsize=2)
+def prepared_trace(path: Path) -> PreparedTrace:
+    """Read and prepare a trace; the last two are cached for the next policy."""
+    return PreparedTrace(load_trace(path))
+
+
+def without_schemas(policy: Policy) -> dict[str, Any]:
+    """Return a policy's document without payload schemas, because replayed payloads may be placeholders."""
+    document: dict[str, Any] = document_of(policy)
+    return _without_schemas(document)
+
+
+def _without_schemas(document: dict[str, Any]) -> dict[str, Any]:
+    contracts = {name: row | {"payload": None} for name, row in document["contracts"].items()}
+    custom = document["custom_contract"] | {"payload": None}
+    return document | {"contracts": contracts, "custom_contract": custom}
+
+
+def begin(trace: Trace, policy: dict[str, Any] | None, ids: Ids) -> tuple[Exchange, MessageTracker]:
+    """Return an exchange in the state at the start of the window, under another policy if one is given."""
+    state = ProjectState()
+    if trace.snapshot:
+        kept = _SNAPSHOT.decode(trace.snapshot)
+        state = restore(msgspec.structs.replace(kept, policy=_without_schemas(kept.policy)))
+    exchange = Exchange(ids, state)
+    tracker = MessageTracker()
+    track_open_messages(tracker, state)
+    if policy is not None and state.has_policy:
+        outcome = exchange.handle(cmd.AdoptPolicy(policy, "lab"), SYSTEM, trace.begins_at)
+        if isinstance(outcome.reply, Problem):
+            raise AssertionError(outcome.reply.detail)
+    return exchange, tracker

@@ -1,0 +1,1 @@
+"""Traces: recorded events turned into commands that can be replayed."""

@@ -1,0 +1,188 @@
+"""Tracker of message histories, updated event by event while history is recorded or replayed.
+
+A message is identified by its signal id, not by its sequence number, because numbers differ under another policy.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
+from tocsin.core.events import Event
+
+__all__ = ["MessageHistory", "MessageTracker", "RefusedSend"]
+
+
+class MessageHistory(msgspec.Struct, array_like=True, gc=False):
+    """The history of one message, up to the end of the window; times in microseconds since the epoch, 0 for none."""
+
+    signal: str
+    sender: str
+    recipient: str
+    message_type: str
+    #: Priority requested, which does not depend on the policy.
+    requested: int
+    priority: int
+    accepted_at: int
+    #: State, as in `docs/concepts/lifecycle.md`.
+    state: str
+    #: Reason of its expiry or dead-lettering.
+    reason: str = ""
+    first_offered_at: int = 0
+    delivered_at: int = 0
+    acked_at: int = 0
+    processed_at: int = 0
+    #: Time at which it expired, was recalled or became a dead letter.
+    ended_at: int = 0
+    offers: int = 0
+    boosts: int = 0
+    requeues: int = 0
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """Return its state at the end, and the reason if it ended unread."""
+        return self.state, self.reason
+
+
+class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A refused send."""
+
+    message_id: str
+    requested: int
+    code: str
+
+
+class MessageTracker:
+    """Tracks messages, refusals and counts from events."""
+
+    def __init__(self) -> None:
+        self.histories: dict[int, MessageHistory] = {}
+        self.refused: list[RefusedSend] = []
+        self.escalations = 0
+        self.deadlocks = 0
+        self.events = 0
+
+    def carry(self, seq: int, history: MessageHistory) -> None:
+        """Add a message from before the window."""
+        self.histories[seq] = history
+
+    def follow(self, first_seq: int, events: list[Event]) -> None:
+        """Update the histories with the events of one decision; `first_seq` is the number of the first."""
+        self.events += len(events)
+        for seq, event in enumerate(events, first_seq):
+            follow = _FOLLOW.get(type(event))
+            if follow is not None:
+                follow(self, seq, event)
+
+    def signal(self, seq: int) -> str:
+        """Return the signal id of a message; empty if it is unknown."""
+        history = self.histories.get(seq)
+        return "" if history is None else history.signal
+
+
+def _accepted(tracker: MessageTracker, seq: int, event: ev.MessageAccepted) -> None:
+    signal = event.message_id if event.broadcast is None else f"{event.message_id}:{event.recipient}"
+    tracker.histories[seq] = MessageHistory(
+        signal,
+        event.sender,
+        event.recipient,
+        event.message_type,
+        event.requested,
+        event.priority,
+        event.at,
+        "held" if event.held else "queued",
+    )
+
+
+def _refused(tracker: MessageTracker, seq: int, event: ev.SendRefused) -> None:
+    tracker.refused.append(RefusedSend(event.message_id, event.requested, event.code))
+
+
+def _offered(tracker: MessageTracker, seq: int, event: ev.MessageOffered) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state = "offered"
+        history.offers = event.offer
+        if not history.first_offered_at:
+            history.first_offered_at = event.at
+
+
+def _delivered(tracker: MessageTracker, seq: int, event: ev.MessageDelivered) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state, history.delivered_at = "delivered", event.at
+
+
+def _acknowledged(tracker: MessageTracker, seq: int, event: ev.MessageAcknowledged) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state, history.acked_at = "acknowledged", event.at
+
+
+def _processed(tracker: MessageTracker, seq: int, event: ev.MessageProcessed) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state, history.processed_at = "processed", event.at
+
+
+def _requeued(tracker: MessageTracker, seq: int, event: ev.MessageRequeued) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state, history.delivered_at = "queued", 0
+        history.requeues += 1
+
+
+def _queued_again(tracker: MessageTracker, seq: int, event: ev.MessageReleased | ev.DeadLetterRedriven) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.state, history.reason, history.ended_at = "queued", "", 0
+
+
+def _ends(state: str) -> Callable[[MessageTracker, int, Any], None]:
+    def end(tracker: MessageTracker, seq: int, event: Any) -> None:
+        history = tracker.histories.get(event.message)
+        if history is not None:
+            history.state, history.ended_at = state, event.at
+            history.reason = getattr(event, "reason", "")
+
+    return end
+
+
+def _boosted(tracker: MessageTracker, seq: int, event: ev.MessageBoosted) -> None:
+    history = tracker.histories.get(event.message)
+    if history is not None:
+        history.boosts += 1
+
+
+def _escalated(tracker: MessageTracker, seq: int, event: ev.EscalationOpened) -> None:
+    tracker.escalations += 1
+
+
+def _deadlocked(tracker: MessageTracker, seq: int, event: ev.DeadlockFound) -> None:
+    tracker.deadlocks += 1
+
+
+_FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
+    ev.MessageAccepted: _accepted,
+    ev.SendRefused: _refused,
+    ev.MessageOffered: _offered,
+    ev.MessageDelivered: _delivered,
+    ev.MessageAcknowledged: _acknowledged,
+    ev.MessageProcessed: _processed,
+    ev.MessageRequeued: _requeued,
+    ev.MessageReleased: _queued_again,
+    ev.DeadLetterRedriven: _queued_again,
+    ev.MessageExpired: _ends("expired"),
+    ev.MessageRecalled: _ends("recalled"),
+    ev.MessageDied: _ends("dead"),
+    ev.MessageBoosted: _boosted,
+    ev.EscalationOpened: _escalated,
+    ev.DeadlockFound: _deadlocked,
+}
+
+
+def is_notice(history: MessageHistory) -> bool:
+    """Return whether the bus itself sent the message."""
+    return history.sender == SYSTEM.agent

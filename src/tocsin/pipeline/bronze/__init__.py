@@ -1,0 +1,1 @@
+"""Bronze layer: segments in the landing zone become files of the `event` table."""

@@ -1,0 +1,1 @@
+"""Spark session and the Java runtime that it uses."""

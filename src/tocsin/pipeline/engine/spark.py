@@ -1,0 +1,145 @@
+"""The Spark session, with Java, Python, host, time zone, logging and scratch space configured.
+
+A `local` master runs Spark in a JVM that this process starts. With `master` or `remote` the same jobs run on a cluster,
+or through Spark Connect. Options in `conf` are passed to Spark unchanged and override the ones set here. The pipeline
+does not use `sparkContext`, which Connect does not have.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from tocsin.pipeline.engine.java import class_archive, find_java, launcher
+from tocsin.pipeline.settings import Settings
+
+__all__ = ["SparkOptions", "few_rows", "spark_session"]
+
+_LOOPBACK = "127.0.0.1"
+#: Options for plans over few rows: no code generation, no adaptive planning, one partition. For few rows these cost
+#: more than they save.
+_FEW = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+#: Spark's defaults of those options that the session does not set.
+_MANY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+
+class SparkOptions(msgspec.Struct, frozen=True):
+    """Where Spark runs, and options for it."""
+
+    #: A Spark master, such as `local[4]` or `spark://host:7077`.
+    master: str = "local[*]"
+    #: A Spark Connect server, `sc://host:port`; overrides `master`.
+    remote: str | None = None
+    #: Spark configuration, passed unchanged.
+    conf: dict[str, str] = {}
+    #: `auto`, `bundled`, or the path of a Java installation.
+    java: str = "auto"
+    #: Folder for Spark's temporary files; a folder is created in it and removed at the end.
+    scratch: Path | None = None
+
+
+@contextmanager
+def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSession]:
+    """Open a session; close it and delete its temporary files at the end of the block."""
+    if options.remote is not None:
+        builder = SparkSession.builder.remote(options.remote)
+        for name, value in {**_query_conf(settings), **options.conf}.items():
+            builder = builder.config(name, value)
+        spark = builder.create()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+        return
+    scratch = Path(tempfile.mkdtemp(prefix="tocsin-spark-", dir=options.scratch))
+    try:
+        spark = _local(options, settings, scratch)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def few_rows(spark: SparkSession, settings: Settings, rows: int) -> Iterator[None]:
+    """Run plans without code generation during the block if there are few rows; options set by the user are kept."""
+    usual = {**_MANY, **_query_conf(settings)}
+    ours = [name for name in _FEW if rows <= settings.few_rows_max and spark.conf.get(name, usual[name]) == usual[name]]
+    for name in ours:
+        spark.conf.set(name, _FEW[name])
+    try:
+        yield
+    finally:
+        for name in ours:
+            spark.conf.set(name, usual[name])
+
+
+def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSession:
+    java = find_java(options.java)
+    os.environ["JAVA_HOME"] = str(launcher(java))
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.pop("SPARK_REMOTE", None)
+    os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
+    quiet = resources.files("tocsin.pipeline.engine").joinpath("log4j2.properties")
+    jvm = [f"-Dlog4j2.configurationFile=file:{quiet}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"]
+    # Spark generates long methods for wide tables; without this option Java never compiles them.
+    jvm.append("-XX:-DontCompileHugeMethods")
+    jvm += class_archive(java, jvm, make=settings.class_archive)
+    conf = {
+        "spark.app.name": "tocsin",
+        "spark.master": options.master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.memory": f"{settings.driver_memory_mib}m",
+        "spark.driver.extraJavaOptions": " ".join(jvm),
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "spark.shuffle.compress": "true",
+        "spark.io.compression.codec": "lz4",
+        **_query_conf(settings),
+    }
+    if options.master.startswith("local") or f"//{_LOOPBACK}" in options.master:
+        os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+        conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    java_options = options.conf.get("spark.driver.extraJavaOptions")
+    conf |= options.conf
+    if java_options is not None:
+        conf["spark.driver.extraJavaOptions"] = " ".join([*jvm, java_options])
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _query_conf(settings: Settings) -> dict[str, str]:
+    """Return the options that can be set per session, also through Spark Connect."""
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.files.maxPartitionBytes": str(settings.scan_bytes_per_task),
+        "spark.sql.adaptive.enabled": "true",
+        # The size of compressed files does not predict the size of a table in memory: files of a few megabytes have
+        # filled the driver's memory. So a table is broadcast by its shuffled size, or where the code says so.
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": str(settings.broadcast_bytes_max),
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": str(settings.listing_threshold),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }

@@ -1,0 +1,1 @@
+"""Storage of the tables: manifests, data files, writing, compaction and retention."""

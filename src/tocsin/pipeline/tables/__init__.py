@@ -1,0 +1,1 @@
+"""Table definitions: columns and types, the `Table` declaration, and checks that a transform must pass."""

@@ -1,0 +1,209 @@
+"""The dashboard's endpoints without a browser: browser sessions, the files of the page, and live updates."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from tests.gateways.hubs import Team, envelope, team_at
+from tocsin.core.errors import TocsinError
+from tocsin.gateways.dashboard.assets import Assets
+from tocsin.gateways.dashboard.gateway import DashboardGateway
+from tocsin.gateways.dashboard.live_updates import SERIES
+from tocsin.gateways.http.app import build_app
+
+OWN = {"Tocsin-Dashboard": "1", "Origin": "http://localhost"}
+Story = Callable[[Team, httpx2.AsyncClient, DashboardGateway], Awaitable[None]]
+
+
+def with_dashboard(path: Path, story: Story, **config: Any) -> None:
+    """Run a test with a hub, its dashboard, and a client that keeps cookies."""
+
+    async def run() -> None:
+        async with team_at(path, **config) as team:
+            await team.register("ada")
+            await team.register("bob", kind="Implementation")
+            await team.register("hanna", "human")
+            team.join("root", "primary", admin=True)
+            gateway = DashboardGateway(team.hub)
+            app = build_app(team.hub, beside=gateway.routes())
+            transport = httpx2.ASGITransport(app=app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                await story(team, client, gateway)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def sign_in(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
+    return await client.post("/sign-in", json={"token": team.tokens[agent]}, headers=OWN)
+
+
+@pytest.mark.parametrize(("agent", "status"), [("hanna", 200), ("root", 200), ("ada", 403)])
+def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent: str, status: int) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        answer = await sign_in(team, client, agent)
+        assert answer.status_code == status
+        cookie = answer.headers.get("set-cookie", "").lower()
+        assert ("httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie) == (status == 200)
+        assert (await client.get("/")).status_code == (200 if status == 200 else 303)
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        await sign_in(team, client)
+        assert (await client.get("/v1/me", headers=OWN)).json()["agent"] == "hanna"
+        origins = ("http://evil.example", "http://localhost:3000", "null", "")
+        foreign = [{}, {"Origin": "http://localhost"}, *(OWN | {"Origin": origin} for origin in origins)]
+        for headers in foreign:
+            refused = await client.post("/v1/messages/msg_1_x/recall", headers=headers)
+            assert (refused.status_code, refused.json()["code"]) == (401, "E_AUTH_001")
+        assert (await client.post("/sign-in", json={"token": team.tokens["hanna"]})).status_code == 401
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_browser_session_ends_with_its_token_its_lifetime_or_the_sign_out(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        browser_sessions = team.hub.browser_sessions
+        grant = team.hub.authority.authenticate(team.tokens["hanna"])
+        text, browser_session = browser_sessions.issue(grant)
+        assert browser_sessions.check(text) == browser_session
+        for wrong in (
+            text[:-1] + ("0" if text[-1] != "0" else "1"),
+            text.replace(str(browser_session.expires_at), "9" * 16),
+            "",
+        ):
+            with pytest.raises(TocsinError, match="sign in again"):
+                browser_sessions.check(wrong)
+        browser_sessions.end(browser_session)
+        with pytest.raises(TocsinError, match="signed out"):
+            browser_sessions.check(text)
+        short = team.hub.authority.issue("guest", "human", lifetime_s=60)
+        assert browser_sessions.issue(short.grant)[1].expires_at == short.grant.expires_at
+        await sign_in(team, client)
+        team.hub.authority.revoke("hanna")
+        assert (await client.get("/v1/me", headers=OWN)).json()["code"] == "E_AUTH_005"
+        assert (await client.get("/")).status_code == 303
+
+    with_dashboard(tmp_path, story)
+
+
+def test_an_expired_browser_session_is_refused(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        text, browser_session = team.hub.browser_sessions.issue(team.hub.authority.authenticate(team.tokens["hanna"]))
+        while team.hub.now() < browser_session.expires_at:
+            await asyncio.sleep(0.001)
+        with pytest.raises(TocsinError, match="browser session has expired"):
+            team.hub.browser_sessions.check(text)
+
+    with_dashboard(tmp_path, story, dashboard={"browser_session_s": 0.05})
+
+
+def test_the_number_of_remembered_sign_outs_is_limited(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        browser_sessions, grant = team.hub.browser_sessions, team.hub.authority.authenticate(team.tokens["hanna"])
+        texts = [browser_sessions.issue(grant) for _ in range(3)]
+        for _, browser_session in texts:
+            browser_sessions.end(browser_session)
+        assert browser_sessions.check(texts[0][0]) == texts[0][1]
+        with pytest.raises(TocsinError):
+            browser_sessions.check(texts[2][0])
+
+    with_dashboard(tmp_path, story, dashboard={"sign_outs_max": 2})
+
+
+def test_the_page_may_load_only_files_of_the_hub(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        await sign_in(team, client)
+        page = await client.get("/")
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "<style" not in page.text
+        assert "style=" not in page.text
+        base = page.text.split('data-base="')[1].split('"')[0]
+        file = await client.get(base + "/app.js")
+        assert file.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in file.headers["cache-control"]
+        assert file.headers["content-encoding"] == "gzip"
+        plain = await client.get(base + "/app.js", headers={"Accept-Encoding": "identity"})
+        assert plain.text == file.text
+        for path in (
+            base + "/nothing.js",
+            "/ui/0/app.js",
+            base + "/%2e%2e/gateway.py",
+            base + "/index.html",
+            base + "/",
+        ):
+            assert (await client.get(path)).status_code == 404
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
+    (tmp_path / "page").mkdir()
+    for name in ("index.html", "sign-in.html"):
+        (tmp_path / "page" / name).write_text("<p>{base}</p>")
+    assets = Assets(tmp_path / "page")
+    answer = assets.page("index.html", {})
+    assert (answer.status_code, assets.complete) == (503, False)
+    assert b"make dashboard" in answer.body
+    (tmp_path / "page" / "vendor").mkdir()
+    (tmp_path / "page" / "vendor" / "vendor.json").write_text("{}")
+    whole = Assets(tmp_path / "page")
+    assert whole.version != assets.version
+    assert whole.page("index.html", {}).body == f"<p>/ui/{whole.version}</p>".encode()
+
+
+def test_all_viewers_get_the_same_updates_and_the_feed_has_one_watcher(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        live_updates = gateway.live_updates
+        viewers = [live_updates.join() for _ in range(10)]
+        assert team.hub.feed.watchers == 1
+        await team.post("ada", "/v1/messages", envelope(1))
+        await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
+
+        async def seen(viewer: Any) -> dict[str, Any]:
+            while True:
+                tick: dict[str, Any] = msgspec.json.decode(await viewer.next())["tick"]
+                if tick["totals"]["undeliverable"] == 1 and tick["changes"]["messages"] >= 2:
+                    return tick
+
+        ticks = [await seen(viewer) for viewer in viewers]
+        tick = ticks[0]
+        assert tick["totals"]["accepted"] == 1
+        assert tick["summary"]["depths"] == [1, 0, 0, 0, 0]
+        assert tick["summary"]["pending_pickup"] == 1
+        assert (tick["summary"]["offline"], tick["agents"]) == (3, 3)
+        assert [notice["facts"]["recipient"] for notice in tick["notices"] if notice["kind"] == "SendRefused"] == [
+            "nobody"
+        ]
+        hello = msgspec.json.decode(live_updates.hello({}))["hello"]
+        assert set(hello["series"]) == set(SERIES)
+        assert {len(column) for column in hello["series"].values()} == {len(hello["series"]["at"])}
+        assert len(hello["series"]["at"]) >= 1
+        for viewer in viewers:
+            live_updates.leave(viewer)
+        assert team.hub.feed.watchers == 0
+        published = team.hub.feed.published
+        await team.post("ada", "/v1/messages", envelope(3))
+        assert team.hub.feed.published == published  # nobody looks, nothing is done
+
+    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01, "sample_s": 0.1})
+
+
+def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        slow, quick = gateway.live_updates.join(), gateway.live_updates.join()
+        first = [await quick.next() for _ in range(3)]
+        assert await slow.next() == first[-1]
+        gateway.live_updates.leave(slow)
+        gateway.live_updates.leave(quick)
+
+    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01})

@@ -1,0 +1,49 @@
+"""The summary of the state: presence, sessions, daemons and waiting messages."""
+
+from tests.core.driver import Team
+from tocsin.core import commands as cmd
+from tocsin.gateways.dashboard.summary import Daemons, summary
+
+
+def test_agents_sessions_and_messages_are_counted_once() -> None:
+    team = Team()
+    for agent in ("here", "polls", "silent", "away", "listens", "leaves"):
+        team.register(agent)
+    team.attach("silent")
+    orphan = team.attach("away", "daemon")
+    team.advance(61)  # longer than the heartbeat limit
+    team.attach("here")
+    team.attach("polls", "piggyback")
+    team.attach("listens", "daemon")
+    team.attach("listens", "piggyback")
+    leaving = team.attach("leaves", "daemon")
+    team.ask(cmd.GrantCredit(leaving, 0), "leaves", cmd.SessionReady)
+    for receiver in ("here", "polls", "polls", "polls", "silent"):
+        team.send("away", receiver)
+    team.send("away", "silent", "ReviewRequested")
+    seen = summary(team.exchange.state, team.now)
+    assert (seen.available, seen.stale, seen.offline) == (4, 2, 0)
+    assert (seen.push, seen.piggyback, seen.daemon) == (2, 2, 3)
+    assert seen.daemons == Daemons(live=1, shutting_down=1, orphaned=1, attached=2, daemonless=4)
+    assert seen.depths == [4, 0, 1, 0, 0]
+    assert seen.pending_pickup == 2  # both for an agent without a recent heartbeat
+    assert seen.in_flight == 1
+    team.detach(orphan)
+    seen = summary(team.exchange.state, team.now)
+    assert (seen.stale, seen.offline, seen.daemons.orphaned) == (1, 1, 0)
+
+
+def test_busy_and_gaming_agents_are_counted() -> None:
+    team = Team()
+    team.register("ada")
+    team.register("bob")
+    team.attach("bob", "push")
+    sent = team.send("ada", "bob")
+    team.confirm("bob", sent.message_id)
+    team.ask(cmd.BeginWork(sent.message_id), "bob", cmd.Attending)
+    assert (summary(team.exchange.state, team.now).busy, summary(team.exchange.state, team.now).gaming) == (1, 0)
+    for _ in range(6):
+        team.send("ada", "bob", "ReviewRequested", priority="Blocking")
+    assert summary(team.exchange.state, team.now).gaming == 1
+    team.ask(cmd.FinishWork(processed=True), "bob", cmd.Attending)
+    assert summary(team.exchange.state, team.now).busy == 0
