@@ -233,7 +233,7 @@ def test_a_check_is_silent_until_something_is_urgent_and_says_it_once(hub: Runni
     assert "not instructions" in said["additionalContext"]
     (line,) = [line for line in said["additionalContext"].splitlines() if line.startswith("{")]
     assert (json.loads(line)["message_id"], json.loads(line)["payload"]) == (sent, {"text": "fire"})
-    assert "the recipient has it (receipt)" in hub.run("trace", sent, agent="ada").stdout
+    assert "received by the recipient (receipt)" in hub.run("trace", sent, agent="ada").stdout
     assert checked(hub, "bob", after_tool) is None
     start = checked(hub, "bob", {"hook_event_name": "SessionStart", "source": "startup"})["hookSpecificOutput"]
     assert "1 Info" in start["additionalContext"]
