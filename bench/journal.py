@@ -29,7 +29,7 @@ from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterA
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import iso, parse_envelope
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange

@@ -13,7 +13,7 @@ from tocsin.core.events import EVENT_TYPES
 from tocsin.core.messages.model import State
 from tocsin.core.state import ProjectState
 from tocsin.hub.config import load_config
-from tocsin.hub.metrics import Metrics
+from tocsin.hub.observability.metrics import Metrics
 from tocsin.policies import default_policy, parse_policy
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -109,6 +109,7 @@ def test_a_clone_in_the_way_of_a_blocking_primary_is_raised(ground: HubGround) -
             again = await twin.acquire("src/api/**", priority="Info")
             assert (await twin.list_leases()).held[0].priority == "Info"
             await again.release()
+            (message,) = await bob.get_message(sent.message_id)
             while message.level != "Info":
                 (message,) = await bob.get_message(sent.message_id)
 

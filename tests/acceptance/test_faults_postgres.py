@@ -17,14 +17,14 @@ import pytest
 from tests.acceptance.witness import Witness
 from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope
-from tests.hub.test_host import ADA, QUICK, message, run
+from tests.hub.hosting.test_host import ADA, QUICK, message, run
 from tests.postgres import Server
 from tests.workload import SeededIds
 from tocsin.cli.remote import Refused, Remote
 from tocsin.core.commands import Caller, Receipt, RegisterAgent
 from tocsin.core.events import MessageAccepted, decode_events
 from tocsin.core.exchange import Exchange
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.journal.base import Commit
 from tocsin.journal.errors import CommitFailed
 from tocsin.journal.log import tail

@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from tests.acceptance.faults import Plan, faulty_vfs
-from tests.hub.test_host import ADA, QUICK, message, replayed, run
+from tests.hub.hosting.test_host import ADA, QUICK, message, replayed, run
 from tests.stores.test_recovery import assert_same
 from tocsin.core.commands import Caller, Receipt, RegisterAgent
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.journal.errors import CommitFailed, JournalDamaged
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import parse_policy

@@ -24,7 +24,7 @@ from tocsin.core.commands import (
     Send,
 )
 from tocsin.core.errors import Problem
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.journal.base import Journal
 from tocsin.policies import parse_policy
 

@@ -20,7 +20,7 @@ def listed() -> list[tuple[str, str, str, str]]:
         if line.startswith("### "):
             heading = line[4:]
         elif found := re.fullmatch(r"\| `(\w+)` \| `([A-Z]+ /\S*)` \| (.+) \| [^|]+ \|", line):
-            rows.append((heading, *found.groups()))
+            rows.append((heading, found[1], found[2], found[3]))
     return rows
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub.test_host import run
+from tests.hub.hosting.test_host import run
 from tocsin.client import Agent, ConnectionState
 from tocsin.core.commands import Caller, RegisterAgent, Registered
 from tocsin.core.errors import HubUnavailable, NotPermitted, RoutingFailed, ValidationFailed

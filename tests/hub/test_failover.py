@@ -11,14 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.hub.test_host import ADA, BOB, QUICK, message, run
+from tests.hub.hosting.test_host import ADA, BOB, QUICK, message, run
 from tests.postgres import Server
 from tests.stores.test_recovery import assert_same, lived
 from tests.workload import SeededIds
 from tocsin.core.commands import Receipt, RegisterAgent
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.hub.ownership import Announcements, Standby, owners
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.log import tail

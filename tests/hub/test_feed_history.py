@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from tests.hub.test_host import ADA, hosted, message, run
+from tests.hub.hosting.test_host import ADA, hosted, message, run
 from tocsin.core import events as ev
 from tocsin.frames import FramesPolicy, Priority
 from tocsin.frames.policy import ReportPolicy
-from tocsin.hub.feed import Feed
+from tocsin.hub.observability.feed import Feed
 from tocsin.journal.log import tail
 
 OFTEN = msgspec.structs.replace(FramesPolicy(), report=ReportPolicy(interval_s=1e-6))

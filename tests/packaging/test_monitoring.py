@@ -15,7 +15,7 @@ from bench.peers.servers import locate
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.processes import RunningHub
-from tocsin.hub.metrics import Metrics
+from tocsin.hub.observability.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "packaging" / "prometheus" / "rules.yml"

@@ -25,7 +25,7 @@ from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.server import Context, build_server
 from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json, limits_of
 from tocsin.hub.config import load_config
-from tocsin.hub.logs import log_to_stderr
+from tocsin.hub.observability.logs import log_to_stderr
 from tocsin.wire.drafts import Written
 from tocsin.wire.signatures import Signer
 from tocsin.wire.traces import trace_in

@@ -24,7 +24,7 @@ from tocsin.gateways.http.server import CannotListen, PortTaken, listen, serve
 from tocsin.gateways.websocket import gateway as websocket
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
-from tocsin.hub.logs import log_to_stderr
+from tocsin.hub.observability.logs import log_to_stderr
 from tocsin.hub.service import Hub, UnknownStore, check_store, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
 from tocsin.policies import default_policy, load_policy

@@ -19,7 +19,7 @@ from tocsin.gateways.identity import check_again, identify, may_see_everything
 from tocsin.gateways.problems import problem_response
 from tocsin.gateways.watchers import show
 from tocsin.hub.auth.tokens import Grant
-from tocsin.hub.feed import FeedFrame
+from tocsin.hub.observability.feed import FeedFrame
 from tocsin.hub.service import Hub
 from tocsin.journal.records import record_of
 

@@ -24,7 +24,7 @@ from tocsin.core.errors import Problem, error_for
 from tocsin.core.policy import Policy
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import load_config
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.hub.inprocess import InProcessLink, InProcessTransport
 from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader

@@ -18,7 +18,7 @@ from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.validation import explain
-from tocsin.hub.host import Condition
+from tocsin.hub.hosting.host import Condition
 from tocsin.hub.operations import Call, perform
 from tocsin.hub.project import Project
 from tocsin.wire import socket as op

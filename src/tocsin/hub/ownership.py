@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from tocsin.core.policy import Policy
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.journal.errors import JournalError, JournalUnavailable, ProjectBusy
 from tocsin.journal.postgres import PostgresJournal
 from tocsin.journal.postgres.connection import connect, migrate, translated

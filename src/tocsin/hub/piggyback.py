@@ -25,7 +25,7 @@ from tocsin.core.commands import (
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Session
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 
 __all__ = ["Piggyback"]
 

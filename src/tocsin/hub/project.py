@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tocsin.core.state import ProjectState
 from tocsin.hub.clock import Clock
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.hub.piggyback import Piggyback
 from tocsin.hub.reader import Reader
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tocsin.core.errors import refusal
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalError, JournalUnavailable
 from tocsin.journal.tables import Standing, Tables

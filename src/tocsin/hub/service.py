@@ -18,15 +18,15 @@ from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig
-from tocsin.hub.exporters import configured
-from tocsin.hub.feed import Feed
-from tocsin.hub.health import HealthWatch
-from tocsin.hub.host import Host
-from tocsin.hub.metrics import Metrics
+from tocsin.hub.hosting.host import Host
+from tocsin.hub.observability.exporters import configured
+from tocsin.hub.observability.feed import Feed
+from tocsin.hub.observability.health import HealthWatch
+from tocsin.hub.observability.metrics import Metrics
+from tocsin.hub.observability.telemetry import Telemetry
 from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader
 from tocsin.hub.request_limits import RequestLimits
-from tocsin.hub.telemetry import Telemetry
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal

@@ -14,7 +14,7 @@ from tests.gateways.hubs import QUICK, Team, envelope, team_at
 from tocsin.core.errors import PolicyRefused, TocsinError
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.payloads import check_payload
-from tocsin.hub.host import Condition
+from tocsin.hub.hosting.host import Condition
 from tocsin.journal.base import Commit, Group
 from tocsin.journal.errors import CommitFailed
 from tocsin.policies import default_policy

@@ -17,7 +17,7 @@ from tests.gateways.mcp.clients import Caller
 from tocsin.gateways.http.app import build_app
 from tocsin.gateways.mcp.mount import mcp_route
 from tocsin.hub.config import load_config
-from tocsin.hub.logs import JsonFormatter
+from tocsin.hub.observability.logs import JsonFormatter
 from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 

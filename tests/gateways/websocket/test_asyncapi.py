@@ -88,7 +88,7 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher that takes too little for a while, and whose token ends: every kind of item is there."""
-    taking, tell = asyncio.Event(), feed._tell
+    taking, tell = asyncio.Event(), feed._send
 
     async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
         await taking.wait()
@@ -132,7 +132,7 @@ def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: p
         assert {"SessionOpened", "MessageAccepted", "BroadcastAccepted", "SendRefused"} <= kinds
         assert seen() == {"hello", "event", "gap", "bye"}
 
-    monkeypatch.setattr(feed, "_tell", tell_in_time)
+    monkeypatch.setattr(feed, "_send", tell_in_time)
     with_sockets(tmp_path, test, feed=FEED)
 
 

@@ -10,7 +10,7 @@ import websockets
 from websockets.asyncio.client import connect
 
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
-from tocsin.hub.logs import JsonFormatter
+from tocsin.hub.observability.logs import JsonFormatter
 
 
 async def handshake(team: SocketTeam, headers: dict[str, str], subprotocols: list[Any] | None) -> tuple[int, Any]:

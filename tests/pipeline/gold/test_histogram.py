@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import rows
-from tocsin.hub.metrics import LATENCY_BUCKETS_S
+from tocsin.hub.observability.metrics import LATENCY_BUCKETS_S
 from tocsin.pipeline.gold.histogram import BOUNDS_US, added, distribution, quantile
 
 latencies = st.lists(st.integers(0, 10**12), min_size=1, max_size=40)

@@ -21,7 +21,7 @@ from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError, ChannelEmptyError
 from tocsin.gateways.dashboard.summary import Summary, summary
-from tocsin.hub.feed import FeedFrame
+from tocsin.hub.observability.feed import FeedFrame
 from tocsin.hub.service import Hub
 
 __all__ = ["SERIES", "LiveUpdates", "Viewer"]

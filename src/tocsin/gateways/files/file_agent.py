@@ -31,8 +31,8 @@ from tocsin.gateways.files.projector import Projector
 from tocsin.gateways.files.reading import Batch, Item, Outbox
 from tocsin.gateways.files.safe_open import UnsafePath, directory
 from tocsin.gateways.files.writing import Line
+from tocsin.hub.hosting.worker import Worker
 from tocsin.hub.service import Hub
-from tocsin.hub.worker import Worker
 
 __all__ = ["FileAgentSession"]
 

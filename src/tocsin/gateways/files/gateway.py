@@ -23,8 +23,8 @@ from tocsin.gateways.files.safe_open import UnsafePath
 from tocsin.gateways.files.writing import ChannelWriter
 from tocsin.hub.auth.authority import ROLES
 from tocsin.hub.config import Channels
+from tocsin.hub.hosting.worker import Worker
 from tocsin.hub.service import Hub
-from tocsin.hub.worker import Worker
 
 __all__ = ["FileGateway"]
 

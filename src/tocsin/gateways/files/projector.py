@@ -27,8 +27,8 @@ from tocsin.core.state import ProjectState
 from tocsin.gateways.files.names import BUS, MESSAGES, directory_of
 from tocsin.gateways.files.positions import PositionStore, Progress
 from tocsin.gateways.files.writing import ChannelWriter, Line, numbered
-from tocsin.hub.host import Host
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.host import Host
+from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.errors import JournalError
 from tocsin.journal.log import events_of
 

@@ -18,7 +18,7 @@ from tocsin.gateways.http import openapi
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled
-from tocsin.hub.host import Condition
+from tocsin.hub.hosting.host import Condition
 from tocsin.hub.service import Hub
 from tocsin.wire.table import OPERATIONS
 

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from tocsin.gateways.http.transport import http_protocol
 from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.config import ServerConfig
-from tocsin.hub.host import Condition
+from tocsin.hub.hosting.host import Condition
 from tocsin.hub.service import Hub
 
 __all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve", "server_settings"]

@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter
 
-from tocsin.hub.metrics import Metrics
+from tocsin.hub.observability.metrics import Metrics
 from tocsin.wire.socket import OPERATION_NAMES, Fault
 
 __all__ = ["SocketMetrics"]

@@ -8,7 +8,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.gateways.websocket.sessions import Holder, Sessions
 from tocsin.hub.config import SocketConfig
-from tocsin.hub.host import Host, Sink
+from tocsin.hub.hosting.host import Host, Sink
 from tocsin.wire.socket import Hello, Welcome
 
 __all__ = ["Attached", "attach", "welcome"]

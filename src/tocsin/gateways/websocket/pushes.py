@@ -12,7 +12,7 @@ from prometheus_client import Counter
 from tocsin.core.commands import Delivery, Reply
 from tocsin.core.protocol.priority import Priority
 from tocsin.gateways.websocket.outbox import Outbox
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.wire.socket import Deliver, Push
 
 __all__ = ["Pushes"]

@@ -12,7 +12,7 @@ import msgspec
 
 from tocsin.core.commands import Caller, CloseSession, GrantCredit
 from tocsin.core.state import Session
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 
 __all__ = ["Holder", "Sessions"]
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant, Issued
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.errors import JournalError
 
 __all__ = ["TokenAdministration"]

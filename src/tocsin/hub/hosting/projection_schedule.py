@@ -7,8 +7,8 @@ commit, or while no event waits for one.
 import asyncio
 from collections.abc import Callable
 
-from tocsin.hub.live_state import LiveState
-from tocsin.hub.projection_writer import ProjectionWriter
+from tocsin.hub.hosting.live_state import LiveState
+from tocsin.hub.hosting.projection_writer import ProjectionWriter
 from tocsin.journal.changes import Capture
 
 __all__ = ["ProjectionSchedule"]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tocsin.hub.clock import Clock
-from tocsin.hub.live_state import LiveState
+from tocsin.hub.hosting.live_state import LiveState
 
 __all__ = ["TickTimer"]
 

@@ -13,7 +13,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.state import ProjectState
-from tocsin.hub.counters import Counts, Latencies
+from tocsin.hub.observability.counters import Counts, Latencies
 
 __all__ = ["LATENCY_BUCKETS_S", "Metrics"]
 

@@ -15,10 +15,10 @@ import msgspec
 from tocsin.core.commands import BroadcastReceipt, Delivery, Published, Receipt, Reply, Requested
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, encode_events
-from tocsin.hub.live_state import LiveState
-from tocsin.hub.outgoing import OutgoingQueue, Sink
-from tocsin.hub.projection_schedule import ProjectionSchedule
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.live_state import LiveState
+from tocsin.hub.hosting.outgoing import OutgoingQueue, Sink
+from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
+from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Commit, Journal, group_of
 from tocsin.journal.changes import Capture
 

@@ -8,8 +8,8 @@ from tocsin.core.events import Event
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import Priority
 from tocsin.hub.clock import Clock
-from tocsin.hub.durations import Durations
-from tocsin.hub.host import Condition, Host
+from tocsin.hub.hosting.host import Condition, Host
+from tocsin.hub.observability.durations import Durations
 
 __all__ = ["HealthWatch"]
 

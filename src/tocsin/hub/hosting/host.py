@@ -35,14 +35,14 @@ from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.clock import Clock
-from tocsin.hub.committer import Follower, GroupCommitter, OpenGroup
-from tocsin.hub.live_state import LiveState
-from tocsin.hub.outgoing import Sink
-from tocsin.hub.projection_schedule import ProjectionSchedule
-from tocsin.hub.projection_writer import ProjectionWriter
-from tocsin.hub.state_loader import Loaded, StateLoader
-from tocsin.hub.tick_timer import TickTimer
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.committer import Follower, GroupCommitter, OpenGroup
+from tocsin.hub.hosting.live_state import LiveState
+from tocsin.hub.hosting.outgoing import Sink
+from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
+from tocsin.hub.hosting.projection_writer import ProjectionWriter
+from tocsin.hub.hosting.state_loader import Loaded, StateLoader
+from tocsin.hub.hosting.tick_timer import TickTimer
+from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import ObservedExchange
 from tocsin.journal.errors import CommitFailed, JournalError, JournalUnavailable, OwnershipLost

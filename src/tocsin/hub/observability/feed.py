@@ -14,7 +14,7 @@ from tocsin.core.commands import SYSTEM, FrameTally, ReportShedding
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
 from tocsin.frames import BusStats, Channel, FrameBus, FramesPolicy, Priority
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 
 __all__ = ["Feed", "FeedFrame"]
 

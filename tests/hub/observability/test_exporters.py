@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope, team_at
-from tests.hub.test_telemetry import TRACE, TRACEPARENT
+from tests.hub.observability.test_telemetry import TRACE, TRACEPARENT
 from tocsin.cli.remote import Remote
-from tocsin.hub.exporters import asked_for, configured
+from tocsin.hub.observability.exporters import asked_for, configured
 
 CREDENTIALS = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER"
 HERE = "http://127.0.0.1:1"
@@ -104,7 +104,7 @@ def test_the_protocol_decides_which_exporter_is_looked_for(
         looked_for.add((group, name))
         return []
 
-    monkeypatch.setattr("tocsin.hub.exporters.entry_points", nothing)
+    monkeypatch.setattr("tocsin.hub.observability.exporters.entry_points", nothing)
     assert configured("team", messages_max=1) is None
     assert {name for _, name in looked_for} == entries
     assert {group for group, _ in looked_for} == {"opentelemetry_traces_exporter", "opentelemetry_metrics_exporter"}

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from tests.acceptance.victim import POLICY
-from tests.hub.test_host import run
+from tests.hub.hosting.test_host import run
 from tests.workload import envelope
 from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
-from tocsin.hub.host import Host
+from tocsin.hub.hosting.host import Host
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import parse_policy
 

@@ -40,7 +40,7 @@ from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
 from tocsin.core.policy import document_of
 from tocsin.hub.clock import Clock
-from tocsin.hub.host import Condition, Host
+from tocsin.hub.hosting.host import Condition, Host
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalUnavailable, OwnershipLost
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.recovery import reopen

@@ -9,7 +9,7 @@ from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority, liminal_name
 from tocsin.core.protocol.timestamps import as_datetime
-from tocsin.hub.outgoing import OutgoingQueue
+from tocsin.hub.hosting.outgoing import OutgoingQueue
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

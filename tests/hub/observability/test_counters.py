@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from tocsin.hub.counters import Counts, Latencies
-from tocsin.hub.metrics import LATENCY_BUCKETS_S
+from tocsin.hub.observability.counters import Counts, Latencies
+from tocsin.hub.observability.metrics import LATENCY_BUCKETS_S
 
 LABELS = st.sampled_from(["Info", "Critical", 'a "quoted" one', "näme"])
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tocsin.hub.durations import Durations
+from tocsin.hub.observability.durations import Durations
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

@@ -2,8 +2,8 @@
 
 It follows the journal as the metrics do: spans are made of durable events. A message's spans are children of its send.
 The send is a child of the sender's span if the envelope's metadata has a `traceparent`, which is passed on to the
-recipient unchanged. `tocsin.hub.exporters` chooses the exporters; without one nothing of OpenTelemetry is loaded.
-Exporting has its own threads and drops what it cannot export in time: the bus never waits for it.
+recipient unchanged. `exporters` chooses the exporters; without one nothing of OpenTelemetry is loaded. Exporting has
+its own threads and drops what it cannot export in time: the bus never waits for it.
 """
 
 import logging

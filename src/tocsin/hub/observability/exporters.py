@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from tocsin.hub.telemetry import Telemetry
+from tocsin.hub.observability.telemetry import Telemetry
 
 __all__ = ["asked_for", "configured"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from tocsin.core.policy import Storage
-from tocsin.hub.projection_writer import ProjectionWriter
-from tocsin.hub.worker import Worker
+from tocsin.hub.hosting.projection_writer import ProjectionWriter
+from tocsin.hub.hosting.worker import Worker
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal
 from tocsin.journal.changes import ObservedExchange

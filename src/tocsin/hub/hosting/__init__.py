@@ -1,0 +1,1 @@
+"""The host of one project: decisions, group commit, timers, projections and recovery."""

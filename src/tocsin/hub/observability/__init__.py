@@ -1,0 +1,1 @@
+"""Metrics, health, telemetry, logs and the live feed."""
