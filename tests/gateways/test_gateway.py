@@ -16,10 +16,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tests.gateways.hubs import Team, envelope, with_team
 from tocsin.cli.serve import neighbours
+from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http.app import ENDPOINTS, build_app
 from tocsin.hub.logs import JsonFormatter
 from tocsin.wire.messages import SendMessages
-from tocsin.wire.operation import Access
+from tocsin.wire.operation import Access, Operation
 from tocsin.wire.table import OPERATIONS
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -32,7 +33,8 @@ def address(path: str) -> str:
 def test_nothing_but_health_works_without_a_token(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         opened = set()
-        for row in (*OPERATIONS.values(), *ENDPOINTS):
+        rows: list[Operation | Endpoint] = [*OPERATIONS.values(), *ENDPOINTS]
+        for row in rows:
             method, path = row.http.split(" ")
             answer = await team.call(method, None, address(path))
             if answer.status_code == 200:

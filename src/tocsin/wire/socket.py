@@ -337,10 +337,10 @@ def _explain(part: Raw) -> Problem:
         renamed = _RENAMED.get(name) if isinstance(name, str) else None
         known = f"now called {renamed}" if renamed else "one of " + ", ".join(OPERATION_NAMES)
         return Problem("E_VALIDATION_003", f"op is {quote(name)}: it must be {known}", "$.op", quote(name), known)
-    known = list(shape.__struct_fields__)
+    fields = list(shape.__struct_fields__)
     for field in value:
-        if field != "op" and field not in known:
-            return unknown_argument(str(name), field, known).problem
+        if field != "op" and field not in fields:
+            return unknown_argument(str(name), field, fields).problem
     return explain(shape, value)
 
 
