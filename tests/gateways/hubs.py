@@ -1,4 +1,4 @@
-"""A whole hub inside a test: the real application over the real journal, without a socket."""
+"""A hub in process for tests: the real application over the real journal, without a socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -13,9 +13,10 @@ from tocsin.wire.table import OPERATIONS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md"
 
 
-def listed() -> list[tuple[str, str, str, str]]:
+def listed() -> list[tuple[str, ...]]:
     """Return heading, name, request and text of every row of an operation or endpoint."""
-    rows, heading = [], ""
+    rows: list[tuple[str, ...]] = []
+    heading = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("### "):
             heading = line[4:]

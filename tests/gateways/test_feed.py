@@ -1,4 +1,4 @@
-"""The live feed: who may watch, what they see, and that nobody waits for them."""
+"""The live feed: access, content, and independence of the hub from slow watchers."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def watching(team: Team, url: str, agent: str = "boss", query: str = "") -> conn
 
 
 async def items(socket: ClientConnection, count: int) -> list[Any]:
-    """Take items until there are so many."""
+    """Receive items until there are `count`."""
     found: list[Any] = []
     while len(found) < count:
         found += json.loads(await socket.recv())

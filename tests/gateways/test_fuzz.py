@@ -1,6 +1,6 @@
-"""The description is true: requests made out of it, right and wrong, find nothing that it does not say.
+"""Fuzzing of the HTTP gateway with valid and invalid requests generated from its OpenAPI document.
 
-With TOCSIN_SOAK=1 there are many more of them.
+TOCSIN_SOAK=1 runs many more examples.
 """
 
 import os

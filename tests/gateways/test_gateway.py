@@ -209,14 +209,14 @@ def test_a_body_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
 
 
 def nested(levels: int, *, inside: str | None = None) -> bytes:
-    """Return JSON of so many levels: arrays, or objects in a field of the body."""
+    """Return JSON nested to a depth: arrays, or objects in a field of the body."""
     if inside is None:
         return b"[" * levels + b"]" * levels
     return f'{{"{inside}":{"{"}"a":'.encode() + b'{"a":' * (levels - 2) + b"1" + b"}" * levels
 
 
 def test_no_nesting_is_a_bug_of_the_hubs(tmp_path: Path) -> None:
-    """Every operation that takes a body, each of its fields, at every depth where some reader on the way gives up."""
+    """Try every operation with a body, each of its fields, at every depth at which some decoder fails."""
 
     async def test(team: Team) -> None:
         for operation in OPERATIONS.values():

@@ -1,4 +1,4 @@
-"""Leases over HTTP, in process: held, waited for, told, taken away, and looked up."""
+"""Leases over HTTP, in process: acquisition, queue, notices, force-release and lookup."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The whole at a glance over HTTP: who may ask, and that the numbers are what happened."""
+"""Overview operations over HTTP: access, and counts that match what happened."""
 
 from pathlib import Path
 from typing import Any

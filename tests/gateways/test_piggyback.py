@@ -1,4 +1,4 @@
-"""What a call confirms: what had left before it came, and nothing else."""
+"""Piggyback receipts: a call confirms exactly what had left before it arrived."""
 
 import asyncio
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_what_nobody_took_goes_back_at_once(tmp_path: Path) -> None:
             return body.pop() if body else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
-            """Take nothing, as a server does once its caller is gone."""
+            """Discard the answer, as a server does after its client has disconnected."""
 
         token = f"Bearer {team.tokens['bob']}".encode()
         scope = {"type": "http", "method": "POST", "path": DRAIN, "query_string": b"", "http_version": "1.1"}

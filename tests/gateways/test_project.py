@@ -201,7 +201,7 @@ NAMES = {
 
 
 async def figures(team: Team) -> dict[str, float]:
-    """Return every figure by its name and labels."""
+    """Return every metric by its name and labels."""
     lines = (await team.get("root", "/metrics")).text.splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     return {name: float(value) for name, value in pairs if "_created" not in name}
@@ -215,7 +215,7 @@ def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_
         before: dict[str, float] = {}
 
         async def moved(*names: str, by: float = 1) -> None:
-            """Wait until figures have moved by as much since the last time."""
+            """Wait until the metrics have increased by this since the last call."""
             nonlocal before
             while True:
                 now = await figures(team)

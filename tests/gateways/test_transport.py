@@ -1,4 +1,4 @@
-"""What a connection may do before and between requests, over real sockets: every limit, and who feels it."""
+"""Limits of HTTP connections before and between requests, over real sockets."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class Line:
-    """A connection, byte by byte."""
+    """A raw connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -35,7 +35,7 @@ class Line:
         return int(head[0].split()[1]), headers, json.loads(body)
 
     async def problem(self) -> tuple[int, str]:
-        """Read the last answer, which is a problem, and see the connection closed."""
+        """Read the last answer, which is a problem, and check that the connection is closed."""
         status, headers, document = await self.answer()
         assert headers["content-type"] == "application/problem+json"
         assert headers["connection"] == "close"
@@ -71,7 +71,7 @@ def asking(team: SocketTeam, agent: str, path: str, method: str = "GET") -> byte
 
 
 async def alone(team: SocketTeam, *, besides: int = 0) -> None:
-    """Wait until the hub holds no connection but those."""
+    """Wait until the hub has no other connections."""
     await team.client.aclose()
     while len(team.server.server_state.connections) > besides:
         await asyncio.sleep(0.005)
@@ -246,7 +246,7 @@ def test_what_a_dropped_reader_was_handed_goes_back_at_once(tmp_path: Path) -> N
     async def test(team: SocketTeam) -> None:
         await team.post("ada", "/v1/messages/batch", [envelope(number) for number in range(60)])
         one = asking(team, "bob", "/v1/inbox/drain", "POST").replace(b"Length: 0", b"Length: 11")
-        # A large answer fills the way, so that the small one after it is what gets stuck.
+        # A large answer fills the buffers, so that the small one after it cannot be written.
         asked = (asking(team, "bob", "/openapi.json") + one.replace(b"\r\n\r\n", b'\r\n\r\n{"limit":1}')) * 60
         messages = team.hub.host.exchange.state.messages.values()
 

@@ -16,7 +16,7 @@ __all__ = ["OPERATIONS", "FetchInbox", "InboxBatch", "InboxMessage", "SendMessag
 class SendMessages(Request, frozen=True):
     """Send several messages; each is accepted or refused by itself."""
 
-    envelopes: list[msgspec.Raw]
+    envelopes: Annotated[list[msgspec.Raw], Meta(description="Envelopes to send.")]
 
 
 class FetchInbox(Request, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""A crowd of agents in a process of its own, over plain sockets: as many connections as asked for, and little else.
+"""A process that opens many plain socket connections, one per agent, for load tests.
 
-Each shows its agent's token, a line of the file that is named. Says `up` when all have said hello, then `got N` when
-each of the agents has had one message, and waits for a line.
+Each connection uses the token of its agent, one line of the given file. The process prints `up` when all sessions are
+open, `got N` when each agent has received a message, and then waits for a line of input.
 """
 
 import json
@@ -35,7 +35,7 @@ def exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def items(connection: socket.socket) -> list[dict[str, object]]:
-    """Read one frame: its items, or none where it was a ping, which is answered."""
+    """Read one frame and return its items; answer a ping and return no items."""
     first, second = exactly(connection, 2)
     size = second & 127
     if size == 126:
@@ -68,7 +68,7 @@ def knock(port: int, token: str) -> socket.socket:
 
 def enter(connection: socket.socket) -> None:
     head = b""
-    # Nothing more comes before the hello.
+    # The hub sends nothing more before hello.
     while not head.endswith(b"\r\n\r\n"):
         head += connection.recv(4096) or exactly(connection, 1)
     if b" 101 " not in head:

@@ -1,4 +1,4 @@
-"""A real hub on a loopback port inside a test, and clients that speak frames over real sockets."""
+"""A hub on a loopback port for tests, and clients that exchange frames with it over real sockets."""
 
 import asyncio
 import contextlib
@@ -24,18 +24,18 @@ from tocsin.policies import parse_policy
 __all__ = ["Client", "SocketTeam", "envelope", "with_sockets"]
 
 SUBPROTOCOL = "tocsin.v1"
-#: Quick sweeps, so that what a sweep finds is found at once.
+#: Frequent sweeps, so that tests do not wait for them.
 SWEEP = {"sweep_interval_s": 0.02}
 
 
 class Client:
-    """One socket of one agent: frames out, items in, sorted as they come."""
+    """One socket of one agent: sends frames, and sorts the items that it receives."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.pushes: asyncio.Queue[Any] = asyncio.Queue()
         self.loose: asyncio.Queue[Any] = asyncio.Queue()
-        #: Every frame that came, as a list of items.
+        #: Every frame that was received, as a list of items.
         self.frames: list[list[Any]] = []
         self.bye: Any = None
         self.welcome: Any = None
@@ -84,7 +84,7 @@ class Client:
         return await asyncio.gather(*futures)
 
     async def one(self, op: str, **fields: Any) -> Any:
-        """Ask one thing and return its answer."""
+        """Send one operation and return its answer."""
         (answer,) = await self.ask({"op": op, **fields})
         return answer
 
@@ -125,7 +125,7 @@ class Client:
         return self.socket.close_code or 0
 
     def cut(self) -> None:
-        """Drop the connection without a word, as a dead machine or a pulled cable does."""
+        """Drop the connection without closing it, as a crash or a network failure does."""
         self.socket.transport.abort()
 
 
@@ -154,7 +154,7 @@ class SocketTeam(Team):
         return client
 
     async def attach(self, agent: str, **hello: Any) -> Client:
-        """Open a socket and say hello."""
+        """Open a socket and send hello."""
         client = await self.open(agent)
         await client.hello(**hello)
         return client

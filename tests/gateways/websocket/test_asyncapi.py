@@ -1,4 +1,4 @@
-"""The AsyncAPI document is true: real frames, both ways, fit its schemas; and it needs a token like everything else."""
+"""The AsyncAPI document: real frames of both directions match its schemas, and reading it needs a token."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def validator(described: Any, name: str) -> jsonschema.Draft202012Validator:
 
 
 class Witness(Client):
-    """A client that remembers what it asked, and how."""
+    """A client that records the frames that it sends."""
 
     def __init__(self, client: Client) -> None:
         self.__dict__ = client.__dict__
@@ -87,8 +87,13 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 
 def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+<<<<<<< HEAD
     """A watcher that takes too little for a while, and whose token ends: every kind of item is there."""
     taking, tell = asyncio.Event(), feed._send
+=======
+    """Let a watcher read too slowly and revoke its token, so that every kind of item is sent."""
+    taking, tell = asyncio.Event(), feed._tell
+>>>>>>> work-ws
 
     async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
         await taking.wait()

@@ -1,4 +1,4 @@
-"""A hub that stops: everyone is told, what was taken in is answered, what was answered is kept."""
+"""Shutdown of the hub: sockets are notified, operations are answered, and answered operations are durable."""
 
 import asyncio
 import signal
@@ -50,7 +50,7 @@ def test_nobody_new_is_let_in(tmp_path: Path) -> None:
 
 
 def test_every_answered_send_outlives_the_hub(tmp_path: Path) -> None:
-    """SIGTERM in the middle of a stream: whatever was answered is there after the restart."""
+    """Send SIGTERM during a stream of messages; all answered messages exist after the restart."""
     with RunningHub(tmp_path / "data", "--insecure-loopback") as hub:
         answered = asyncio.run(asyncio.wait_for(_stream(hub), 60))
         assert hub.process.wait(30) == 0
@@ -89,7 +89,7 @@ async def _stream(hub: RunningHub) -> set[str]:
         pass
     assert await client.closed() == 1001
     assert client.bye is not None
-    # What was answered just before the end counts too.
+    # Include answers that arrived just before the close.
     answers = [item for frame in client.frames for item in frame if "ok" in item and "receipt" in item["ok"]]
     return answered | {item["ok"]["receipt"]["message_id"] for item in answers}
 

@@ -1,4 +1,4 @@
-"""The reference page names every operation with its fields, every close code and every metric, and no other."""
+"""The reference page lists every operation with its fields, and every close code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Garbage on the wire: whatever comes in, the hub stays up, answers from the catalogue, and keeps nothing of it."""
+"""Invalid input over a socket: the hub keeps serving, answers with a code of the catalogue and keeps no state."""
 
 import asyncio
 import contextlib
@@ -63,20 +63,20 @@ def test_any_text_is_operations_and_faults(text: str) -> None:
 
 
 async def shout(client: Client, frame: str | bytes) -> None:
-    """Send a frame, whatever becomes of it."""
+    """Send a frame, and ignore a closed connection."""
     with contextlib.suppress(ConnectionError):
         await client.raw(frame)
 
 
 async def reopened(team: SocketTeam, client: Client | None) -> Client:
-    """Return a client that is connected and has said hello, whatever happened to the one before."""
+    """Return the client if it is still connected, or a new one with a session."""
     if client is not None and client.socket.close_code is None:
         return client
     return await team.attach("ada")
 
 
 def broken(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the log says of things that must never happen: exceptions, but for uvicorn's on bad UTF-8."""
+    """Return the exceptions in the log, except those of uvicorn about invalid UTF-8."""
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     return [record.getMessage() for record in errors if "Invalid UTF-8" not in record.getMessage()]
 
@@ -129,7 +129,7 @@ def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: pytest
 
 
 def garbage(rng: random.Random) -> bytes:
-    """Write bytes that are nearly WebSocket frames, or not at all."""
+    """Return bytes that resemble WebSocket frames, or are random."""
     body = rng.randbytes(rng.choice((0, 1, 7, 125, 126, 300, 5000)))
     kind = rng.random()
     if kind < 0.3:
@@ -148,7 +148,7 @@ def garbage(rng: random.Random) -> bytes:
 
 
 async def upgrade(team: SocketTeam) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a WebSocket by hand, down to the bytes."""
+    """Open a WebSocket over a raw connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", team.port)
     lines = [
         "GET /v1/socket HTTP/1.1",
@@ -166,7 +166,7 @@ async def upgrade(team: SocketTeam) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 async def one_round(team: SocketTeam, rng: random.Random) -> None:
-    """Shout at the hub over one raw connection until it hangs up or there is nothing more to say."""
+    """Send garbage over a raw connection until the hub closes it or all is sent."""
     reader, writer = await upgrade(team)
     try:
         for _ in range(rng.randint(1, 12)):

@@ -1,4 +1,4 @@
-"""A handshake that leads nowhere is answered from the catalogue, whoever finds that out, and is closed."""
+"""Handshakes that are refused: the answer is a problem document, and the connection is closed."""
 
 import asyncio
 import json

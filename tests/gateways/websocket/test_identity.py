@@ -1,4 +1,4 @@
-"""Who is at the other end: at the handshake, and for as long as the socket is open."""
+"""Authentication of a socket, at the handshake and while it is open."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from tocsin.hub.observability.logs import JsonFormatter
 
 
 async def handshake(team: SocketTeam, headers: dict[str, str], subprotocols: list[Any] | None) -> tuple[int, Any]:
-    """Try to open a socket; return the status and, where it was refused, the problem."""
+    """Try to open a socket; return the status and, if it was refused, the problem."""
     try:
         socket = await connect(
             f"ws://127.0.0.1:{team.port}/v1/socket",
@@ -115,7 +115,7 @@ def test_a_revoked_token_ends_its_sockets(tmp_path: Path) -> None:
 
 
 def test_the_operation_after_a_revocation_is_not_done(tmp_path: Path) -> None:
-    """No sweep comes in between: the operation itself finds out."""
+    """Check the token with the operation itself, without a sweep."""
 
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")

@@ -1,4 +1,4 @@
-"""Every limit of a socket: what happens when it is crossed, and that only the one who crosses it feels it."""
+"""Limits of a socket: the outcome of crossing each, without effect on other sockets."""
 
 import asyncio
 import json
@@ -206,7 +206,7 @@ def test_any_operation_keeps_a_session_fresh(tmp_path: Path) -> None:
 
 
 def test_a_half_open_socket_is_found(tmp_path: Path) -> None:
-    """The other end is there for the kernel and nobody else: it never answers a WebSocket ping."""
+    """Keep the TCP connection open without ever answering a WebSocket ping."""
 
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob")
@@ -275,7 +275,7 @@ def test_a_socket_cut_while_the_hub_has_stopped_reading_it_is_let_go(tmp_path: P
 
 
 def test_too_many_operations_without_an_answer_stop_the_reading(tmp_path: Path) -> None:
-    """While no commit returns, no more than the limit is taken in; then all are answered."""
+    """While no commit returns, the hub reads no more than the limit; then all operations are answered."""
 
     async def test(team: SocketTeam) -> None:
         ada = await team.attach("ada")

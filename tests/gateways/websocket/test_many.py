@@ -1,4 +1,4 @@
-"""Many connections, ten thousand with real tokens: a real hub in one process, the crowd in another."""
+"""Ten thousand authenticated connections: a hub in one process, the agents in another."""
 
 import asyncio
 import resource
@@ -27,7 +27,7 @@ SERVER = "socket: {hello_timeout_s: 300, silence_max_s: 600}\nhealth_interval_s:
 
 
 def prepare(data: Path) -> dict[str, str]:
-    """Make a project's directory with a token for everybody, all in one commit, before anybody serves it."""
+    """Create a project's directory with a token for every agent, in one commit, before a hub serves it."""
     data.mkdir(mode=0o700)
     (data / "server.yaml").write_text(SERVER)
     roles = {BOSS: "director"} | {f"agent_{number}": "primary" for number in range(AGENTS)}

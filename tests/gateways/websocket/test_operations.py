@@ -1,4 +1,4 @@
-"""Every operation over a real socket: what is asked, what is answered, what is refused."""
+"""Every operation over a real socket: requests, answers and refusals."""
 
 import json
 from pathlib import Path
@@ -69,11 +69,11 @@ def test_hello_comes_first_and_once(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         client = await team.open("ada")
         for op, fields in (
-            ("send", {"envelope": envelope(1)}),
-            ("confirm", {"message_ids": []}),
+            ("send_message", {"envelope": envelope(1)}),
+            ("confirm_messages", {"message_ids": []}),
             ("ping", {}),
             ("credit", {"window": 1}),
-            ("call", {"operation": "me"}),
+            ("call", {"operation": "get_me"}),
             ("bye", {}),
         ):
             assert (await client.refused(op, **fields))["code"] == "E_STATE_003", op
@@ -389,7 +389,7 @@ def test_metrics_count_what_went_over_sockets(tmp_path: Path) -> None:
         for line in (
             "socket_connections 2.0",
             "socket_bytes_queued 0.0",
-            'socket_operations_total{op="send"} 2.0',
+            'socket_operations_total{op="send_message"} 2.0',
             'socket_operations_total{op="hello"} 2.0',
             'socket_operations_total{op="unreadable"} 1.0',
             'socket_problems_total{code="E_ROUTING_001"} 1.0',

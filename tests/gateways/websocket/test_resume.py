@@ -1,4 +1,4 @@
-"""Sessions and sockets: dropped, resumed, replaced, given up; and nothing lost, whatever happens to the connection."""
+"""Sessions of dropped, resumed, replaced and expired sockets, without loss of messages."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ SEEDS = range(40) if os.environ.get("TOCSIN_SOAK") else range(2)
 
 
 async def until(condition: Any) -> None:
-    """Wait for something that happens on the hub's side of the loop."""
+    """Wait until a condition holds in the hub."""
     while not condition():
         await asyncio.sleep(0.005)
 
