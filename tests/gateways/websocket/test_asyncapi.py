@@ -87,13 +87,8 @@ FEED = {"watchers_max": 2, "frames_max": 4, "records_max": 3, "check_interval_s"
 
 
 def test_real_frames_of_the_feed_fit_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-<<<<<<< HEAD
-    """A watcher that takes too little for a while, and whose token ends: every kind of item is there."""
-    taking, tell = asyncio.Event(), feed._send
-=======
     """Let a watcher read too slowly and revoke its token, so that every kind of item is sent."""
-    taking, tell = asyncio.Event(), feed._tell
->>>>>>> work-ws
+    taking, tell = asyncio.Event(), feed._send
 
     async def tell_in_time(socket: WebSocket, items: list[FeedItem]) -> None:
         await taking.wait()
