@@ -176,7 +176,7 @@ def test_a_name_with_brackets_is_a_name(tmp_path: Path) -> None:
     ("line", "code", "said"),
     [
         ("serve --log-level nonsense", 2, "'debug', 'info', 'warning', 'error'"),
-        ("serve --store mysql://there", 2, "it can be postgresql://"),
+        ("serve --store mysql://there", 2, "expected postgresql://"),
         ("serve --port 99999", 2, "65535"),
         ("--data file init", 1, "the project cannot be created: "),
         ("--data file/below init", 1, "the project cannot be created: "),
