@@ -741,7 +741,7 @@ class Operations:
 
         Args:
             handoff: Kind of approval.
-            subject: What needs approval; for lease_override, the resource.
+            subject: What needs approval; for lease_override, the id of the lease.
             details: Details that help the director decide.
         """
         return await self._caller.call(

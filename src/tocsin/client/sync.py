@@ -1034,7 +1034,7 @@ class SyncAgent(AgentFacade):
 
         Args:
             handoff: Kind of approval.
-            subject: What needs approval; for lease_override, the resource.
+            subject: What needs approval; for lease_override, the id of the lease.
             details: Details that help the director decide.
         """
         return self._background.run(self._wrapped.request_approval(handoff, subject, details=details))
