@@ -42,6 +42,7 @@ from tocsin.core.commands import (
     Rejected,
     Released,
     Subscriptions,
+    TimeoutExtended,
 )
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority
@@ -942,6 +943,15 @@ class SyncAgent(AgentFacade):
             request: messageId of the request.
         """
         return self._background.run(self._wrapped.cancel_request(request))
+
+    def extend_request(self, request: str, *, timeout_s: float | None = None) -> TimeoutExtended:
+        """Wait longer for the answer to a request.
+
+        Args:
+            request: messageId of the request.
+            timeout_s: Seconds to wait from now on; the policy's default if absent.
+        """
+        return self._background.run(self._wrapped.extend_request(request, timeout_s=timeout_s))
 
     def list_topics(self) -> list[TopicRecord]:
         """List the topics that have subscribers."""
