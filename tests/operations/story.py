@@ -134,6 +134,8 @@ STORY: tuple[Step, ...] = (
         envelope("msg_11_story", "worker", "Question", correlationId="question_1"),
     ),
     Step("ada", "list_requests"),
+    Step("ada", "extend_request", {"request": "msg_11_story", "timeout_s": 900}),
+    Step("worker", "extend_request", {"request": "msg_11_story"}, refused="E_STATE_001"),
     Step("ada", "cancel_request", {"request": "msg_11_story"}),
     Step("worker", "subscribe_topic", {"topic": "builds"}),
     Step("ada", "publish_topic", {"topic": "builds"}, envelope("msg_12_story", "*")),

@@ -153,7 +153,7 @@ def request_of(operation: "Operation", arguments: dict[str, Any], envelope: "Wri
         body = None if operation.method in ("GET", "DELETE") else json.dumps(left).encode()
         headers = {}
     if left and (envelope is not None or body is None):
-        target += "?" + urlencode({name: _query(value) for name, value in left.items()})
+        target += "?" + urlencode({name: _query(value) for name, value in left.items() if value is not None})
     return HttpRequest(operation.method, target, body, headers)
 
 

@@ -24,6 +24,7 @@ from tocsin.core.commands import (
     Redriven,
     Released,
     Subscriptions,
+    TimeoutExtended,
 )
 from tocsin.wire.agents import AgentRecord, Me
 from tocsin.wire.archive import AdviceRecord, ArchiveStatus, ReportRecord, TableRows
@@ -93,6 +94,7 @@ _LIST_CONVERSATIONS = msgspec.json.Decoder(Conversations)
 _GET_ATTENTION = msgspec.json.Decoder(Attending)
 _LIST_REQUESTS = msgspec.json.Decoder(list[RequestRecord])
 _CANCEL_REQUEST = msgspec.json.Decoder(Done)
+_EXTEND_REQUEST = msgspec.json.Decoder(TimeoutExtended)
 _LIST_TOPICS = msgspec.json.Decoder(list[TopicRecord])
 _SUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
 _UNSUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
@@ -624,6 +626,20 @@ class Operations:
         """
         return await self._caller.call("cancel_request", {"request": request}, _CANCEL_REQUEST)
 
+    async def extend_request(
+        self,
+        request: str,
+        *,
+        timeout_s: float | None = None,
+    ) -> TimeoutExtended:
+        """Wait longer for the answer to a request.
+
+        Args:
+            request: messageId of the request.
+            timeout_s: Seconds to wait from now on; the policy's default if absent.
+        """
+        return await self._caller.call("extend_request", {"request": request, "timeout_s": timeout_s}, _EXTEND_REQUEST)
+
     async def list_topics(self) -> list[TopicRecord]:
         """List the topics that have subscribers."""
         return await self._caller.call("list_topics", {}, _LIST_TOPICS)
@@ -741,7 +757,7 @@ class Operations:
 
         Args:
             handoff: Kind of approval.
-            subject: What needs approval; for lease_override, the resource.
+            subject: What needs approval; for lease_override, the id of the lease.
             details: Details that help the director decide.
         """
         return await self._caller.call(

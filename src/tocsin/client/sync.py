@@ -42,6 +42,7 @@ from tocsin.core.commands import (
     Rejected,
     Released,
     Subscriptions,
+    TimeoutExtended,
 )
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority
@@ -943,6 +944,15 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.cancel_request(request))
 
+    def extend_request(self, request: str, *, timeout_s: float | None = None) -> TimeoutExtended:
+        """Wait longer for the answer to a request.
+
+        Args:
+            request: messageId of the request.
+            timeout_s: Seconds to wait from now on; the policy's default if absent.
+        """
+        return self._background.run(self._wrapped.extend_request(request, timeout_s=timeout_s))
+
     def list_topics(self) -> list[TopicRecord]:
         """List the topics that have subscribers."""
         return self._background.run(self._wrapped.list_topics())
@@ -1034,7 +1044,7 @@ class SyncAgent(AgentFacade):
 
         Args:
             handoff: Kind of approval.
-            subject: What needs approval; for lease_override, the resource.
+            subject: What needs approval; for lease_override, the id of the lease.
             details: Details that help the director decide.
         """
         return self._background.run(self._wrapped.request_approval(handoff, subject, details=details))

@@ -173,6 +173,7 @@ _DECIDERS: dict[type, Decide] = {
     cmd.FinishWork: attention.decide_finish,
     cmd.SendRequest: requests.decide_request,
     cmd.CancelRequest: requests.decide_cancel,
+    cmd.ExtendRequest: requests.decide_extend,
     cmd.RequestApproval: approvals.decide_ask,
     cmd.DecideApproval: approvals.decide_approval,
     cmd.WithdrawApproval: approvals.decide_withdraw,

@@ -18,7 +18,14 @@ _TOKEN_PARTS = 3
 
 def signature_of(digest: bytes, body: bytes) -> str:
     """Return the signature of a body; `digest` is the SHA-256 hash of the token's secret."""
-    key = hmac.digest(digest, _PURPOSE, hashlib.sha256)
+    return _signature(_key_of(digest), body)
+
+
+def _key_of(digest: bytes) -> bytes:
+    return hmac.digest(digest, _PURPOSE, hashlib.sha256)
+
+
+def _signature(key: bytes, body: bytes) -> str:
     return _SCHEME + hmac.digest(key, body, hashlib.sha256).hex()
 
 
@@ -33,8 +40,8 @@ class Signer:
         parts = token.split("_", _TOKEN_PARTS - 1)
         if len(parts) != _TOKEN_PARTS:
             raise refusal("E_AUTH_001", "signing needs a token", expected="tcs_<id>_<secret>")
-        self._digest = hashlib.sha256(parts[-1].encode()).digest()
+        self._key = _key_of(hashlib.sha256(parts[-1].encode()).digest())
 
     def sign(self, body: bytes) -> str:
         """Return the signature of a body."""
-        return signature_of(self._digest, body)
+        return _signature(self._key, body)

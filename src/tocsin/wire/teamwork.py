@@ -199,6 +199,15 @@ OPERATIONS = (
         idempotent=True,
     ),
     Operation(
+        name="extend_request",
+        request=cmd.ExtendRequest,
+        reply=cmd.TimeoutExtended,
+        http="POST /v1/requests/{request}/extend",
+        tag="requests",
+        tool="Use it when the other agent needs more time and you can wait.",
+        idempotent=True,
+    ),
+    Operation(
         name="list_topics",
         summary="List the topics that have subscribers.",
         request=NO_REQUEST,

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from tests.core.conftest import NewTeam
-from tests.core.driver import Team
+from tests.core.driver import SECOND, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.priority import Priority
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.teamwork.model import Escalation
 
 LATE_S = 0.05
@@ -239,6 +240,26 @@ def test_the_requester_may_stop_waiting_or_leave(team: Team) -> None:
     team.ask(cmd.RetireAgent("impl_001"), "boss", cmd.Done)
     assert outcomes(team) == ["cancelled", "retired"]
     assert not team.exchange.state.waits.waits
+
+
+def test_the_requester_may_wait_longer(team: Team) -> None:
+    request = ask(team, timeout_s=60)
+    team.advance(50, beating=True)
+    extended = team.ask(cmd.ExtendRequest(request, 60), "impl_001", cmd.TimeoutExtended)
+    assert extended.due_at == as_datetime(team.now + 60 * SECOND)
+    assert team.refused(cmd.ExtendRequest(request, 60), "impl_002").code == "E_STATE_001", "not its requester"
+    assert team.refused(cmd.ExtendRequest(request, 0), "impl_001").code == "E_VALIDATION_004"
+    team.advance(50, beating=True)
+    assert outcomes(team) == []
+    team.advance(20, beating=True)
+    assert outcomes(team) == ["timeout"]
+
+
+def test_an_extended_request_is_still_boosted_once(team: Team) -> None:
+    request = ask(team, timeout_s=60, boost_on_timeout=True)
+    team.ask(cmd.ExtendRequest(request, 100), "impl_001", cmd.TimeoutExtended)
+    team.advance(101, beating=True)
+    assert [event.by for event in team.happened(ev.RequestExtended)] == ["impl_001", ""]
 
 
 def test_the_same_request_again_changes_nothing(team: Team) -> None:

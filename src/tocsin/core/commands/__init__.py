@@ -86,8 +86,10 @@ from tocsin.core.commands.messages import (
 from tocsin.core.commands.project import Adopted, AdoptPolicy, Done, Tick, Ticked
 from tocsin.core.commands.requests import (
     CancelRequest,
+    ExtendRequest,
     Requested,
     SendRequest,
+    TimeoutExtended,
 )
 from tocsin.core.commands.topics import (
     Publish,
@@ -127,6 +129,7 @@ __all__ = [
     "Drained",
     "EscalateToHuman",
     "Escalated",
+    "ExtendRequest",
     "FinishWork",
     "ForceRelease",
     "FrameTally",
@@ -172,6 +175,7 @@ __all__ = [
     "Subscriptions",
     "Tick",
     "Ticked",
+    "TimeoutExtended",
     "Unsubscribe",
     "Vote",
     "WithdrawApproval",
@@ -209,6 +213,7 @@ Command: TypeAlias = (
     | EscalateToHuman
     | SendRequest
     | CancelRequest
+    | ExtendRequest
     | RequestApproval
     | DecideApproval
     | WithdrawApproval
@@ -243,6 +248,7 @@ Reply: TypeAlias = (
     | Resumed
     | Escalated
     | Requested
+    | TimeoutExtended
     | ApprovalRequested
     | ApprovalDecided
     | Discussed

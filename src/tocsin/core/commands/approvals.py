@@ -19,7 +19,7 @@ class RequestApproval(CommandBase, frozen=True):
     """Ask the directors to approve something before it is done."""
 
     handoff: Annotated[Handoff, Meta(description="Kind of approval.")]
-    subject: Annotated[str, Meta(description="What needs approval; for lease_override, the resource.")]
+    subject: Annotated[str, Meta(description="What needs approval; for lease_override, the id of the lease.")]
     details: Annotated[str, Meta(description="Details that help the director decide.")] = ""
 
 

@@ -27,7 +27,10 @@ class AcquireLease(CommandBase, frozen=True):
     ] = None
     priority: Annotated[
         Annotated[str, Meta(max_length=64)] | None,
-        Meta(description="Priority in the queue; the policy's default if absent."),
+        Meta(
+            description="Priority in the queue: Info, Coordinate, Blocking, Critical or DirectorOverride; "
+            "the policy's default if absent."
+        ),
     ] = None
     lease: Annotated[
         Name | None, Meta(description="An id chosen by the caller, so that the same request can be repeated safely.")

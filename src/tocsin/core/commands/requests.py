@@ -10,7 +10,7 @@ from tocsin.core.commands.base import CommandBase, Duration, MessageRef
 from tocsin.core.commands.messages import Receipt
 from tocsin.core.protocol.envelope import Envelope
 
-__all__ = ["CancelRequest", "Requested", "SendRequest"]
+__all__ = ["CancelRequest", "ExtendRequest", "Requested", "SendRequest", "TimeoutExtended"]
 
 
 class SendRequest(CommandBase, frozen=True):
@@ -34,6 +34,15 @@ class CancelRequest(CommandBase, frozen=True):
     request: Annotated[MessageRef, Meta(description="messageId of the request.")]
 
 
+class ExtendRequest(CommandBase, frozen=True):
+    """Wait longer for the answer to a request."""
+
+    request: Annotated[MessageRef, Meta(description="messageId of the request.")]
+    timeout_s: Annotated[
+        Duration | None, Meta(description="Seconds to wait from now on; the policy's default if absent.")
+    ] = None
+
+
 class Requested(msgspec.Struct, frozen=True):
     """A request that waits for its answer."""
 
@@ -42,3 +51,12 @@ class Requested(msgspec.Struct, frozen=True):
     request: str
     #: When it times out; null if it has ended already.
     due_at: datetime | None
+
+
+class TimeoutExtended(msgspec.Struct, frozen=True):
+    """The new timeout of a request."""
+
+    #: messageId of the request.
+    request: str
+    #: When it times out.
+    due_at: datetime

@@ -29,12 +29,14 @@ class RequestOpened(EventBase, frozen=True):
 
 
 class RequestExtended(EventBase, frozen=True):
-    """A request was not answered in time; its message was raised and the time extended."""
+    """The time of a request was extended: by its requester, or once when it was over and its message was raised."""
 
     #: The request.
     request: str
     #: End of the extended time.
     due_at: int
+    #: Agent that extended it; empty if it was not answered in time and its message was raised.
+    by: str = ""
 
 
 class RequestEnded(EventBase, frozen=True):

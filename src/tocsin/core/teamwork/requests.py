@@ -10,7 +10,16 @@ Requirement: LIMINAL's RequestResponse.
 """
 
 from tocsin.core import events as ev
-from tocsin.core.commands import CancelRequest, Done, Receipt, Requested, Send, SendRequest
+from tocsin.core.commands import (
+    CancelRequest,
+    Done,
+    ExtendRequest,
+    Receipt,
+    Requested,
+    Send,
+    SendRequest,
+    TimeoutExtended,
+)
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation, refusal
 from tocsin.core.escalation.opening import open_escalation, raise_message
@@ -22,7 +31,7 @@ from tocsin.core.protocol.contracts import ResponseRule
 from tocsin.core.protocol.envelope import ANYONE, Envelope
 from tocsin.core.protocol.payloads import is_completion
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.approvals import deciders
 from tocsin.core.teamwork.model import Request
@@ -143,6 +152,17 @@ def decide_cancel(decision: Decision, command: CancelRequest) -> Done:
         raise refusal("E_STATE_001", f"{command.request[:128]} is not an open request of {decision.caller.agent}")
     _end(decision, request, "cancelled", "cancelled by the requester")
     return Done()
+
+
+def decide_extend(decision: Decision, command: ExtendRequest) -> TimeoutExtended:
+    """Extend the timeout of a request of the caller."""
+    me = decision.me().agent
+    request = decision.state.requests.get(command.request)
+    if request is None or request.requester != me:
+        raise refusal("E_STATE_001", f"{command.request[:128]} is not an open request of {me}")
+    due_at = decision.now + max(1, microseconds(_timeout_s(decision, command.timeout_s)))
+    decision.emit(ev.RequestExtended(decision.now, request.request, due_at, me))
+    return TimeoutExtended(request.request, as_datetime(due_at))
 
 
 def answer(decision: Decision, message: Message) -> None:
@@ -280,7 +300,10 @@ def apply_opened(state: ProjectState, event: ev.RequestOpened) -> None:
 def apply_extended(state: ProjectState, event: ev.RequestExtended) -> None:
     """Set the request's new deadline."""
     request = state.requests[event.request]
-    request.boosted, request.due_at = True, event.due_at
+    state.timers.deadlines.cancel(f"{_KIND} {event.request}", request.due_at)
+    request.due_at = event.due_at
+    if not event.by:
+        request.boosted = True
     state.timers.deadlines.schedule(f"{_KIND} {event.request}", event.due_at)
 
 

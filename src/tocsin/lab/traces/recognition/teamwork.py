@@ -117,6 +117,13 @@ def _finished(reader: EventReader, event: ev.WorkFinished, index: int) -> Openin
     return reader.by(event.at, event.agent, "FinishWork", processed=processed)
 
 
+def _request_extended(reader: EventReader, event: ev.RequestExtended, index: int) -> Opening:
+    if not event.by:
+        return TICKS
+    timeout_s = (event.due_at - event.at) / 1_000_000
+    return reader.by(event.at, event.by, "ExtendRequest", request=event.request, timeout_s=timeout_s)
+
+
 def _request_ended(reader: EventReader, event: ev.RequestEnded, index: int) -> Opening:
     if event.outcome == "cancelled":
         return reader.by(event.at, event.requester, "CancelRequest", request=event.request)
@@ -246,7 +253,7 @@ COORDINATION: dict[type, Opener] = {
     ev.WorkFinished: _finished,
     ev.AttentionLapsed: always(TICKS),
     ev.RequestOpened: always(FOLLOWS),
-    ev.RequestExtended: always(TICKS),
+    ev.RequestExtended: _request_extended,
     ev.RequestEnded: _request_ended,
     ev.ApprovalRequested: _approval_requested,
     ev.ApprovalOverdue: _approval_overdue,
