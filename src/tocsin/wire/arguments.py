@@ -1,12 +1,13 @@
 """Conversion of named arguments to the request of an operation."""
 
+import contextlib
 import difflib
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from tocsin.core.errors import Problem, TocsinError, error_for, refusal
+from tocsin.core.errors import TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import Envelope, check_nesting
 from tocsin.core.protocol.validation import explain
 from tocsin.wire.operation import Operation
@@ -39,16 +40,32 @@ def read_arguments(
             raise unknown_argument(operation.name, name, known)
     try:
         request = msgspec.convert(arguments, shape, strict=strict)
-    except msgspec.ValidationError as error:
-        problem = explain(shape, arguments)
-        if not strict and problem.detail.endswith("does not match its schema"):
-            problem = Problem("E_VALIDATION_004", f"the arguments of {operation.name} are not valid: {error}")
-        raise error_for(problem) from None
+    except msgspec.ValidationError:
+        raise error_for(explain(shape, arguments if strict else _values_of(shape, arguments))) from None
     if not operation.takes_envelope:
         return request
     if envelope is None:
         raise refusal("E_VALIDATION_001", "$.envelope is missing", field="$.envelope", expected="an envelope")
     return operation.request(envelope=envelope, **msgspec.structs.asdict(request))
+
+
+def _values_of(shape: type[msgspec.Struct], words: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that the words of a query string stand for, as far as they fit the types of their fields."""
+    values = dict(words)
+    for field in msgspec.structs.fields(shape):
+        word = words.get(field.encode_name)
+        if isinstance(word, str):
+            for kind in (int, float, bool):
+                if _admits(field.type, kind):
+                    with contextlib.suppress(msgspec.ValidationError):
+                        values[field.encode_name] = msgspec.convert(word, kind, strict=False)
+                        break
+    return values
+
+
+def _admits(shape: Any, kind: type) -> bool:
+    """Tell whether a type is, or is a union with, a plain type."""
+    return shape is kind or any(_admits(part, kind) for part in get_args(shape) if not isinstance(part, msgspec.Meta))
 
 
 @cache

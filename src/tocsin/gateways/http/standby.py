@@ -25,18 +25,18 @@ from tocsin.hub.service import Hub
 __all__ = ["stand_by"]
 
 #: Returns the name and the address of the hub that serves the project.
-Whereabouts = Callable[[], tuple[str, str]]
+FindOwner = Callable[[], tuple[str, str]]
 
 
 async def stand_by(
     opening: Coroutine[Any, Any, Hub],
     listener: socket.socket,
     config: ServerConfig,
-    whereabouts: Whereabouts,
+    find_owner: FindOwner,
     started: Callable[[], None],
 ) -> Hub | None:
     """Answer for a project that another hub serves until this one owns it; return null after a stop signal."""
-    server = QuietServer(server_settings(_app(whereabouts), config))
+    server = QuietServer(server_settings(_app(find_owner), config))
     waiting = asyncio.ensure_future(opening)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -54,12 +54,12 @@ async def stand_by(
             await answering
 
 
-def _app(whereabouts: Whereabouts) -> Starlette:
+def _app(find_owner: FindOwner) -> Starlette:
     async def health(request: Request) -> Response:
         return JSONResponse({"condition": "standing_by", "reason": ""})
 
     async def refusal() -> Response:
-        owner, address = await asyncio.to_thread(whereabouts)
+        owner, address = await asyncio.to_thread(find_owner)
         detail = "this hub is a standby" + (f": {owner} serves the project at {address}" if owner else "")
         facts = {"owner": owner, "address": address}
         return problem_response(Problem("E_HUB_002", detail, retryable=True, retry_after_s=1.0, facts=facts))

@@ -21,7 +21,7 @@ from tocsin.hub.auth.tokens import Grant
 
 __all__ = ["BrowserSession", "BrowserSessions"]
 
-_PURPOSE = b"tocsin badge v1"
+_PURPOSE = b"tocsin browser session v1"
 _COOKIE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
 _NOBODY = bytes(32)
 
