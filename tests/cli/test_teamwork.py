@@ -94,12 +94,12 @@ def test_attention_is_shown(hub: RunningHub) -> None:
 
 
 def test_approvals_are_asked_for_withdrawn_and_given_with_another_payload(hub: RunningHub) -> None:
-    asked = hub.json("approvals", "ask", "plan_approval", "rewrite it", "--details", "all of it", agent="ada")
+    asked = hub.json("approvals", "request", "plan_approval", "rewrite it", "--details", "all of it", agent="ada")
     assert [row["details"] for row in hub.json("approvals", "list", agent="dora")] == ["all of it"]
     assert hub.run("approvals", "withdraw", asked["approval"], agent="bob").returncode == Exit.NOT_FOUND
     assert hub.run("approvals", "withdraw", asked["approval"], agent="ada").returncode == 0
     assert hub.json("approvals", "list", agent="dora") == []
-    assert hub.run("approvals", "ask", "no_such_point", "x", agent="ada").returncode == Exit.REFUSED
+    assert hub.run("approvals", "request", "no_such_point", "x", agent="ada").returncode == Exit.REFUSED
 
     hub.json("send", "bob", "the plan", "--type", "CUSTOM_PLAN", agent="ada")
     (held,) = hub.json("approvals", "list", agent="dora")
@@ -126,7 +126,7 @@ def test_an_escalation_goes_to_a_human_and_is_resolved(hub: RunningHub) -> None:
     (opened,) = [row for row in hub.json("escalations", "list", agent="dora") if row["subject"] == "src/x"]
     name = opened["escalation"]
     assert "src/x" in hub.run("escalations", "list", agent="dora").stdout
-    said = hub.run("escalations", "human", name, "--reason", "who goes first?", agent="dora")
+    said = hub.run("escalations", "escalate-to-human", name, "--reason", "who goes first?", agent="dora")
     assert (said.returncode, said.stdout.split()) == (0, ["escalation", name, "state", "human_escalation"])
     assert any(name in str(payload_of(item)) for item in taken(hub, "hugo"))
     assert hub.json("escalations", "resolve", name, "bob does", agent="hugo") == {"escalation": name, "state": "normal"}
