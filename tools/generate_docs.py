@@ -75,7 +75,7 @@ def lifecycle() -> str:
     diagram += [f"    {state} --> [*]" for state in (State.PROCESSED, State.EXPIRED, State.RECALLED)]
     rows = [row("from", "event", "to", "when"), row("---", "---", "---", "---")]
     rows += [row(step.before, f"`{step.event.__name__}`", step.after, step.when) for step in TRANSITIONS]
-    names = [row("state", "APM, awaiting an ACK", "APM, otherwise"), row("---", "---", "---")]
+    names = [row("state", "state in protocol 1.0.0, awaiting an ACK", "otherwise"), row("---", "---", "---")]
     names += [row(state, awaiting or "none", other or "none") for state, (awaiting, other) in APM_STATES.items()]
     return "\n".join([*diagram, "```", "", *rows, "", *names])
 
@@ -84,9 +84,9 @@ def escalation() -> str:
     """Return the diagram of escalations, their steps and the default rules."""
     diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Place.NORMAL}"]
     diagram += [f"    {route.before} --> {route.after}: {route.step}" for route in PATHS]
-    rows = [row("from", "step", "to", "when", "drawn by"), row("---", "---", "---", "---", "---")]
+    rows = [row("from", "step", "to", "when", "origin"), row("---", "---", "---", "---", "---")]
     rows += [
-        row(route.before, f"`{route.step}`", route.after, route.when, "LIMINAL" if route.liminal else "Tocsin")
+        row(route.before, f"`{route.step}`", route.after, route.when, "required" if route.liminal else "added")
         for route in PATHS
     ]
     head = ("rule", "trigger", "level", "after, s", "count", "actions")

@@ -65,7 +65,7 @@ class Ledger:
             self.accounts.follow(event, self.shadow.state)
             self.shadow.apply(event)
             self._record(event)
-        self.accounts.affairs.decided(self.shadow.state)
+        self.accounts.teamwork_checks.decided(self.shadow.state)
 
     def _check(self, event: Event) -> None:
         state = self.shadow.state
@@ -192,7 +192,7 @@ class Ledger:
 
     def check_ended(self, live: ProjectState) -> None:
         """Check, after everybody has caught up, that every message has ended."""
-        self.accounts.affairs.check_ended(live)
+        self.accounts.teamwork_checks.check_ended(live)
         for seq, fate in self.fate.items():
             open_still = fate in ("held", "queued", "offered") or (fate == "delivered" and self.ack_required[seq])
             must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")

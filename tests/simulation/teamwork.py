@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tests.simulation.promises import must
-from tests.simulation.teamwork_checks import Affairs
+from tests.simulation.teamwork_checks import TeamworkChecks
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
@@ -237,7 +237,7 @@ class Accounts:
         self.saved: dict[tuple[str, int], bytes] = {}
         #: Of which works an agent has been given back what it saved last.
         self.given: set[tuple[str, int]] = set()
-        self.affairs = Affairs()
+        self.teamwork_checks = TeamworkChecks()
         #: Alerts that stand.
         self.alerts: set[str] = set()
         #: What has set off an escalation.
@@ -247,7 +247,7 @@ class Accounts:
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
-        self.affairs.follow(event, state)
+        self.teamwork_checks.follow(event, state)
         match event:
             case ev.WorkPutAside() | ev.AttentionLapsed():
                 if isinstance(event, ev.WorkPutAside):
@@ -326,7 +326,7 @@ class Accounts:
         held_for = {approval.subject for approval in state.approvals.values() if approval.holds}
         for message in state.messages.values():
             must(message.state != "held" or message.message_id in held_for, f"message {message.seq} is held for ever")
-        self.affairs.check(state)
+        self.teamwork_checks.check(state)
         standing = {name for name, alert in state.alerts.items() if alert.raised_at}
         must(standing == self.alerts, f"alerts were lost: {standing ^ self.alerts}")
         self._check_escalations(state)

@@ -9,7 +9,7 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.events import Event
 from tocsin.core.state import ProjectState
 
-__all__ = ["Affairs"]
+__all__ = ["TeamworkChecks"]
 
 #: Endings that an agent brought about itself, or of which there is nobody left to tell; a held message that ends
 #: otherwise is told of by its sender's recall or its death.
@@ -17,7 +17,7 @@ _KNOWN = {"withdrawn", "retired", "expired"}
 _LEFT_LINE = {"timeout", "deadlock", "forced"}
 
 
-class Affairs:
+class TeamworkChecks:
     """The requests, approvals and discussions that are open, and the words that are owed."""
 
     def __init__(self) -> None:

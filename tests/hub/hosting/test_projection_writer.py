@@ -1,4 +1,4 @@
-"""The keeper comes to its chores although captures never end."""
+"""The projection writer does its other work although captures never end."""
 
 import asyncio
 from pathlib import Path
