@@ -67,9 +67,9 @@ async def until_state(team: Team, message: str, state: str) -> list[str]:
     """Wait for a message to come into a state, and return what has happened to it."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            [found] = (await team.get("boss", f"/v1/messages/{message}/life")).json()
+            [found] = (await team.get("boss", f"/v1/messages/{message}/history")).json()
             if found["message"]["state"] == state:
-                return [step["kind"] for step in found["life"]]
+                return [step["kind"] for step in found["history"]]
 
 
 @asynccontextmanager
