@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.hub import DemoHub
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 from tocsin.extract import Index, Piece, read_index, read_rows
 
 __all__ = ["summary"]
@@ -68,7 +68,7 @@ def _latencies(folder: Path, index: Index) -> Table:
         longest = max((row["max_us"] or 0 for row in rows), default=0)
         share = f"{within / messages:.0%}" if messages else ""
         target = f"{rows[0]['target_us'] / 1e6:g} s"
-        table.add_row(liminal_name(level), str(messages), share, target, f"{longest / 1e6:.2f} s")
+        table.add_row(priority_name(level), str(messages), share, target, f"{longest / 1e6:.2f} s")
     return table
 
 

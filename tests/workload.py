@@ -35,7 +35,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import signal_id
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.envelope import Envelope, iso, parse_envelope
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 from tocsin.policies import parse_policy
 
 #: A policy under which things happen soon: few are remembered, deaths and expiries are common.
@@ -259,7 +259,7 @@ class Team:
         names = ("db", "src/**", "src/a.py", "docs/*.md")
         wanted = tuple(self._random.sample(names, self._random.choice((1, 1, 2))))
         shared = self._random.random() < 0.4
-        priority = liminal_name(self._random.randrange(4))
+        priority = priority_name(self._random.randrange(4))
         command = AcquireLease(() if shared else wanted, wanted if shared else (), priority=priority)
         return command, self._caller(exchange)
 

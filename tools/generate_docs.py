@@ -86,7 +86,7 @@ def escalation() -> str:
     diagram += [f"    {route.before} --> {route.after}: {route.step}" for route in PATHS]
     rows = [row("from", "step", "to", "when", "origin"), row("---", "---", "---", "---", "---")]
     rows += [
-        row(route.before, f"`{route.step}`", route.after, route.when, "required" if route.liminal else "added")
+        row(route.before, f"`{route.step}`", route.after, route.when, "required" if route.required else "added")
         for route in PATHS
     ]
     head = ("rule", "trigger", "level", "after, s", "count", "actions")

@@ -16,7 +16,7 @@ from tocsin.client.inbox import Inbox
 from tocsin.client.message import Message
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import parse_envelope
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.hub.auth.signatures import check_signature
 from tocsin.hub.auth.tokens import Grant, fresh_secret, hash_of
 from tocsin.wire.drafts import Draft, EnvelopeWriter
@@ -51,7 +51,7 @@ def test_what_is_written_is_a_good_envelope_and_reads_the_same(
     received, attempt, ttl = EnvelopeReader().read(written.envelope)
     assert msgspec.json.decode(received.payload) == payload
     assert (received.sender.agent_id, received.receiver.agent_id, attempt, ttl) == ("ada", "bob", 0, ttl_s)
-    assert received.priority == (liminal_name(priority) if isinstance(priority, Priority) else priority)
+    assert received.priority == (priority_name(priority) if isinstance(priority, Priority) else priority)
     assert received.qos.importance == importance
 
 

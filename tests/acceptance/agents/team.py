@@ -51,8 +51,8 @@ class Team:
 
     async def life(self, message_id: str) -> list[str]:
         """Return what has happened to a message."""
-        [found] = await self.ask("GET", f"/v1/messages/{message_id}/life")
-        return [step["kind"] for step in found["life"]]
+        [found] = await self.ask("GET", f"/v1/messages/{message_id}/history")
+        return [step["kind"] for step in found["history"]]
 
     async def presence(self, agent: str) -> str:
         return str((await self.ask("GET", f"/v1/agents/{agent}"))["presence"])

@@ -10,7 +10,7 @@ from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.agents.preemption import Status, Verdict, judge
 from tocsin.core.messages.model import State
-from tocsin.core.protocol.priority import VOCABULARY, Priority, liminal_name
+from tocsin.core.protocol.priority import VOCABULARY, Priority, priority_name
 from tocsin.core.teamwork.model import Attention
 
 #: D deliver, I interrupt, P wait for a pause point, T wait for one's turn. Columns: the work's level, Info first.
@@ -36,7 +36,7 @@ CHART: dict[tuple[str, bool], dict[str, str]] = {
         "Critical": "IIDDD",
         "DirectorOverride": "IIIII",
     },
-    ("idle", True): dict.fromkeys(map(liminal_name, Priority), "DDDDD"),
+    ("idle", True): dict.fromkeys(map(priority_name, Priority), "DDDDD"),
 }
 VERDICTS = {"D": Verdict.DELIVER, "I": Verdict.INTERRUPT, "P": Verdict.WAIT_PAUSE, "T": Verdict.WAIT_TURN}
 
@@ -47,7 +47,7 @@ VERDICTS = {"D": Verdict.DELIVER, "I": Verdict.INTERRUPT, "P": Verdict.WAIT_PAUS
         (status, interruptible, level, work, VERDICTS[letter])
         for (status, interruptible), rows in CHART.items()
         for level, letters in rows.items()
-        for work, letter in zip(map(liminal_name, Priority), letters, strict=True)
+        for work, letter in zip(map(priority_name, Priority), letters, strict=True)
     ],
 )
 def test_every_row_of_the_chart(status: str, interruptible: bool, level: str, work: str, verdict: Verdict) -> None:
@@ -94,7 +94,7 @@ def busy(team: Team) -> tuple[Team, str]:
 
 def test_an_agent_that_never_speaks_of_it_is_pushed_everything(team: Team) -> None:
     team.attach("impl_001")
-    sent = [note(team, liminal_name(priority)) for priority in Priority]
+    sent = [note(team, priority_name(priority)) for priority in Priority]
     assert all(is_offered(team, signal) for signal in sent)
     assert not team.exchange.state.attention
 

@@ -17,7 +17,7 @@ from tests.core.driver import SECOND, Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.errors import Problem
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 
 AGENTS = ("a", "b", "c", "d")
 #: Every file of a small world, and what each resource covers of it.
@@ -182,7 +182,7 @@ class LeaseMachine(RuleBasedStateMachine):
         name = f"lease-{self.number}"
         exclusive = tuple(r for r, shared in claims.items() if not shared)
         shared = tuple(r for r, shared in claims.items() if shared)
-        command = cmd.AcquireLease(exclusive, shared, None, None if wait else 0, liminal_name(level), name)
+        command = cmd.AcquireLease(exclusive, shared, None, None if wait else 0, priority_name(level), name)
         reply = self.team.handle(command, self.team.caller(agent)).reply
         entry = Entry(name, agent, claims, level, self.number, self.team.now + 40 * SECOND)
         free = self.oracle.free(entry)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.core.protocol.priority import APM_VOCABULARY, VOCABULARY, Priority, apm_name, category, liminal_name
+from tocsin.core.protocol.priority import APM_VOCABULARY, VOCABULARY, Priority, apm_name, category, priority_name
 from tocsin.policies import default_policy
 
 INFO, COORDINATE, BLOCKING, CRITICAL, OVERRIDE = Priority
@@ -22,7 +22,7 @@ SCALE = [
 @pytest.mark.parametrize(("level", "number", "liminal", "spec", "apm", "cost"), SCALE)
 def test_a_row_of_the_scale(level: Priority, number: int, liminal: str, spec: str | None, apm: str, cost: int) -> None:
     assert int(level) == number
-    assert liminal_name(level) == liminal
+    assert priority_name(level) == liminal
     assert VOCABULARY[liminal] is level
     assert apm_name(level) == apm
     if spec is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from tocsin.core.commands import Delivery, Done, Receipt, Reply
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.hub.hosting.outgoing import OutgoingQueue
 
@@ -24,8 +24,8 @@ def receipt(priority: Priority) -> Receipt:
     return Receipt(
         *("sig", "msg", True, False, "bob", RecipientState.AVAILABLE, DeliveryClass.ASYNC, as_datetime(0), None),
         PublishPath.PUSHED,
-        liminal_name(priority),
-        liminal_name(priority),
+        priority_name(priority),
+        priority_name(priority),
     )
 
 

@@ -11,7 +11,7 @@ from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State, queue_cause
 from tocsin.core.messages.notices import notify_directors
 from tocsin.core.policy import EscalationRule, Trigger, microseconds
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.scheduling import escalation_due, wait_due
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Deferred, Escalation
@@ -46,7 +46,7 @@ def fire_queued(decision: Decision, seq: int) -> None:
     rule = found[1]
     detail = (
         f"{message.message_id} of {message.sender} has waited for {message.recipient} "
-        f"longer than {rule.after_s:g} s at {liminal_name(message.priority)}"
+        f"longer than {rule.after_s:g} s at {priority_name(message.priority)}"
     )
     cause = queue_cause(message)
     open_escalation(decision, "time_in_queue", cause, message.message_id, detail, about=message)
@@ -63,7 +63,7 @@ def fire_wait(decision: Decision, key: str) -> None:
         return
     detail = (
         f"{wait.waiter} has waited for {', '.join(sorted(wait.on))} ({wait.label}) "
-        f"longer than {(due - wait.since) / 1_000_000:g} s at {liminal_name(wait.level)}"
+        f"longer than {(due - wait.since) / 1_000_000:g} s at {priority_name(wait.level)}"
     )
     asked = decision.state.ids.get(wait.ref) if wait.kind == "request" else None
     about = None if asked is None else decision.state.messages.get(asked)

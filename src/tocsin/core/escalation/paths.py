@@ -1,7 +1,7 @@
 """The path of an escalation: one table of steps; every change of place is in it.
 
 The table has all arrows of the requirements (LIMINAL, "Escalation Paths State Machine"). Arrows that Tocsin adds have
-`liminal=False`: the condition ends by itself, a rule notifies the directors without raising anything first, a director
+`required=False`: the condition ends by itself, a rule notifies the directors without raising anything first, a director
 acts late or never. The diagram in `docs/concepts/escalation.md` is generated from this table.
 """
 
@@ -44,7 +44,7 @@ class Route(msgspec.Struct, frozen=True):
     #: Condition for the step.
     when: str
     #: Whether the arrow is in the requirements.
-    liminal: bool = True
+    required: bool = True
 
 
 PATHS: tuple[Route, ...] = (
@@ -52,28 +52,28 @@ PATHS: tuple[Route, ...] = (
     Route(Place.NORMAL, "blocked", Place.DEPENDENCY, "Blocked on lower priority"),
     Route(Place.NORMAL, "degraded", Place.HEALTH, "System degraded"),
     Route(Place.TIME_BASED, "boosted", Place.BOOSTED, "Boost by 1 level"),
-    Route(Place.TIME_BASED, "notified", Place.DIRECTOR, "the rule notifies at once", liminal=False),
+    Route(Place.TIME_BASED, "notified", Place.DIRECTOR, "the rule notifies at once", required=False),
     Route(Place.BOOSTED, "not_resolved", Place.STILL_WAITING, "Not resolved"),
-    Route(Place.BOOSTED, "over", Place.RESOLVED, "the message left the queue", liminal=False),
+    Route(Place.BOOSTED, "over", Place.RESOLVED, "the message left the queue", required=False),
     Route(Place.STILL_WAITING, "notified", Place.DIRECTOR, "Age > 2x threshold"),
     Route(Place.DEPENDENCY, "inherited", Place.INHERITANCE, "Boost holder"),
     Route(Place.INHERITANCE, "over", Place.RESOLVED, "Resource released"),
     Route(Place.INHERITANCE, "circular_wait", Place.DEADLOCK, "Circular wait"),
-    Route(Place.INHERITANCE, "notified", Place.DIRECTOR, "still blocked, or the rule notifies at once", liminal=False),
+    Route(Place.INHERITANCE, "notified", Place.DIRECTOR, "still blocked, or the rule notifies at once", required=False),
     Route(Place.DEADLOCK, "victim_chosen", Place.VICTIM, "Choose lowest priority"),
     Route(Place.VICTIM, "released", Place.FORCED, "Release resources"),
     Route(Place.FORCED, "notified", Place.DIRECTOR, "Escalate"),
     Route(Place.HEALTH, "alerted", Place.ALERT, "Send to Director"),
     Route(Place.ALERT, "director_acts", Place.DIRECTOR_ACTS, "Director acts"),
-    Route(Place.ALERT, "over", Place.RESOLVED, "the condition ended", liminal=False),
-    Route(Place.ALERT, "escalated", Place.HUMAN, "the director escalates, or does not act in time", liminal=False),
-    Route(Place.DIRECTOR, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it", liminal=False),
+    Route(Place.ALERT, "over", Place.RESOLVED, "the condition ended", required=False),
+    Route(Place.ALERT, "escalated", Place.HUMAN, "the director escalates, or does not act in time", required=False),
+    Route(Place.DIRECTOR, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it", required=False),
     Route(Place.DIRECTOR, "escalated", Place.HUMAN, "Director escalates"),
     Route(Place.DIRECTOR, "over", Place.RESOLVED, "Auto-resolved"),
     Route(Place.DIRECTOR_ACTS, "resolved", Place.RESOLVED, "Director resolves"),
     Route(Place.HUMAN, "human_acts", Place.HUMAN_ACTS, "Human acts"),
-    Route(Place.HUMAN, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it late", liminal=False),
-    Route(Place.HUMAN, "over", Place.RESOLVED, "the condition ended", liminal=False),
+    Route(Place.HUMAN, "director_acts", Place.DIRECTOR_ACTS, "a director resolves it late", required=False),
+    Route(Place.HUMAN, "over", Place.RESOLVED, "the condition ended", required=False),
     Route(Place.HUMAN_ACTS, "returned", Place.NORMAL, "Human resolves"),
     Route(Place.RESOLVED, "returned", Place.NORMAL, "Return to normal"),
 )

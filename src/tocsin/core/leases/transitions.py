@@ -19,7 +19,7 @@ from tocsin.core.messages.model import RecipientState
 from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.envelope import iso
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.scheduling import lease_due, schedule_lease, schedule_lease_request, schedule_wait
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait
@@ -178,7 +178,7 @@ def _notify(
         "lease": about.lease,
         "exclusive": _names(about, shared=False),
         "shared": _names(about, shared=True),
-        "priority": liminal_name(about.level),
+        "priority": priority_name(about.level),
     }
     if isinstance(about, Lease):
         payload["expiresAt"] = iso(about.expires_at)

@@ -14,7 +14,7 @@ from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.policy import Policy, Role
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import Agent, ProjectState
 
 __all__ = ["Admission", "admit", "apply_gaming", "levels", "spend"]
@@ -43,7 +43,7 @@ def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bo
     if tokens < cost:
         raise _exhausted(
             "E_ADMISSION_001",
-            f"{sender.agent} has {tokens:.1f} tokens, a {liminal_name(priority)} message costs {cost:g}",
+            f"{sender.agent} has {tokens:.1f} tokens, a {priority_name(priority)} message costs {cost:g}",
             (cost - tokens) / (decision.policy.bucket.refill_per_s * role.quota_multiplier),
             possible=cost <= decision.policy.bucket.capacity * role.quota_multiplier,
         )
@@ -69,7 +69,7 @@ def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority
             "E_ADMISSION_004",
             f"{sender.agent} is {sender.role} and may send with a priority up to {role.max_priority}",
             field="$.priority",
-            found=liminal_name(requested),
+            found=priority_name(requested),
             expected=f"at most {role.max_priority}",
         )
     if role.watched and _judge(decision, sender):

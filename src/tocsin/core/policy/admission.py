@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tocsin.core.policy.base import Amount, Concern, Count, Levels, Seconds, Share, level_named, microseconds
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 
 __all__ = ["Bucket", "Gaming", "Quota", "Quotas", "Role", "Security"]
 
@@ -51,7 +51,7 @@ class Bucket(Concern, frozen=True):
     @cached_property
     def costs(self) -> tuple[float, ...]:
         """Return the costs, indexed by priority."""
-        return tuple(self.cost[liminal_name(level)] for level in Priority)
+        return tuple(self.cost[priority_name(level)] for level in Priority)
 
 
 class Quota(Concern, frozen=True):

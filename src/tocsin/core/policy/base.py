@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core.errors import refusal
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 
 __all__ = [
     "Amount",
@@ -43,6 +43,6 @@ class Concern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 def level_named(name: str) -> Priority:
     """Return the priority of a name in a policy."""
     for level in Priority:
-        if liminal_name(level) == name:
+        if priority_name(level) == name:
             return level
-    raise refusal("E_POLICY_001", f"{name!r} is not a priority", expected=", ".join(map(liminal_name, Priority)))
+    raise refusal("E_POLICY_001", f"{name!r} is not a priority", expected=", ".join(map(priority_name, Priority)))

@@ -17,7 +17,7 @@ from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, Reques
 from tocsin.core.policy.waiting import Inheritance, Leases
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import Contract
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 
 __all__ = ["Policy", "document_of", "policy_from"]
 
@@ -88,7 +88,7 @@ def document_of(policy: Policy) -> Any:
 def _contradictions(policy: Policy) -> list[tuple[str, str]]:
     """Return conflicts between fields: the path, and the rule that it breaks."""
     manager, sessions, retention, leases = policy.queue_manager, policy.sessions, policy.retention, policy.leases
-    levels = [liminal_name(level) for level in Priority]
+    levels = [priority_name(level) for level in Priority]
     checks: list[tuple[bool, str, str]] = [
         (sorted(policy.bucket.cost) != sorted(levels), "$.bucket.cost", "must name " + ", ".join(levels)),
         (

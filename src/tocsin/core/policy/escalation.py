@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import Literal
 
 from tocsin.core.policy.base import Concern, Count, Seconds, level_named, microseconds
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 
 __all__ = ["Action", "EscalationPolicy", "EscalationRule", "Trigger"]
 
@@ -22,7 +22,7 @@ Trigger = Literal[
 ]
 Action = Literal["boost", "notify_director", "interrupt_recipient", "escalate_to_human"]
 
-_NAMES = tuple(map(liminal_name, Priority))
+_NAMES = tuple(map(priority_name, Priority))
 #: Fields that a rule of each trigger may have, in addition to its actions.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "time_in_queue": ("level", "after_s"),

@@ -15,7 +15,7 @@ from tocsin.core.errors import refusal
 from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.envelope import VERSIONS, iso
-from tocsin.core.protocol.priority import apm_name, liminal_name
+from tocsin.core.protocol.priority import apm_name, priority_name
 from tocsin.core.state import ProjectState
 
 __all__ = ["highest_common_version", "render", "type_name_for"]
@@ -59,7 +59,7 @@ def render(message: Message, state: ProjectState) -> bytes:
         "sender": {"agentId": message.sender, "type": _type_of(message.sender, state)},
         "receiver": {"agentId": message.recipient, "type": _type_of(message.recipient, state)},
         "messageType": type_name_for(message.type, version, policy),
-        "priority": apm_name(message.priority) if old else liminal_name(message.priority),
+        "priority": apm_name(message.priority) if old else priority_name(message.priority),
         "payload": msgspec.Raw(message.payload),
         "metadata": _metadata(message),
     }

@@ -14,7 +14,7 @@ __all__ = [
     "PriorityName",
     "apm_name",
     "category",
-    "liminal_name",
+    "priority_name",
 ]
 
 #: A priority, by its name.
@@ -64,7 +64,7 @@ VOCABULARY: dict[str, Priority] = {
 }
 
 
-def liminal_name(priority: int) -> PriorityName:
+def priority_name(priority: int) -> PriorityName:
     """Return the name in protocol version 1.1.0."""
     return PRIORITY_NAMES[priority]
 

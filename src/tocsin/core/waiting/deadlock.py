@@ -12,7 +12,7 @@ from itertools import islice
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.messages.notices import directors, notify
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.waiting.graph import Wait, WaitGraph
 from tocsin.core.waiting.waits import BREAKERS
 
@@ -45,7 +45,9 @@ def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
     place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))
     victim = cycle[place]
     names = [wait.waiter for wait in cycle]
-    detail = f"deadlock: {cycle_text(names)}; the wait of {victim.waiter} was refused, at {liminal_name(levels[place])}"
+    detail = (
+        f"deadlock: {cycle_text(names)}; the wait of {victim.waiter} was refused, at {priority_name(levels[place])}"
+    )
     decision.emit(
         ev.DeadlockFound(
             decision.now,
@@ -98,7 +100,7 @@ def _notify(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wa
             "refused": victim.label,
             "size": len(cycle),
             "cycle": [
-                {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": liminal_name(level)}
+                {"agent": wait.waiter, "waitsFor": wait.label, "of": sorted(wait.on), "priority": priority_name(level)}
                 for wait, level in islice(zip(cycle, levels, strict=True), decision.policy.limits.batch_max)
             ],
         },

@@ -17,7 +17,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import EVENT_TYPES, Event
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.frames import Channel
 from tocsin.frames.errors import ChannelClosedError, ChannelEmptyError
 from tocsin.gateways.dashboard.summary import Summary, summary
@@ -28,7 +28,7 @@ __all__ = ["SERIES", "LiveUpdates", "Viewer"]
 
 _ENCODER = msgspec.json.Encoder()
 _WATCHER = "dashboard"
-_LEVELS = tuple(map(liminal_name, Priority))
+_LEVELS = tuple(map(priority_name, Priority))
 #: By kind of event, the area whose pages it concerns: the module that it is declared in.
 _AREAS = {kind: kind.__module__.rpartition(".")[2] for kind in EVENT_TYPES}
 _DEAD_LETTER_EVENTS = (ev.MessageDied, ev.DeadLetterRedriven, ev.DeadLetterPurged)

@@ -13,7 +13,7 @@ import msgspec
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.envelope import VERSIONS, iso
-from tocsin.core.protocol.priority import Priority, apm_name, liminal_name
+from tocsin.core.protocol.priority import Priority, apm_name, priority_name
 from tocsin.gateways.files.names import BUS, MESSAGES, RECEIPTS, directory_of
 from tocsin.gateways.files.writing import Line
 from tocsin.wire.messages import SendReply
@@ -135,7 +135,7 @@ def _envelope(
         "sender": {"agentId": BUS, "type": "System"},
         "receiver": {"agentId": addressee.agent, "type": addressee.type},
         "messageType": message_type,
-        "priority": apm_name(priority) if old else liminal_name(priority),
+        "priority": apm_name(priority) if old else priority_name(priority),
         "payload": payload,
         "metadata": {},
     }

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import ProjectState
 from tocsin.hub.observability.counters import Counts, Latencies
 
@@ -22,7 +22,7 @@ LATENCY_BUCKETS_S = (
     *(50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
 )
-_NAMES = tuple(map(liminal_name, Priority))
+_NAMES = tuple(map(priority_name, Priority))
 Fold = Callable[[Any, ProjectState], None]
 _RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
 

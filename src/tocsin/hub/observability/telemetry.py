@@ -14,7 +14,7 @@ import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -123,7 +123,7 @@ class Telemetry:
             "messaging.client.id": event.sender,
             "tocsin.project": self._project,
             "tocsin.message.type": event.message_type,
-            "tocsin.message.priority": liminal_name(Priority(event.priority)),
+            "tocsin.message.priority": priority_name(Priority(event.priority)),
             "tocsin.publish_path": event.publish_path,
         }
         if event.correlation_id is not None:
@@ -145,7 +145,7 @@ class Telemetry:
             "messaging.client.id": event.sender,
             "tocsin.project": self._project,
             "tocsin.message.type": event.message_type,
-            "tocsin.message.priority": liminal_name(Priority(event.requested)),
+            "tocsin.message.priority": priority_name(Priority(event.requested)),
         }
         parent = _context({"traceparent": event.traceparent}) if event.traceparent else None
         self._span("send", "send", attributes, parent, event.at, now, event.code)

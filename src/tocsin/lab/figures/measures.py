@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.core.commands import SYSTEM
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.lab.replays.replay import Replay
 from tocsin.lab.traces.message_tracker import MessageHistory
 
@@ -155,7 +155,7 @@ def levels() -> list[int]:
 
 def level_name(level: int) -> str:
     """Return the name of a priority, or `all`."""
-    return "all" if level == ALL else liminal_name(level)
+    return "all" if level == ALL else priority_name(level)
 
 
 def dense(histogram: Sequence[int]) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy, microseconds
 from tocsin.core.protocol.contracts import Contract, CorrelationRule, DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, VERSIONS
-from tocsin.core.protocol.priority import apm_name, liminal_name
+from tocsin.core.protocol.priority import apm_name, priority_name
 from tocsin.core.state import ProjectState
 from tocsin.lab.traces.trace import EnvelopeDraft
 
@@ -80,7 +80,7 @@ def _named(event: ev.MessageAccepted, contract: Contract) -> str | None:
 
 
 def _name(priority: int, version: str) -> str:
-    return apm_name(priority) if version == VERSIONS[0] else liminal_name(priority)
+    return apm_name(priority) if version == VERSIONS[0] else priority_name(priority)
 
 
 def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraft | None:
@@ -103,7 +103,7 @@ def refused_envelope(state: ProjectState, event: ev.SendRefused) -> EnvelopeDraf
         message_type=event.message_type,
         version=VERSIONS[-1],
         sent_at=event.at,
-        priority=None if implied else liminal_name(event.requested),
+        priority=None if implied else priority_name(event.requested),
         correlation_id=event.message_id if contract.correlation is CorrelationRule.NEW else None,
         delivery_class=DeliveryClass.SYNC if sync else None,
         metadata=msgspec.json.encode({"traceparent": event.traceparent} if event.traceparent else {}),

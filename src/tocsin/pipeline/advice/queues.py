@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from tocsin.core.policy import Policy
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures
 
@@ -22,7 +22,7 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
     if raised["boosted"] >= by.aging_boosted_share * raised["messages"] and raised["p95_us"] is not None:
         threshold_s = float(math.ceil(seconds(raised["p95_us"])))
         if threshold_s > aging.threshold_s:
-            name = liminal_name(raised["priority"])
+            name = priority_name(raised["priority"])
             yield Advice(
                 rule="aging_threshold",
                 subject=name,
@@ -41,7 +41,7 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
             )  # fmt: skip
             return
     if late["over_bound_available"] >= max(1.0, by.aging_over_bound_share * late["messages"]):
-        name, threshold_s = liminal_name(late["priority"]), aging.threshold_s / 2
+        name, threshold_s = priority_name(late["priority"]), aging.threshold_s / 2
         yield Advice(
             rule="aging_threshold",
             subject=name,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tocsin.core.policy import Policy
-from tocsin.core.protocol.priority import Priority, liminal_name
+from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures, Row
 
@@ -94,14 +94,14 @@ def level_of_type(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
             rule="level_of_type",
             subject=kind,
             text=(
-                f"{usual['messages']} of {total} {kind} messages were sent as {liminal_name(level)}; the default is "
-                f"{liminal_name(contract.default_priority)}. Make {liminal_name(level)} the default."
+                f"{usual['messages']} of {total} {kind} messages were sent as {priority_name(level)}; the default is "
+                f"{priority_name(contract.default_priority)}. Make {priority_name(level)} the default."
             ),
             evidence=(
                 Evidence("level_use", f"messages where message_type = {kind} and requested = {level}",
                          usual["messages"], total),
             ),
-            patch=patch(contracts={kind: {"priority": liminal_name(level)}}),
+            patch=patch(contracts={kind: {"priority": priority_name(level)}}),
         )  # fmt: skip
 
 
@@ -115,13 +115,13 @@ def level_not_urgent(figures: Figures, policy: Policy, by: Thresholds) -> Iterat
         row = next((row for row in rows if row["requested"] == level), None)
         if row is None or row["samples"] < by.messages_min or seconds(row["p50_us"]) < by.reaction_slow_s:
             continue
-        lower = liminal_name(level - 1)
+        lower = priority_name(level - 1)
         yield Advice(
             rule="level_not_urgent",
             subject=kind,
             text=(
                 f"Half of {row['samples']} {kind} messages were acknowledged or answered {seconds(row['p50_us']):g} s "
-                f"or more after delivery: recipients do not treat them as {liminal_name(level)}. Make {lower} the "
+                f"or more after delivery: recipients do not treat them as {priority_name(level)}. Make {lower} the "
                 f"default."
             ),
             evidence=(

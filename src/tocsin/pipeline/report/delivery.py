@@ -1,6 +1,6 @@
 """Report cards on messages: states, latency, waiting, refusals, recalls, retries and decay."""
 
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
 from tocsin.pipeline.report.formatting import duration, moment, number, share
@@ -83,7 +83,7 @@ def _sla_line(contents: Contents) -> str:
 def _latency(contents: Contents) -> str:
     series = [
         Series(
-            liminal_name(level), f"l{level}", [max(_FLOOR_US, point["p99_us"]) if point else None for point in points]
+            priority_name(level), f"l{level}", [max(_FLOOR_US, point["p99_us"]) if point else None for point in points]
         )
         for level, points in contents.latency.items()
     ]
@@ -95,21 +95,21 @@ def _latency(contents: Contents) -> str:
 
 def _depth_line(contents: Contents) -> str:
     peaks = {level: max(values, default=0) for level, values in contents.depth.items()}
-    texts = [f"{liminal_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
+    texts = [f"{priority_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
     return "Largest depth: " + ", ".join(texts) + "." if texts else "No message waited."
 
 
 def _depth(contents: Contents) -> str:
-    series = [Series(liminal_name(level), f"l{level}", values) for level, values in contents.depth.items()]
+    series = [Series(priority_name(level), f"l{level}", values) for level, values in contents.depth.items()]
     return over_time(contents.bars, contents.width_s, series, stacked=True, title="Queue depth") + legend(series)
 
 
 def _sla(contents: Contents) -> str:
     known = [row for row in contents.sla if row["samples"]]
-    plot = ranges([quantiles(liminal_name(row["priority"]), row, row["target_us"]) for row in known], title="Latency")
+    plot = ranges([quantiles(priority_name(row["priority"]), row, row["target_us"]) for row in known], title="Latency")
     rows = [
         (
-            liminal_name(row["priority"]),
+            priority_name(row["priority"]),
             number(row["samples"]),
             duration(row["target_us"]),
             share(row["within_target"], row["samples"]),
@@ -122,7 +122,7 @@ def _sla(contents: Contents) -> str:
     broken = [
         (
             moment(row["began_us"]),
-            liminal_name(row["priority"]),
+            priority_name(row["priority"]),
             duration(row["lasted_us"]),
             f"{number(row['late'])} of {number(row['messages'])}",
             duration(row["worst_us"]),
@@ -163,10 +163,10 @@ def _bars(contents: Contents, counts: dict[str, list[int]]) -> str:
 
 def _aging(contents: Contents) -> str:
     known = [row for row in contents.waits if row["samples"]]
-    plot = ranges([quantiles(liminal_name(row["priority"]), row, row["bound_us"]) for row in known], title="Waits")
+    plot = ranges([quantiles(priority_name(row["priority"]), row, row["bound_us"]) for row in known], title="Waits")
     rows = [
         (
-            liminal_name(row["priority"]),
+            priority_name(row["priority"]),
             number(row["messages"]),
             share(row["boosted"], row["messages"]),
             duration(row["bound_us"]),

@@ -1,6 +1,6 @@
 """Report cards on the team: sessions, traffic, threads, escalations, leases and frames."""
 
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 from tocsin.pipeline.report.contents import Contents
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
 from tocsin.pipeline.report.formatting import duration, moment, number, share
@@ -108,7 +108,7 @@ def _leases(contents: Contents) -> str:
         for row in contents.leases
     ]
     inherited = [
-        (row["agent"], number(row["raised"]), liminal_name(row["highest"] or 0), number(row["messages"]))
+        (row["agent"], number(row["raised"]), priority_name(row["highest"] or 0), number(row["messages"]))
         for row in contents.inversions
     ]
     more = details("Inherited priority", table(("agent", "times", "highest", "messages raised"), inherited))

@@ -7,7 +7,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.messages.model import signal_id
-from tocsin.core.protocol.priority import liminal_name
+from tocsin.core.protocol.priority import priority_name
 from tocsin.lab.traces.recognition.agents import retiring
 from tocsin.lab.traces.recognition.base import FOLLOWS, TICKS, EventReader, Opener, Opening, always
 
@@ -28,7 +28,7 @@ def _lease_asked(reader: EventReader, event: ev.LeaseQueued | ev.LeaseGranted, i
         shared=event.shared,
         ttl_s=None if event.ttl_s == policy.ttl_default_s else event.ttl_s,
         wait_s=None if wait_s == policy.wait_default_s else wait_s,
-        priority=None if event.level == policy.level_default else liminal_name(event.level),
+        priority=None if event.level == policy.level_default else priority_name(event.level),
         lease=event.lease,
     )
 
