@@ -175,7 +175,7 @@ class Crowd:
             compression=None,
             open_timeout=60,
         )
-        await line.send('[{"op":"hello","id":1,"window":32,"agent_type":"Manager"}]')
+        await line.send('[{"op":"hello","id":1,"window":32,"type":"Manager"}]')
         await line.recv()
         return line
 

@@ -134,7 +134,7 @@ class Socket:
             compression=None,
             max_size=None,
         )
-        hello = {"op": "hello", "id": 1, "window": window, "agent_type": "Manager"}
+        hello = {"op": "hello", "id": 1, "window": window, "type": "Manager"}
         await line.send(json.dumps([hello]))
         (answer,) = ITEMS.decode(await line.recv())
         if bytes(answer.problem):
@@ -153,7 +153,7 @@ class Socket:
             if self._timed:
                 Socket.started[f"msg_{RUN}_{self.number}_{number}"] = started
             body = envelope % (self.number, number, self.number, receiver)
-            operations.append(f'{{"op":"send","id":{number},"envelope":{body}}}')
+            operations.append(f'{{"op":"send_message","id":{number},"envelope":{body}}}')
         self._last += count
         # Replies come in the order of the operations: the reply to the last one means that all are confirmed.
         done = self._frames[self._last] = asyncio.get_running_loop().create_future()
