@@ -19,7 +19,7 @@ class McpAgent:
 
     async def send(self, recipient: str, payload: dict[str, Any]) -> str:
         """Send a message and return its id."""
-        arguments = {"to": recipient, "message_type": "TaskAssigned", "payload": payload}
+        arguments = {"to": recipient, "type": "TaskAssigned", "payload": payload}
         return str((await self._call("send_message", arguments))["message_id"])
 
     async def fetch(self) -> list[str]:
