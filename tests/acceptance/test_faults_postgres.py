@@ -137,7 +137,7 @@ def test_tokens_history_and_readiness_follow_the_server_down_and_up_again(tmp_pa
                 lambda: admin.post("v1", "admin", "tokens", body={"agent": "eve", "type": None}),
                 lambda: admin.post("v1", "admin", "tokens", "bob", "revoke"),
                 lambda: ada.get("v1", "search", q="swordfish", fresh="false"),
-                lambda: ada.get("v1", "messages", "msg_1_x", "life"),
+                lambda: ada.get("v1", "messages", "msg_1_x", "history"),
             ]
             for ask in questions:
                 with pytest.raises(Refused) as refused:
@@ -153,7 +153,7 @@ def test_tokens_history_and_readiness_follow_the_server_down_and_up_again(tmp_pa
             while not (found := ada.get("v1", "search", q="swordfish")["items"]):
                 pass  # the index follows
             assert [item["message_id"] for item in found] == ["msg_1_x"]
-            assert ada.get("v1", "messages", "msg_1_x", "life")
+            assert ada.get("v1", "messages", "msg_1_x", "history")
             rows = server.execute("SELECT agent FROM tocsin.grants WHERE revoked_at IS NOT NULL")
             assert rows == [("bob",)]
     finally:

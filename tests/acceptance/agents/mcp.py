@@ -38,9 +38,9 @@ class McpDriver(Driver):
         sent = await self.call(
             "send_message",
             to=receiver,
-            message_type=letter.message_type,
+            type=letter.message_type,
             payload=letter.payload,
-            own_id=letter.message_id,
+            message_id=letter.message_id,
             correlation_id=letter.correlation_id,
             priority=letter.priority,
             ttl_s=letter.ttl_s,
@@ -67,7 +67,7 @@ class McpDriver(Driver):
         for mail in mails:
             letter = Letter(
                 mail["from"],
-                mail["message_type"],
+                mail["type"],
                 mail["payload"],
                 mail["correlation_id"],
                 mail["message_id"],

@@ -25,23 +25,23 @@ class SocketDriver(Driver):
         return answer["ok"]
 
     async def send(self, receiver: str, letter: Letter) -> dict[str, Any]:
-        sent = await self._ask("send", envelope=letter.envelope(receiver))
+        sent = await self._ask("send_message", envelope=letter.envelope(receiver))
         receipt: dict[str, Any] = sent.get("receipt", {})
         return receipt
 
     async def look(self) -> None:
         pushed = await asyncio.wait_for(self.client.pushes.get(), PATIENCE_S)
         self.kept.append(Letter.of(pushed["envelope"]))
-        await self._ask("confirm", message_ids=[pushed["signal_id"]])
+        await self._ask("confirm_messages", message_ids=[pushed["signal_id"]])
 
     async def acknowledge(self, letter: Letter) -> None:
-        await self._ask("ack", message_id=letter.message_id)
+        await self._ask("acknowledge_message", message_id=letter.message_id)
 
     async def reject(self, letter: Letter, *, can_retry: bool) -> None:
-        await self._ask("nack", message_id=letter.message_id, reason="no", can_retry=can_retry)
+        await self._ask("reject_message", message_id=letter.message_id, reason="no", can_retry=can_retry)
 
     async def recall(self, message_id: str) -> str:
-        return str((await self._ask("recall", message_id=message_id))["outcome"])
+        return str((await self._ask("recall_message", message_id=message_id))["outcome"])
 
 
 @asynccontextmanager
