@@ -19,6 +19,8 @@ VOLATILE = {
     *("token", "token_id", "budget", "facts", "since", "frames", "time_to_drain", "delivery_latency", "bounds_s"),
     *("reached_seq", "behind_events", "behind_s", "next", "recent", "gaming", "holders", "value", "limit", "states"),
 }
+#: Replies that list what waits: any answer of a tool hands out urgent messages, so less of it does.
+CHANGED_BY_TOOLS = {"fetch_inbox", "list_pending"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)")
 
 
@@ -91,7 +93,10 @@ def test_the_story_goes_as_it_says(expected: list[Answer]) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in HUB_INTERFACES if kind != "http"])
 def test_outcomes_over_a_hub_are_equal(kind: str, expected: list[Answer], tmp_path: Path) -> None:
     for index, (step, wanted, found) in enumerate(zip(STORY, expected, outcomes_of(tmp_path, kind), strict=True)):
-        assert found == wanted, describe(index, step)
+        if kind == "mcp" and step.operation in CHANGED_BY_TOOLS:
+            assert found.code == wanted.code, describe(index, step)
+        else:
+            assert found == wanted, describe(index, step)
 
 
 def test_outcomes_on_an_embedded_bus_are_equal(expected: list[Answer], tmp_path: Path) -> None:
