@@ -7,6 +7,8 @@ replies are what every interface returns. One module per subject.
 
 from typing import TypeAlias
 
+import msgspec
+
 from tocsin.core.commands.agents import (
     CloseSession,
     GrantCredit,
@@ -35,7 +37,7 @@ from tocsin.core.commands.attention import (
     Resumed,
     ResumeWork,
 )
-from tocsin.core.commands.base import SYSTEM, Caller
+from tocsin.core.commands.base import SYSTEM, Caller, CommandBase
 from tocsin.core.commands.discussions import (
     CancelDiscussion,
     Consensus,
@@ -98,7 +100,6 @@ from tocsin.core.commands.topics import (
     Subscriptions,
     Unsubscribe,
 )
-from tocsin.core.errors import Problem
 
 __all__ = [
     "SYSTEM",
@@ -182,77 +183,7 @@ __all__ = [
     "receipt_of",
 ]
 
-Command: TypeAlias = (
-    AdoptPolicy
-    | RegisterAgent
-    | RetireAgent
-    | OpenSession
-    | Heartbeat
-    | GrantCredit
-    | CloseSession
-    | Send
-    | Drain
-    | Confirm
-    | Acknowledge
-    | Reject
-    | MarkProcessed
-    | Recall
-    | Redrive
-    | ReportShedding
-    | AcquireLease
-    | RenewLease
-    | ReleaseLease
-    | ForceRelease
-    | Tick
-    | BeginWork
-    | ReachPausePoint
-    | PutAside
-    | ResumeWork
-    | FinishWork
-    | ResolveEscalation
-    | EscalateToHuman
-    | SendRequest
-    | CancelRequest
-    | ExtendRequest
-    | RequestApproval
-    | DecideApproval
-    | WithdrawApproval
-    | OpenDiscussion
-    | Speak
-    | Vote
-    | CancelDiscussion
-    | Subscribe
-    | Unsubscribe
-    | Publish
-    | ReportHealth
-)
-
-Reply: TypeAlias = (
-    Receipt
-    | BroadcastReceipt
-    | Registered
-    | SessionReady
-    | Drained
-    | Confirmed
-    | Acknowledged
-    | Rejected
-    | RecallResult
-    | Redriven
-    | LeaseRecord
-    | Released
-    | Adopted
-    | Ticked
-    | Done
-    | Problem
-    | Attending
-    | Resumed
-    | Escalated
-    | Requested
-    | TimeoutExtended
-    | ApprovalRequested
-    | ApprovalDecided
-    | Discussed
-    | Subscriptions
-    | Published
-    | HealthReported
-)
+#: Anything that the exchange decides.
+Command: TypeAlias = CommandBase
+#: Anything that it answers: a struct of one of these modules, or a `Problem`.
+Reply: TypeAlias = msgspec.Struct

@@ -5,7 +5,7 @@ from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.hub.auth.tokens import Grant, Issued
 from tocsin.hub.operations.call import Call, Handler
-from tocsin.hub.operations.records import agent_record
+from tocsin.hub.operations.records import agent_record, record_of
 from tocsin.wire import agents as wire
 from tocsin.wire.operation import Request
 
@@ -49,16 +49,7 @@ async def get_agent(call: Call, request: wire.GetAgent) -> wire.AgentRecord:
 
 
 def _token(call: Call, grant: Grant) -> wire.TokenRecord:
-    return wire.TokenRecord(
-        token_id=grant.token_id,
-        agent=grant.agent,
-        role=grant.role,
-        admin=grant.admin,
-        created_at=as_datetime_or_none(grant.created_at),
-        expires_at=as_datetime_or_none(grant.expires_at),
-        revoked_at=as_datetime_or_none(grant.revoked_at),
-        live=grant.is_live(call.project.now()),
-    )
+    return record_of(wire.TokenRecord, grant, live=grant.is_live(call.project.now()))
 
 
 def _issued(call: Call, issued: Issued) -> wire.IssuedToken:

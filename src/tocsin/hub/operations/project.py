@@ -15,7 +15,7 @@ from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.core.state import Agent, Session
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
-from tocsin.hub.operations.records import by_priority, message_summary
+from tocsin.hub.operations.records import by_priority, message_summary, record_of
 from tocsin.policies import parse_policy
 from tocsin.wire import project as wire
 from tocsin.wire.operation import Request
@@ -173,15 +173,8 @@ def _details(call: Call, agent: Agent) -> wire.AgentDetails:
 
 
 def _session(policy: Policy, session: Session, now: int) -> wire.SessionRecord:
-    return wire.SessionRecord(
-        session=session.session,
-        kind=session.kind,
-        opened_at=as_datetime_or_none(session.opened_at),
-        heartbeat_at=as_datetime_or_none(session.heartbeat_at),
-        fresh=is_fresh(session, policy, now),
-        in_flight=len(session.in_flight),
-        window=session.window,
-    )
+    fresh = is_fresh(session, policy, now)
+    return record_of(wire.SessionRecord, session, fresh=fresh, in_flight=len(session.in_flight))
 
 
 def _budget(policy: Policy, agent: Agent, now: int) -> wire.Budget | None:

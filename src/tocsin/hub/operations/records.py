@@ -13,14 +13,38 @@ from tocsin.journal.history import Brief, DeadLetter, Signal, life_of
 from tocsin.wire.agents import AgentRecord
 from tocsin.wire.history import DeadLetterRecord, HistoryEntry, MessageHistory, MessageRecord, MessageSummary
 
-__all__ = ["agent_record", "by_priority", "dead_letter_record", "history_record", "message_record", "message_summary"]
+__all__ = [
+    "agent_record",
+    "by_priority",
+    "dead_letter_record",
+    "history_record",
+    "message_record",
+    "message_summary",
+    "record_of",
+]
 
-Shape = TypeVar("Shape", MessageSummary, MessageRecord)
+Record = TypeVar("Record", bound=msgspec.Struct)
 
+#: Fields that are times, beside those whose names end with `_at`.
+_TIMES = frozenset({"at", "since"})
 _SUMMARY = MessageSummary.__struct_fields__
 _RECORD = tuple(name for name in MessageRecord.__struct_fields__ if name not in ("payload", "metadata", "ended_at"))
 #: States in which a message has ended, with the time of the end.
 _ENDS = ("processed_at", "acked_at", "delivered_at", "expired_at", "recalled_at", "dead_at")
+
+
+def record_of(shape: type[Record], row: object, **others: object) -> Record:
+    """Copy the fields of a record from a row of the state, times as datetimes; `others` has those that differ."""
+    values: dict[str, object] = {}
+    for name in shape.__struct_fields__:
+        if name in others:
+            values[name] = others[name]
+        elif name in _TIMES or name.endswith("_at"):
+            values[name] = as_datetime_or_none(getattr(row, name))
+        else:
+            value = getattr(row, name)
+            values[name] = tuple(value) if isinstance(value, list) else value
+    return shape(**values)
 
 
 def by_priority(depths: tuple[int, ...]) -> dict[str, int]:

@@ -2,8 +2,10 @@
 
 from tocsin.core import commands as cmd
 from tocsin.core.agents.attention import attending
-from tocsin.core.protocol.timestamps import as_datetime_or_none as time
+from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.core.teamwork.model import Alert
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.records import record_of
 from tocsin.wire import teamwork as wire
 from tocsin.wire.operation import Request
 
@@ -20,9 +22,7 @@ async def get_attention(call: Call, request: Request) -> cmd.Attending:
 async def list_requests(call: Call, request: Request) -> list[wire.RequestRecord]:
     """List the requests that the caller may see."""
     records = [
-        wire.RequestRecord(
-            row.request, row.requester, row.responder, row.correlation_id, time(row.opened_at), time(row.due_at)
-        )
+        record_of(wire.RequestRecord, row)
         for row in call.state.requests.values()
         if call.directs or call.agent in (row.requester, row.responder)
     ]
@@ -44,17 +44,7 @@ async def list_topics(call: Call, request: Request) -> list[wire.TopicRecord]:
 async def list_discussions(call: Call, request: Request) -> list[wire.DiscussionRecord]:
     """List the discussions that the caller may see."""
     records = [
-        wire.DiscussionRecord(
-            discussion=row.discussion,
-            opener=row.opener,
-            question=row.question,
-            participants=tuple(row.participants),
-            options=tuple(row.options),
-            consensus=row.consensus,
-            state=row.state,
-            votes=dict(row.votes),
-            due_at=time(row.due_at),
-        )
+        record_of(wire.DiscussionRecord, row, votes=dict(row.votes))
         for row in call.state.discussions.values()
         if call.directs or call.agent in (row.opener, *row.participants)
     ]
@@ -65,16 +55,7 @@ async def list_discussions(call: Call, request: Request) -> list[wire.Discussion
 async def list_approvals(call: Call, request: Request) -> list[wire.ApprovalRecord]:
     """List the approval requests that the caller may see."""
     records = [
-        wire.ApprovalRecord(
-            approval=row.approval,
-            handoff=row.handoff,
-            asker=row.asker,
-            subject=row.subject,
-            details=row.details,
-            holds=row.holds,
-            opened_at=time(row.opened_at),
-            due_at=time(row.escalates_at),
-        )
+        record_of(wire.ApprovalRecord, row, due_at=as_datetime_or_none(row.escalates_at))
         for row in call.state.approvals.values()
         if call.directs or row.asker == call.agent
     ]
@@ -87,19 +68,7 @@ async def list_escalations(call: Call, request: wire.ListEscalations) -> list[wi
     rows = [row for row in call.state.escalations.values() if request.closed or not row.closed_at]
     rows.sort(key=lambda row: (bool(row.closed_at), row.opened_at))
     records = [
-        wire.EscalationRecord(
-            escalation=row.escalation,
-            rule=row.rule,
-            trigger=row.trigger,
-            subject=row.subject,
-            detail=row.detail,
-            state=row.state,
-            opened_at=time(row.opened_at),
-            closed_at=time(row.closed_at),
-            resolution=row.resolution,
-            resolved_by=row.resolved_by,
-            steps=tuple(wire.EscalationStep(time(step.at), step.state, step.by, step.detail) for step in row.steps),
-        )
+        record_of(wire.EscalationRecord, row, steps=tuple(record_of(wire.EscalationStep, step) for step in row.steps))
         for row in rows
     ]
     await call.durable()
@@ -109,13 +78,15 @@ async def list_escalations(call: Call, request: wire.ListEscalations) -> list[wi
 async def list_alerts(call: Call, request: Request) -> list[wire.AlertRecord]:
     """List alerts by metric."""
     alerts = call.state.alerts
-    records = []
-    for name in sorted(alerts):
-        row = alerts[name]
-        state = "breached" if not row.raised_at else "easing" if row.easing else "raised"
-        records.append(wire.AlertRecord(name, row.value, row.limit, state, time(row.since), time(row.raised_at)))
+    records = [record_of(wire.AlertRecord, alerts[name], state=_alert_state(alerts[name])) for name in sorted(alerts)]
     await call.durable()
     return records
+
+
+def _alert_state(alert: Alert) -> str:
+    if not alert.raised_at:
+        return "breached"
+    return "easing" if alert.easing else "raised"
 
 
 HANDLERS: dict[str, Handler] = {
