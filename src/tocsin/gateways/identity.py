@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
+from tocsin.core.commands import Caller
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import ADMIN, ROLES
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import is_loopback
+from tocsin.hub.operations import Call
 from tocsin.hub.service import Hub
+from tocsin.wire.operation import Access
 
 __all__ = [
     "DASHBOARD_HEADER",
@@ -78,8 +81,7 @@ def check_own_page(request: HTTPConnection) -> None:
 
 def may_see_everything(hub: Hub, grant: Grant) -> bool:
     """Tell whether the caller is a director, a human or an administrator."""
-    role = hub.host.exchange.state.policy.roles.get(grant.role)
-    return grant.admin or (role is not None and role.directs)
+    return Call(hub.project, Caller(grant.agent, grant.role), grant).has_access(Access.OVERSEER)
 
 
 def check_again(hub: Hub, grant: Grant) -> None:

@@ -100,18 +100,21 @@ class Call:
         if isinstance(reply, Problem):
             raise error_for(reply)
 
-    def check_access(self, operation: Operation) -> None:
-        """Refuse a caller that may not use an operation, and an operation that is not served here."""
-        if operation.where is Where.HUB and self.project.hub is None:
-            raise refusal("E_STATE_004", f"only a hub serves {operation.name}", found=operation.name, expected="a hub")
+    def has_access(self, access: Access) -> bool:
+        """Tell whether the caller is among those that an access rule admits."""
         admin = self.grant is not None and self.grant.admin
-        allowed = {
+        return {
             Access.AGENT: True,
             Access.DIRECTOR: self.directs,
             Access.OVERSEER: self.directs or admin,
             Access.ADMIN: admin,
-        }[operation.access]
-        if not allowed:
+        }[access]
+
+    def check_access(self, operation: Operation) -> None:
+        """Refuse a caller that may not use an operation, and an operation that is not served here."""
+        if operation.where is Where.HUB and self.project.hub is None:
+            raise refusal("E_STATE_004", f"only a hub serves {operation.name}", found=operation.name, expected="a hub")
+        if not self.has_access(operation.access):
             who = "an admin token" if operation.access is Access.ADMIN else "a director or a human"
             raise refusal("E_AUTH_003", f"{self.agent} may not use {operation.name}: it needs {who}", expected=who)
 
