@@ -1,8 +1,8 @@
-"""Benchmark of the pipeline: bronze, `message_life`, all tables, memory and growth, with DuckDB for comparison.
+"""Benchmark of the pipeline: segments to all tables, growth, memory, jobs, a small run, a stream, and bare DuckDB.
 
 Traffic is generated with the real exchange in virtual time and cached (`bench.traffic`). Every measurement is a new
-process with its own Spark, and the memory of its process tree is measured from outside.
-`python -m bench.pipeline --events N` prints a table and, as its last line, one JSON object.
+process with its own Spark, and the memory and CPU time of its process tree are measured from outside.
+`python -m bench.pipeline --events N` prints tables and, as its last line, one JSON object.
 """
 
 import argparse
@@ -24,15 +24,23 @@ from bench.report import table
 from bench.traffic import landing_of
 
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
-#: Interval at which the memory of the process tree is measured, seconds.
+#: Interval at which the process tree is measured, seconds.
 _LOOK_S = 0.2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+#: Events of the small run, of a streamed segment, and number of streamed segments, the first of which warm up.
+_SMALL = 20_000
+_STREAMED = 2_000
+_STREAM_BATCHES = 6
+_STREAM_WARM = 3
+#: Bytes of an event in a segment, uncompressed, on average.
+_EVENT_BYTES = 260
 
 
-def tree_rss(root: int) -> int:
-    """Return the resident memory of a process and its descendants; shared memory counts for each."""
+def tree(root: int) -> tuple[int, float]:
+    """Return resident memory and CPU seconds of a process and its descendants; shared memory counts for each."""
     children: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
+    found: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -41,27 +49,28 @@ def tree_rss(root: int) -> int:
             resident = int((entry / "statm").read_text(encoding="ascii").split()[1]) * _PAGE
         except (OSError, IndexError):
             continue
-        parent = int(status.rpartition(")")[2].split()[1])
-        children.setdefault(parent, []).append(int(entry.name))
-        sizes[int(entry.name)] = resident
-    total, waiting = 0, [root]
+        fields = status.rpartition(")")[2].split()
+        children.setdefault(int(fields[1]), []).append(int(entry.name))
+        found[int(entry.name)] = (resident, sum(map(int, fields[11:15])) / _TICKS)
+    memory, cpu_s, waiting = 0, 0.0, [root]
     while waiting:
         number = waiting.pop()
-        total += sizes.get(number, 0)
+        resident, spent = found.get(number, (0, 0.0))
+        memory, cpu_s = memory + resident, cpu_s + spent
         waiting += children.get(number, [])
-    return total
+    return memory, cpu_s
 
 
-def measured(*arguments: str) -> tuple[dict[str, Any], float]:
-    """Run a part in a new process; return its output and the peak memory of its process tree."""
-    command = [sys.executable, "-m", "bench.pipeline", *arguments]
+def measured(*command: str) -> tuple[str, float, float]:
+    """Run a command; return its output, the peak memory (MiB) and the CPU seconds of its process tree."""
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    peak, done = 0, threading.Event()
+    peak, cpu_s, done = 0, 0.0, threading.Event()
 
     def watch() -> None:
-        nonlocal peak
+        nonlocal peak, cpu_s
         while not done.wait(_LOOK_S):
-            peak = max(peak, tree_rss(child.pid))
+            memory, spent = tree(child.pid)
+            peak, cpu_s = max(peak, memory), max(cpu_s, spent)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -71,8 +80,14 @@ def measured(*arguments: str) -> tuple[dict[str, Any], float]:
         done.set()
         watcher.join()
     if child.returncode:
-        sys.exit(f"{' '.join(arguments)} failed")
-    return json.loads(out.splitlines()[-1]), peak / (1 << 20)
+        sys.exit(f"{' '.join(command)} failed")
+    return out, peak / (1 << 20), cpu_s
+
+
+def part(name: str, *arguments: str) -> tuple[dict[str, Any], float, float]:
+    """Run a part of this benchmark in a new process."""
+    out, peak, cpu_s = measured(sys.executable, "-m", "bench.pipeline", "--part", name, *arguments)
+    return json.loads(out.splitlines()[-1]), peak, cpu_s
 
 
 def report_progress(stage: str, done: int, total: int) -> None:
@@ -81,133 +96,191 @@ def report_progress(stage: str, done: int, total: int) -> None:
 
 
 def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
-    """Run the pipeline over a landing zone and time its stages; then scan and fold, also with DuckDB."""
+    """Run the pipeline over a landing zone; then read all of bronze once."""
     from tocsin.pipeline.bronze.ingest import ingest
     from tocsin.pipeline.bronze.landing_zone import landed_segments
-    from tocsin.pipeline.catalogue import open_warehouse
+    from tocsin.pipeline.catalogue import open_tables, open_warehouse
     from tocsin.pipeline.engine.spark import SparkOptions, spark_session
     from tocsin.pipeline.jobs.refresh import refresh
     from tocsin.pipeline.settings import load_settings
-    from tocsin.pipeline.silver.message_life import fold
 
     settings = load_settings()
     house = open_warehouse(folder / "warehouse", settings)
     clock = time.perf_counter
     with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
         spark.range(1).collect()
-        begin = clock()
-        manifest = ingest(spark, house, landing, landed_segments(landing), report_progress)
-        bronze = clock()
-        stages: list[tuple[str, float]] = []
-
-        def staged(stage: str, done: int, total: int) -> None:
-            stages.append((stage, clock()))
-            report_progress(stage, done, total)
-
-        manifest = refresh(spark, house, staged)
-        end = clock()
-        files = manifest.files("event")
-        events = house.read(spark, "event", files)
-        scans, folds = [], []
-        for _ in range(3):
-            start = clock()
-            events.write.format("noop").mode("overwrite").save()
-            scans.append(clock() - start)
-            start = clock()
-            lives = fold(events, manifest.words)
-            lives.write.mode("overwrite").partitionBy("project", "date").parquet(str(folder / "silver"))
-            folds.append(clock() - start)
-    spent: dict[str, float] = {}
-    before = bronze
-    for stage, at in stages[1:]:
-        spent[stage] = at - before
-        before = at
+        tracker = spark.sparkContext.statusTracker()
+        known, begin, cpu = len(tracker.getJobIdsForGroup(None)), clock(), tree(os.getpid())[1]
+        ingest(spark, house, landing, landed_segments(landing), report_progress)
+        bronze, bronze_cpu = clock(), tree(os.getpid())[1]
+        manifest = refresh(spark, house, report_progress)
+        end, end_cpu = clock(), tree(os.getpid())[1]
+        jobs = len(tracker.getJobIdsForGroup(None)) - known
+    with open_tables(house, manifest, ()) as tables:
+        tables.execute("SET threads = 1")
+        names = ", ".join(f'"{row[0]}"' for row in tables.execute("DESCRIBE event").fetchall())
+        start = time.process_time()
+        tables.execute(f"SELECT max(hash({names})) FROM event").fetchall()
+        scan_cpu_s = time.process_time() - start
+    tables_cpu = manifest.batches[-1].cpu_s
     return {
         "events": manifest.rows("event"),
         "messages": manifest.rows("message_life"),
-        "bronze_s": bronze - begin,
-        "refresh_s": end - bronze,
+        "rows": {name: manifest.rows(name) for name in manifest.tables},
         "end_to_end_s": end - begin,
-        "scan_s": statistics.median(scans),
-        "silver_s": statistics.median(folds),
-        "stages": spent,
-        "bronze_bytes": sum(file.bytes for file in files),
+        "bronze_s": bronze - begin,
+        "cpu_s": end_cpu - cpu,
+        "bronze_cpu_s": bronze_cpu - cpu,
+        "tables_cpu_s": tables_cpu,
+        "scan_cpu_s": scan_cpu_s,
+        "silver_cpu_s": tables_cpu.get("message_life", 0.0),
+        "spark_jobs": jobs,
+        "bronze_bytes": sum(file.bytes for file in manifest.files("event")),
     }
 
 
-def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
-    """Make `message_life` with DuckDB, from the same bronze files."""
-    import duckdb
+def bare_duckdb(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
+    """Make the same tables out of the same segments with DuckDB alone: no Spark, no quarantine, no commit."""
+    from tocsin.pipeline.catalogue import MESSAGE, TABLES
+    from tocsin.pipeline.engine.duck import open_duckdb
+    from tocsin.pipeline.lake.relations import declared, sql_type
+    from tocsin.pipeline.silver import VIEWS
+    from tocsin.pipeline.silver.message_life import FOLD, PREPARE, SETTLE
+    from tocsin.pipeline.tables.schemas import EVENT
 
+    connection = open_duckdb(4096, str(folder), cores)
+    folder.mkdir(parents=True, exist_ok=True)
+    begin = time.perf_counter()
+    fields = {column.name: sql_type(column.type) for column in EVENT if column.name != "date"}
+    fields |= {"policy": "JSON", "payload": "JSON", "metadata": "JSON"}
+    listed = ", ".join(f"'{name}': '{kind}'" for name, kind in fields.items())
+    (policies,) = (view for view in VIEWS if view.name == "policy_span")
+    messages = 0
+    for project in sorted(landing.glob("project=*")):
+        source = (
+            f"read_json('{project}/*/*.ndjson.zst', format='newline_delimited', columns={{{listed}}}, filename=true)"
+        )
+        events = declared(EVENT, f'SELECT *, to_day("at") AS date FROM {source}').replace(
+            " FROM (", ", filename AS file FROM (", 1
+        )
+        bronze = folder / f"{project.name}.parquet"
+        connection.execute(f"COPY ({events}) TO '{bronze}' (FORMAT parquet, COMPRESSION zstd)")
+        connection.execute(f"CREATE OR REPLACE VIEW event AS SELECT * FROM read_parquet('{bronze}')")
+        connection.execute(PREPARE)
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {FOLD}")
+        connection.execute(f"CREATE OR REPLACE TABLE message_life AS {SETTLE}", {"project": project.name[8:]})
+        connection.execute(f"COPY message_life TO '{folder}/life.parquet' (FORMAT parquet, COMPRESSION zstd)")
+        connection.execute(f"CREATE OR REPLACE VIEW message AS {MESSAGE}")
+        by_name = {item.name: item for item in TABLES}
+        for name in ("occurrence", "session_part"):
+            connection.execute(
+                f"CREATE OR REPLACE TABLE {name} AS {declared(by_name[name].columns, by_name[name].sql)}"
+            )
+        connection.execute(f"CREATE OR REPLACE VIEW policy_span AS {declared(policies.columns, policies.sql)}")
+        for item in TABLES:
+            query = declared(item.columns, item.sql)
+            connection.execute(f"COPY ({query}) TO '{folder}/{item.name}.parquet' (FORMAT parquet, COMPRESSION zstd)")
+        messages += connection.execute("SELECT count(*) FROM message").fetchall()[0][0]
+    spent = os.times()
+    return {"duckdb_s": time.perf_counter() - begin, "cpu_s": spent.user + spent.system, "messages": messages}
+
+
+def streamed(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
+    """Stream segments of 2,000 events one after the other; return the time from arrival to commit of the warm ones."""
     from tocsin.pipeline.catalogue import open_warehouse
+    from tocsin.pipeline.engine.spark import SparkOptions, spark_session
+    from tocsin.pipeline.jobs.stream import start_stream
     from tocsin.pipeline.settings import load_settings
 
-    house = open_warehouse(folder / "warehouse", load_settings())
-    paths = [str(house.root / file.path) for file in house.current().files("event")]
-    connection = duckdb.connect()
-    connection.execute(f"SET threads={cores}")
-    connection.execute("SET memory_limit='4GB'")
-    connection.execute(f"SET temp_directory='{folder}'")
-    source = f"read_parquet({paths!r}, hive_partitioning=true, union_by_name=true)"
-    query = Path(__file__).with_name("silver.sql").read_text(encoding="utf-8").replace("$source", source)
+    settings = load_settings()
+    house = open_warehouse(folder / "warehouse", settings)
+    arriving = folder / "segments"
+    arriving.mkdir(parents=True)
+    committed = threading.Event()
     times = []
-    for _ in range(3):
-        shutil.rmtree(folder / "duck", ignore_errors=True)
-        start = time.perf_counter()
-        connection.execute(
-            f"COPY ({query}) TO '{folder / 'duck'}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (project, date))"
-        )
-        times.append(time.perf_counter() - start)
-    found = connection.execute(f"SELECT count(*) FROM read_parquet('{folder}/duck/**/*.parquet')").fetchone()  # noqa: S608
-    return {"duckdb_s": statistics.median(times), "messages": found[0] if found else 0}
+    with spark_session(SparkOptions(f"local[{cores}]", scratch=folder), settings) as spark:
+        query = start_stream(spark, house, arriving, every_s=0.1, on_commit=lambda *_: committed.set())
+        for path in sorted(landing.rglob("*.ndjson.zst"))[:_STREAM_BATCHES]:
+            target = arriving / path.relative_to(landing)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target.with_suffix(".part"))
+            committed.clear()
+            start = time.perf_counter()
+            target.with_suffix(".part").rename(target)
+            while not committed.wait(1):
+                if query.exception() is not None:
+                    sys.exit(str(query.exception()))
+            times.append(time.perf_counter() - start)
+        query.stop()
+    return {"stream_batch_s": statistics.median(times[_STREAM_WARM:]), "times": times}
+
+
+def small_run(landing: Path, folder: Path, cores: int) -> float:
+    """Return the CPU seconds of a run over few events, with all tables, the extract and the report."""
+    common = (sys.executable, "-m", "tocsin", "pipeline", "--segments", str(landing), "--warehouse", str(folder / "w"))
+    _, _, run_cpu = measured(*common, "--master", f"local[{cores}]", "run", "--json")
+    _, _, report_cpu = measured(*common, "report", str(folder / "report.html"), "--json")
+    return run_cpu + report_cpu
 
 
 def report(events: int, cores: int, rounds: int) -> None:
     """Measure everything and print the results."""
-    found: dict[str, Any] = {}
     peaks: list[float] = []
     runs: dict[int, list[dict[str, Any]]] = {}
-    ducks: list[float] = []
+    ducks: list[dict[str, Any]] = []
     for size in (events // 10, events):
         landing, count = landing_of(CACHE, size)
         for number in range(rounds):
             print(f"{count:,} events, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
                 common = ("--landing", str(landing), "--folder", name, "--cores", str(cores))
-                result, peak = measured("--part", "whole", *common)
+                result, peak, _ = part("whole", *common)
                 if result["events"] != count:
                     sys.exit(f"{result['events']} events of {count}")
                 runs.setdefault(size, []).append(result)
                 if size == events:
                     peaks.append(peak)
-                    duck, _ = measured("--part", "duckdb", *common)
+                    duck, _, _ = part("duckdb", *common[:2], "--folder", f"{name}/duck", "--cores", str(cores))
                     if duck["messages"] != result["messages"]:
-                        sys.exit(f"DuckDB finds {duck['messages']} messages, Spark {result['messages']}")
-                    ducks.append(duck["duckdb_s"])
+                        sys.exit(f"DuckDB finds {duck['messages']} messages, the pipeline {result['messages']}")
+                    ducks.append(duck)
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
+        small, _ = landing_of(CACHE, _SMALL)
+        small_cpu_s = small_run(small, Path(name), cores)
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
+        pieces, _ = landing_of(CACHE, _STREAMED * _STREAM_BATCHES * 2, segment_bytes=_STREAMED * _EVENT_BYTES)
+        stream, _, _ = part("stream", "--landing", str(pieces), "--folder", name, "--cores", str(cores))
 
     def middle(size: int, name: str) -> float:
         return float(statistics.median(result[name] for result in runs[size]))
 
-    count = runs[events][0]["events"]
+    last = runs[events][0]
+    count = last["events"]
     found = {
         "events": count,
-        "messages": runs[events][0]["messages"],
+        "messages": last["messages"],
         "cores": cores,
-        "bronze_events_per_s": round(count / middle(events, "bronze_s")),
-        "silver_x_scan": round(middle(events, "silver_s") / middle(events, "scan_s"), 2),
         "end_to_end_events_per_s": round(count / middle(events, "end_to_end_s")),
-        "growth_10x": round(middle(events, "end_to_end_s") / (10 * middle(events // 10, "end_to_end_s")), 2),
-        "duckdb_ratio": round(middle(events, "silver_s") / statistics.median(ducks), 2),
+        "cpu_us_per_event": round(middle(events, "cpu_s") / count * 1e6, 2),
+        "silver_x_scan": round(middle(events, "silver_cpu_s") / middle(events, "scan_cpu_s"), 2),
+        "growth_10x": round(middle(events, "cpu_s") / (10 * middle(events // 10, "cpu_s")), 2),
         "peak_memory_mib": round(max(peaks)),
-        "bronze_bytes_per_event": round(runs[events][0]["bronze_bytes"] / count, 1),
-        "scan_s": round(middle(events, "scan_s"), 2),
-        "silver_s": round(middle(events, "silver_s"), 2),
+        "spark_jobs": last["spark_jobs"],
+        "small_run_cpu_s": round(small_cpu_s, 1),
+        "stream_batch_s": round(stream["stream_batch_s"], 1),
+        "duckdb_ratio": round(middle(events, "cpu_s") / statistics.median(duck["cpu_s"] for duck in ducks), 2),
+        "bronze_bytes_per_event": round(last["bronze_bytes"] / count, 1),
         "end_to_end_s": round(middle(events, "end_to_end_s"), 2),
     }
-    stages = runs[events][0]["stages"]
-    rows = [["bronze", f"{middle(events, 'bronze_s'):.1f}"], *([name, f"{s:.1f}"] for name, s in stages.items())]
+    rows = [["event", f"{last['bronze_cpu_s']:.1f}", f"{last['rows']['event']:,}"]]
+    rows += [
+        [name, f"{spent:.1f}", f"{last['rows'].get(name, 0):,}"]
+        for name, spent in sorted(last["tables_cpu_s"].items(), key=lambda item: -item[1])
+    ]
+    rest = last["cpu_s"] - last["bronze_cpu_s"] - sum(last["tables_cpu_s"].values())
+    rows.append(["Spark, Python and commit", f"{rest:.1f}", ""])
     print(f"{count:,} events on {cores} cores, medians of {rounds} rounds\n")
-    print(table(["stage", "seconds"], rows), "\n")
+    print(table(["table", "CPU s", "rows"], rows), "\n")
     print(table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()]))
     print(json.dumps(found))
 
@@ -217,14 +290,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--part", choices=("whole", "duckdb"))
+    parts = {"whole": whole, "duckdb": bare_duckdb, "stream": streamed}
+    parser.add_argument("--part", choices=tuple(parts))
     parser.add_argument("--landing", type=Path)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
-    if options.part == "whole":
-        print(msgspec.json.encode(whole(options.landing, options.folder, options.cores)).decode())
-    elif options.part == "duckdb":
-        print(msgspec.json.encode(duckdb_silver(options.folder, options.cores)).decode())
+    if options.part is not None:
+        result = parts[options.part](options.landing, options.folder, options.cores)
+        print(msgspec.json.encode(result).decode())
     else:
         report(options.events, options.cores, options.rounds)
 

@@ -43,8 +43,9 @@ from tocsin.lab.figures.measures import METRICS
 from tocsin.lab.scenario import Handling, LeaseContention, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
 from tocsin.pipeline.advice import RULES, Thresholds
-from tocsin.pipeline.catalogue import DERIVED, SOURCES
+from tocsin.pipeline.catalogue import COLUMNS, SOURCES, TABLES, VIEWS
 from tocsin.pipeline.tables.schemas import Column
+from tocsin.pipeline.tables.table import Source, Table, View
 from tocsin.policies import default_policy
 from tocsin.wire.operation import Access, Operation, Where
 from tocsin.wire.socket import OPERATION_NAMES
@@ -202,18 +203,21 @@ def client() -> str:
 
 def tables() -> str:
     """List every table with every column."""
-    kept = {table.name: f"by {table.grain}" for table in DERIVED}
-    kept |= {"event": "by day", "message_life": "by day", "quarantine": "by project"}
+    kept = dict.fromkeys(COLUMNS, "Stored, partitioned by project and day.")
+    kept["quarantine"] = "Stored, partitioned by project."
+    kept |= {view.name: "A view over " + ", ".join(f"`{name}`" for name in view.reads) + "." for view in VIEWS}
     everything: dict[str, list[tuple[str, str, tuple[Column, ...]]]] = {}
-    for source in SOURCES:
-        everything.setdefault(source.layer, []).append((source.name, source.about, source.columns))
-    for table in DERIVED:
-        everything.setdefault(table.layer, []).append((table.name, table.about, table.columns))
+    items: list[Source | Table | View] = []
+    items += SOURCES
+    items += TABLES
+    items += VIEWS
+    for layer in ("bronze", "silver", "facts", "gold"):
+        everything[layer] = [(item.name, item.about, item.columns) for item in items if item.layer == layer]
     parts: list[str] = []
     for layer, found in everything.items():
         parts += [f"## {layer.capitalize()}", ""]
         for name, about, columns in found:
-            parts += [f"### {name}", "", f"{about} Partitioned {kept[name]}.", ""]
+            parts += [f"### {name}", "", f"{about} {kept[name]}", ""]
             parts += [row("column", "type", "meaning"), row("---", "---", "---")]
             parts += [row(f"`{column.name}`", f"`{column.type}`", column.about) for column in columns]
             parts.append("")

@@ -117,6 +117,8 @@ class Index(msgspec.Struct, frozen=True):
     reach: dict[str, Reach]
     #: Advice by project.
     advice: dict[str, list[Piece]]
+    #: Names that parts without rows would have.
+    empty: list[str] = []
 
 
 def read_index(folder: Path) -> Index | None:

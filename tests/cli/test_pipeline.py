@@ -2,14 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.pipeline.rows import DAY, Given, T, opened
 from tests.pipeline.test_message_life import STORY
 from tests.pipeline.traffic import write_segment
 from tocsin.cli.commands import app
 from tocsin.cli.remote import Exit
+from tocsin.pipeline.catalogue import COLUMNS, VIEWS, open_warehouse
+from tocsin.pipeline.lake.manifest import Manifest, ProjectMark
+from tocsin.pipeline.lake.parquet_writer import Target
+from tocsin.pipeline.settings import load_settings
 
 runner = CliRunner()
 
@@ -29,7 +35,7 @@ def test_status_says_what_waits(tmp_path: Path, command: tuple[str, ...]) -> Non
     assert f"lag: 1 segments ({path.stat().st_size} bytes)" in told.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "stream", "verify", "compact"])
+@pytest.mark.parametrize("command", ["run", "stream", "compact"])
 def test_a_setting_for_spark_has_a_name_and_a_value(tmp_path: Path, command: str) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), "--conf", "spark.x", command])
     assert told.exit_code == Exit.USAGE
@@ -54,3 +60,60 @@ def test_a_day_is_written_as_one(tmp_path: Path, command: str) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), command, "--since", "yesterday"])
     assert told.exit_code == Exit.USAGE
     assert "--since yesterday is not a date: use YYYY-MM-DD" in told.stderr
+
+
+@pytest.mark.parametrize("option", ["--segments", "--warehouse"])
+def test_a_storage_that_is_not_known_is_an_error(tmp_path: Path, option: str) -> None:
+    told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), option, "s3a://bucket/tables", "status"])
+    assert told.exit_code == Exit.USAGE
+    assert "there is no storage s3a" in told.stderr
+    here = runner.invoke(app, ["pipeline", "--data", str(tmp_path), option, f"file://{tmp_path}/x", "status"])
+    assert here.exit_code == Exit.DONE
+
+
+@pytest.fixture
+def recalled(tmp_path: Path) -> Path:
+    """A data directory whose tables have two recalls."""
+    warehouse = open_warehouse(tmp_path / "warehouse", load_settings())
+    rows = [{"project": "p", "date": DAY, "seq": seq, "kind": "MessageRecalled", "us": T + seq} for seq in (1, 2)]
+    with opened(Given("occurrence", rows), only=[]) as tables:
+        target = Target(str(warehouse.root), warehouse.new_batch(1))
+        written = target.write(tables, "occurrence", COLUMNS["occurrence"], "SELECT * FROM occurrence")
+    state = Manifest(version=1, tables={"occurrence": written}, projects={"p": ProjectMark(covered=[(1, 2)])})
+    warehouse.manifests.commit(state, written)
+    return tmp_path
+
+
+def test_tables_and_views_are_asked_by_name(recalled: Path) -> None:
+    def asked(*arguments: str) -> Any:
+        told = runner.invoke(app, ["pipeline", "--data", str(recalled), "query", *arguments, "--json"])
+        assert told.exit_code == Exit.DONE, told.stderr
+        return json.loads(told.stdout)
+
+    assert asked("SELECT outcome, recalls FROM recall;") == [{"outcome": "recalled", "recalls": 2}]
+    assert asked("SELECT count(*) AS rows FROM occurrence") == [{"rows": 2}]
+    assert asked("SELECT seq FROM occurrence ORDER BY seq", "--limit", "1") == [{"seq": 1}]
+    assert {row["name"] for row in asked()} == {*COLUMNS, *(view.name for view in VIEWS)}
+    shown = runner.invoke(app, ["pipeline", "--data", str(recalled), "query", "--show", "recall"])
+    assert "FROM occurrence" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM nothing", "nothing"),
+        ("DROP VIEW recall", "the query failed"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "the query failed"),
+    ],
+)
+def test_a_query_reads_tables_and_nothing_else(recalled: Path, query: str, reason: str) -> None:
+    told = runner.invoke(app, ["pipeline", "--data", str(recalled), "query", query])
+    assert told.exit_code == Exit.USAGE
+    assert reason in told.stderr
+
+
+@pytest.mark.parametrize("command", [["report", "{}/out.html"], ["advise"], ["verify"], ["extract"]])
+def test_readers_start_no_java(recalled: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.pipeline.engine.spark.find_java", lambda *_: pytest.fail("Java was looked for"))
+    told = runner.invoke(app, ["pipeline", "--data", str(recalled), *(word.format(recalled) for word in command)])
+    assert told.exit_code in (Exit.DONE, Exit.FAILED if command == ["verify"] else Exit.DONE), told.stderr

@@ -1,18 +1,22 @@
-"""Tables from literal rows and back; times are microseconds on both sides."""
+"""Tables from literal rows, and the rows of views over them; times are microseconds on both sides."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+import duckdb
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, TimestampType
+import pyarrow as pa
 
 from tocsin.core.events.base import EventBase
-from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, MESSAGE_LIFE, Column, columns_of, struct_of
+from tocsin.pipeline.catalogue import COLUMNS, MESSAGE, TABLES, VIEWS
+from tocsin.pipeline.engine.duck import open_duckdb
+from tocsin.pipeline.lake.relations import add_view, sql_type
+from tocsin.pipeline.silver.message_life import FOLD, MERGE, PREPARE, SETTLE, UNSETTLE
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, Column, columns_of
+from tocsin.pipeline.tables.table import Table, View
 
-__all__ = ["DAY", "S", "T", "day_of", "events", "frame", "life", "lives", "records", "rows"]
+__all__ = ["DAY", "Given", "S", "T", "day_of", "events", "folded", "life", "lives", "made", "opened", "records", "rows"]
 
 #: A second, in microseconds.
 S = 1_000_000
@@ -23,47 +27,118 @@ DAY = date(2026, 3, 2)
 Row = dict[str, Any]
 
 
+class Given(msgspec.Struct):
+    """Literal rows of a table or view."""
+
+    name: str
+    rows: list[Row]
+
+
 def day_of(at: int) -> date:
     """Return the day of a time."""
     return datetime.fromtimestamp(at // S, UTC).date()
 
 
-def frame(spark: SparkSession, columns: Iterable[Column], literal: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Make a table from rows; missing columns are null, and unknown ones are an error."""
-    columns = tuple(columns)
+_ARROW = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """Return the Arrow type for a column type."""
+    if name.startswith("array<"):
+        return pa.list_(arrow_type(name[6:-1]))
+    if name.startswith("struct<"):
+        return pa.struct([(field, arrow_type(kind)) for field, kind in (p.split(":") for p in name[7:-1].split(","))])
+    return _ARROW[name]
+
+
+def columns_named(name: str) -> tuple[Column, ...]:
+    """Return the columns of a table or view."""
+    return COLUMNS.get(name) or next(view.columns for view in VIEWS if view.name == name)
+
+
+def arrow(columns: Iterable[Column], literal: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Make an Arrow table from rows; missing columns are null, and unknown ones are an error."""
+    columns, literal = tuple(columns), list(literal)
     names = {column.name for column in columns}
-    values = []
     for row in literal:
-        unknown = set(row) - names
-        assert not unknown, f"no such column: {unknown}"
-        values.append(tuple(_value(column.type, row.get(column.name)) for column in columns))
-    return spark.createDataFrame(values, struct_of(columns), verifySchema=False)
+        assert not set(row) - names, f"no such column: {set(row) - names}"
+    return pa.table(
+        {
+            column.name: pa.array(
+                [_value(column.type, row.get(column.name)) for row in literal], arrow_type(column.type)
+            )
+            for column in columns
+        }
+    )
 
 
 def _value(kind: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if kind == "timestamp":
-        return datetime.fromtimestamp(value // S, UTC).replace(microsecond=value % S)
-    if kind.startswith("array<"):
-        return [_value(kind[6:-1], item) for item in value]
-    if kind == "double":
-        return float(value)
-    return value
+    return float(value) if kind == "double" and value is not None else value
 
 
-def rows(table: DataFrame) -> list[Row]:
-    """Read a table, ordered by its rows."""
-    plain = []
-    for field in table.schema.fields:
-        column = F.col(f"`{field.name}`")
-        if isinstance(field.dataType, TimestampType):
-            column = F.unix_micros(column)
-        elif isinstance(field.dataType, ArrayType) and isinstance(field.dataType.elementType, TimestampType):
-            column = F.transform(column, F.unix_micros)
-        plain.append(column.alias(field.name))
-    found = [row.asDict(recursive=True) for row in table.select(*plain).collect()]
-    return sorted(found, key=in_order)
+def opened(*given: Given, only: Iterable[str] | None = None) -> duckdb.DuckDBPyConnection:
+    """Open tables and views over literal rows; a table or view that is given has exactly those rows.
+
+    With `only`, those tables and views are there, and what they read; otherwise all.
+    """
+    connection = open_duckdb(512, "")
+    known = {item.name: item for item in given}
+    declared: dict[str, Table | View] = {table.name: table for table in TABLES}
+    declared |= {view.name: view for view in VIEWS}
+    done: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in done:
+            return
+        done.add(name)
+        if name not in known and name in declared:
+            for read in declared[name].reads:
+                add(read)
+            add_view(connection, name, declared[name].columns, declared[name].sql)
+            return
+        columns = columns_named(name)
+        connection.register(f"given_{name}", arrow(columns, known[name].rows if name in known else []))
+        # A file of `event` never spans days.
+        more = ", date::VARCHAR AS file" if name == "event" else ""
+        chosen = ", ".join(f'"{column.name}"::{sql_type(column.type)} AS "{column.name}"' for column in columns)
+        connection.execute(f'CREATE TABLE "{name}" AS SELECT {chosen}{more} FROM given_{name}')
+
+    add("message_life")
+    connection.execute(f"CREATE VIEW message AS {MESSAGE}")
+    for name in (*known, "event", *(declared if only is None else only)):
+        add(name)
+    return connection
+
+
+def made(name: str, *given: Given) -> list[Row]:
+    """Return the rows of a table or view over literal rows, in order."""
+    with opened(*given, only=[name]) as connection:
+        return rows(connection, name)
+
+
+def rows(connection: duckdb.DuckDBPyConnection, name: str, where: str = "true") -> list[Row]:
+    """Return the rows of a table or view, in order."""
+    columns = columns_named(name)
+    plain = ", ".join(_plain(column) for column in columns)
+    found = connection.execute(f'SELECT {plain} FROM "{name}" WHERE {where}').fetchall()
+    names = [column.name for column in columns]
+    return sorted((dict(zip(names, row, strict=True)) for row in found), key=in_order)
+
+
+def _plain(column: Column) -> str:
+    if column.type == "timestamp":
+        return f'us("{column.name}")'
+    if column.type == "array<timestamp>":
+        return f'list_transform("{column.name}", lambda moment: epoch_us(moment))'
+    return f'"{column.name}"'
 
 
 def in_order(row: Row) -> list[str]:
@@ -83,9 +158,9 @@ def records(project: str, numbered: Iterable[tuple[int, EventBase]]) -> list[Row
     return found
 
 
-def events(spark: SparkSession, *happened: EventBase, project: str = "p") -> DataFrame:
+def events(*happened: EventBase, project: str = "p") -> Given:
     """Make `event` from events, numbered from 1."""
-    return frame(spark, EVENT, records(project, enumerate(happened, 1)))
+    return Given("event", records(project, enumerate(happened, 1)))
 
 
 def life(message: int, created_at: int, **known: Any) -> Row:
@@ -129,6 +204,36 @@ def life(message: int, created_at: int, **known: Any) -> Row:
     return row
 
 
-def lives(spark: SparkSession, *literal: Row) -> DataFrame:
+def lives(*literal: Row) -> Given:
     """Make `message_life` from rows."""
-    return frame(spark, MESSAGE_LIFE, literal)
+    return Given("message_life", list(literal))
+
+
+def folded(*parts: Given, project: str = "p") -> list[Row]:
+    """Fold each part of a project's events and merge the results to rows of `message_life`."""
+    with opened(only=[]) as connection:
+        for number, part in enumerate(parts):
+            _fold(connection, part, "CREATE TEMP TABLE partial AS" if number == 0 else "INSERT INTO partial BY NAME")
+        connection.execute(f"CREATE TEMP TABLE merged AS {MERGE if len(parts) > 1 else 'SELECT * FROM partial'}")
+        connection.execute(f"CREATE OR REPLACE TABLE message_life AS {SETTLE}", {"project": project})
+        return rows(connection, "message_life")
+
+
+def settled(*parts: Given, project: str = "p") -> list[Row]:
+    """Fold each part of a project's events and merge it into rows of `message_life`, one after the other."""
+    with opened(only=[]) as connection:
+        for number, part in enumerate(parts):
+            _fold(connection, part, "CREATE OR REPLACE TEMP TABLE partial AS")
+            if number:
+                connection.execute("CREATE OR REPLACE TEMP TABLE known AS SELECT * FROM message_life")
+                connection.execute(f"INSERT INTO partial BY NAME {UNSETTLE}")
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {MERGE}")
+            connection.execute(f"CREATE OR REPLACE TABLE message_life AS {SETTLE}", {"project": project})
+        return rows(connection, "message_life")
+
+
+def _fold(connection: duckdb.DuckDBPyConnection, part: Given, begin: str) -> None:
+    connection.register("given_part", arrow(EVENT, part.rows))
+    connection.execute("CREATE OR REPLACE TABLE event AS SELECT *, 'one' AS file FROM given_part")
+    connection.execute(PREPARE)
+    connection.execute(f"{begin} {FOLD}")

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.clusters import Cluster, connect_server, tocsin_pipeline
-from tests.pipeline.jobs.test_run import contents
+from tests.pipeline.jobs.tables import EVERYTHING, contents
 from tests.pipeline.traffic import simulated, write_segments
-from tocsin.pipeline.catalogue import COLUMNS, open_warehouse
+from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.settings import Settings
 
@@ -37,8 +37,8 @@ def same_as_local(spark: SparkSession, settings: Settings, tmp_path: Path) -> No
     local = open_warehouse(tmp_path / "local", settings)
     run(spark, local, tmp_path / "segments")
     there = open_warehouse(tmp_path / "warehouse", settings)
-    expected, found = contents(spark, local), contents(spark, there)
-    for name in COLUMNS:
+    expected, found = contents(local), contents(there)
+    for name in EVERYTHING:
         assert found[name] == expected[name], f"{name} differs"
 
 

@@ -1,19 +1,18 @@
 """Histories for the tests, simulated or literal, and segments of them."""
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
 
 from tests.simulation.world import World
 from tocsin import zstd
 from tocsin.core.events import Event, decode_events
 from tocsin.journal.records import record_of
-from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, columns_of, struct_of
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, columns_of
 
 DAY_US = 86_400_000_000
 START = 1_762_905_600_000_000
@@ -51,11 +50,6 @@ def row_of(project: str, seq: int, event: Event) -> tuple[Any, ...]:
 
 
 _DOUBLES = {column.name for column in EVENT if column.type == "double"}
-
-
-def frame_of(spark: SparkSession, events: Iterable[tuple[str, int, Event]]) -> DataFrame:
-    """Return events as bronze has them."""
-    return spark.createDataFrame([row_of(*event) for event in events], struct_of(EVENT))
 
 
 def numbered(project: str, events: Sequence[Event]) -> list[tuple[str, int, Event]]:

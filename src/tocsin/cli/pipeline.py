@@ -1,6 +1,6 @@
 """The `tocsin pipeline` commands. They read segment files and need no running hub."""
 
-import functools
+import re
 import signal
 import sys
 import threading
@@ -32,6 +32,10 @@ __all__ = ["pipeline"]
 pipeline = typer.Typer(
     help="Data pipeline on Spark: tables, reports and advice from recorded events.", no_args_is_help=True
 )
+
+
+#: A URL; `Path` has made one slash of two.
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+(?P<rest>.*)")
 
 
 class _Options:
@@ -66,11 +70,24 @@ def _common(
     scratch: Annotated[Path | None, typer.Option(help="Folder for temporary files. Default: the system's.")] = None,
 ) -> None:
     data = data_of(context, data)
-    _options.landing = segments or data / "segments"
-    _options.warehouse = warehouse or data / "warehouse"
+    _options.landing = _folder(segments, "--segments") or data / "segments"
+    _options.warehouse = _folder(warehouse, "--warehouse") or data / "warehouse"
     _options.settings = settings or data / "pipeline.yaml"
     _options.master, _options.remote, _options.java, _options.scratch = master, remote, java, scratch
     _options.conf = tuple(conf or ())
+
+
+def _folder(given: Path | None, option: str) -> Path | None:
+    """Return a folder that is given as a path or as a file:// URL; fail on any other URL."""
+    named = None if given is None else _SCHEME.match(str(given))
+    if given is None or named is None:
+        return given
+    if named["scheme"] != "file":
+        raise fail(
+            f"{option} {given}: there is no storage {named['scheme']}; give a folder that driver and workers see",
+            Exit.USAGE,
+        )
+    return Path("/", named["rest"])
 
 
 @pipeline.command()
@@ -82,7 +99,7 @@ def run(as_json: Json = False) -> None:
 
         with _progress(quiet=as_json) as report_progress:
             outcome = run_once(spark, warehouse, _options.landing, report_progress)
-        Extractor(spark, warehouse).write()
+        Extractor(warehouse).write()
         rate = round(outcome.events / outcome.seconds) if outcome.seconds else 0
         answer = {
             "version": outcome.version,
@@ -121,7 +138,7 @@ def stream(
         query = start_stream(spark, warehouse, _options.landing, every_s=None if once else every, on_commit=on_commit)
         if not as_json:
             console.print(f"watching {_options.landing}", soft_wrap=True, markup=False)
-        extractor = Extractor(spark, warehouse)
+        extractor = Extractor(warehouse)
         while query.isActive and not stopping.is_set():
             query.awaitTermination(1)
             extractor.keep_up()
@@ -135,10 +152,10 @@ def stream(
 @pipeline.command()
 def extract(as_json: Json = False) -> None:
     """Write tables and advice as plain files for the dashboard; run and stream do this automatically."""
-    with _errors_reported(), _session() as (spark, warehouse):
+    with _errors_reported():
         from tocsin.pipeline.jobs.extract_writer import Extractor
 
-        index = Extractor(spark, warehouse).write()
+        index = Extractor(_warehouse()).write()
     rows = {name: sum(part.kept for part in known.parts) for name, known in index.tables.items()}
     if as_json:
         show_json({"version": index.version, "rows": rows})
@@ -175,10 +192,10 @@ def status(as_json: Json = False) -> None:
 @pipeline.command()
 def verify(as_json: Json = False) -> None:
     """Check that all tables are consistent; list the failed checks and exit with 1 if they are not."""
-    with _errors_reported(), _session() as (spark, warehouse):
+    with _errors_reported():
         from tocsin.pipeline.jobs.verify import verify as verify_all
 
-        checks = verify_all(spark, warehouse, _options.landing)
+        checks = verify_all(_warehouse(), _options.landing)
     wrong = [check for check in checks if not check.balances]
     rows = [
         {"check": c.name, "what": c.what, "expected": c.expected, "found": c.found, "balances": c.balances}
@@ -224,18 +241,70 @@ def report(
 ) -> None:
     """Write a report as one HTML file, with plots, tables and advice."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _errors_reported(), _session() as (spark, warehouse):
+    with _errors_reported():
+        from tocsin.pipeline.catalogue import open_tables
         from tocsin.pipeline.jobs.status import status as status_of
         from tocsin.pipeline.report import make_report, write_report
 
+        warehouse = _warehouse()
         projects = _chosen(project, warehouse)
         state = status_of(warehouse, _options.landing)
-        page = make_report(lambda name: warehouse.table(spark, name), projects, state, first, last)
+        with open_tables(warehouse) as tables:
+            page = make_report(tables, projects, state, first, last)
         write_report(out, page)
     if as_json:
         show_json({"path": str(out), "projects": projects, "bytes": len(page.encode())})
     else:
         console.print(f"wrote {out}", soft_wrap=True, markup=False)
+
+
+@pipeline.command()
+def query(
+    sql: Annotated[
+        str | None, typer.Argument(help="A query in SQL (DuckDB). Without it, list tables and views.")
+    ] = None,
+    show: Annotated[str | None, typer.Option(help="Print the SQL of a view instead.")] = None,
+    rows_max: Annotated[int, typer.Option("--limit", help="Largest number of rows shown.", min=1)] = 100,
+    as_json: Json = False,
+) -> None:
+    """Ask all tables and views by name, in SQL. Nothing can be changed."""
+    with _errors_reported():
+        import duckdb
+
+        from tocsin.pipeline.catalogue import SOURCES, TABLES, VIEWS, open_tables
+        from tocsin.pipeline.engine.duck import rows_of
+        from tocsin.pipeline.tables.table import Source, Table, View
+
+        if show is not None:
+            text = next((view.sql for view in VIEWS if view.name == show), None)
+            if text is None:
+                raise fail(f"there is no view {show}; `tocsin pipeline query` lists them", Exit.USAGE)
+            print(text.strip())  # noqa: T201
+            return
+        if sql is None:
+            items: list[Source | Table | View] = []
+            for some in (SOURCES, TABLES, VIEWS):
+                items += some
+            known = [{"name": item.name, "layer": item.layer, "about": item.about} for item in items]
+            show_json(known) if as_json else table(known, "name", "layer", "about")
+            return
+        try:
+            names = duckdb.get_table_names(sql)
+        except duckdb.Error as error:
+            raise fail(f"the query failed: {error}", Exit.USAGE) from None
+        with open_tables(_warehouse(), names=names) as tables:
+            try:
+                tables.execute("SET enable_external_access = false")
+                text = f"SELECT * FROM ({sql.rstrip().rstrip(';')}) LIMIT {rows_max}"  # noqa: S608
+                found = rows_of(tables, text)
+            except duckdb.Error as error:
+                raise fail(f"the query failed: {error}", Exit.USAGE) from None
+    if as_json:
+        show_json([{name: _plain(value) for name, value in row.items()} for row in found])
+    elif found:
+        table([{name: str(_plain(value)) for name, value in row.items()} for row in found], *found[0])
+    else:
+        console.print("no rows")
 
 
 @pipeline.command()
@@ -247,13 +316,15 @@ def advise(
 ) -> None:
     """Recommend policy changes, each with its evidence and the change to tocsin.yaml."""
     first, last = _day(since, "--since"), _day(until, "--until")
-    with _errors_reported(), _session() as (spark, warehouse):
+    with _errors_reported():
         import msgspec
 
-        from tocsin.pipeline.advice import advise_on
+        from tocsin.pipeline.advice import ADVICE_VIEWS, advise_on
+        from tocsin.pipeline.catalogue import open_tables
 
-        read = functools.partial(warehouse.table, spark)
-        given = {name: advise_on(read, name, first, last) for name in _chosen(project, warehouse)}
+        warehouse = _warehouse()
+        with open_tables(warehouse, names=ADVICE_VIEWS) as tables:
+            given = {name: advise_on(tables, name, first, last) for name in _chosen(project, warehouse)}
     if as_json:
         show_json({name: msgspec.to_builtins(pieces) for name, pieces in given.items()})
         return
@@ -264,6 +335,11 @@ def advise(
             for item in piece.evidence:
                 console.print(f"  {escape(item.table)}: {escape(item.figure)} = {item.value:g} (of {item.count:,})")
             console.print(escape(piece.patch), style="green", highlight=False)
+
+
+def _plain(value: object) -> object:
+    """Return a value that JSON can hold: times as text in UTC."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _chosen(asked: list[str] | None, warehouse: "Warehouse") -> list[str]:

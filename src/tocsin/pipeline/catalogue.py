@@ -1,15 +1,33 @@
-"""The list of all tables of the warehouse, and opening a warehouse that holds them."""
+"""The list of all stored tables and views, and opening them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import duckdb
+
 from tocsin.core.errors import InvariantViolation
-from tocsin.pipeline import gold, silver
+from tocsin.pipeline import silver, views
+from tocsin.pipeline.engine.duck import open_duckdb
+from tocsin.pipeline.facts import MESSAGE_HOUR, MESSAGE_MINUTE, OCCURRENCE, QUEUE_SECOND
+from tocsin.pipeline.lake.manifest import Manifest
+from tocsin.pipeline.lake.relations import add_relation, add_view
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
 from tocsin.pipeline.tables.schemas import EVENT, MESSAGE_LIFE, QUARANTINE, Column
-from tocsin.pipeline.tables.table import Source, Table
+from tocsin.pipeline.tables.table import Source, Table, View
 
-__all__ = ["COLUMNS", "DERIVED", "SOURCES", "in_order", "open_warehouse"]
+__all__ = [
+    "COLUMNS",
+    "MESSAGE",
+    "SOURCES",
+    "TABLES",
+    "VIEWS",
+    "in_order",
+    "needed",
+    "open_tables",
+    "open_warehouse",
+    "stored_inputs",
+]
 
 #: Tables that the engine itself writes.
 SOURCES: tuple[Source, ...] = (
@@ -17,28 +35,78 @@ SOURCES: tuple[Source, ...] = (
     Source("quarantine", "bronze", "Lines of segments that are not valid events, with the reason.", QUARANTINE),
     Source("message_life", "silver", "One row per message: attributes, timestamps, counts and state.", MESSAGE_LIFE),
 )
+#: Tables that tasks make from them.
+TABLES: tuple[Table, ...] = (
+    silver.SESSION_PART,
+    silver.THREAD_DAY,
+    MESSAGE_MINUTE,
+    MESSAGE_HOUR,
+    QUEUE_SECOND,
+    OCCURRENCE,
+)
+_STORED: tuple[Source | Table, ...] = (*SOURCES, *TABLES)
+#: The columns of every stored table, by its name.
+COLUMNS: dict[str, tuple[Column, ...]] = {table.name: table.columns for table in _STORED}
+#: The relation `message`: messages whose acceptance is known. The others have a gap in the journal.
+MESSAGE = "SELECT * FROM message_life WHERE message_id IS NOT NULL"
 
 
-def in_order(tables: tuple[Table, ...]) -> tuple[Table, ...]:
-    """Return the tables unchanged after checking that each comes after its inputs."""
-    known = {"event", "message_life"}
-    for table in tables:
-        for item in table.inputs:
-            if item.table not in known:
-                raise InvariantViolation(f"{table.name} reads {item.table}, which does not come before it")
-        known.add(table.name)
-    return tables
+def in_order(known: tuple[View, ...]) -> tuple[View, ...]:
+    """Return the views unchanged after checking that each comes after its inputs."""
+    names = set(COLUMNS)
+    for view in known:
+        for name in view.reads:
+            if name not in names:
+                raise InvariantViolation(f"{view.name} reads {name}, which does not come before it")
+        names.add(view.name)
+    return known
 
 
-#: Derived tables, in the order in which they are made.
-DERIVED: tuple[Table, ...] = in_order((*silver.TABLES, *gold.TABLES))
-#: The columns of every table, by its name.
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    **{source.name: source.columns for source in SOURCES},
-    **{table.name: table.columns for table in DERIVED},
-}
+#: All views, in the order in which they can be made.
+VIEWS: tuple[View, ...] = in_order((*silver.VIEWS, *views.VIEWS))
+_BY_NAME = {view.name: view for view in VIEWS}
+
+
+def stored_inputs(name: str) -> dict[str, bool]:
+    """Return the stored tables that a view reads, itself or through other views; each with whether only by day."""
+    found: dict[str, bool] = {}
+    for item in _BY_NAME[name].reads:
+        inner = stored_inputs(item) if item in _BY_NAME else {item: True}
+        for table, by_day in inner.items():
+            only = by_day and (item not in _BY_NAME or _BY_NAME[item].by_day)
+            found[table] = found.get(table, True) and only
+    return found
 
 
 def open_warehouse(root: Path, settings: Settings) -> Warehouse:
     """Open the warehouse in a folder, with all tables of this list."""
     return Warehouse(root, settings, COLUMNS)
+
+
+def open_tables(
+    warehouse: Warehouse, manifest: Manifest | None = None, names: Iterable[str] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Open a database in memory with the tables of a state of the warehouse and the views, by name.
+
+    With `names` only those are there, and what they read: to make a view takes some hundredths of a second.
+    """
+    state = manifest or warehouse.current()
+    settings = warehouse.settings
+    connection = open_duckdb(settings.reader_memory_mib, str(warehouse.scratch), settings.reader_threads)
+    for name, columns in COLUMNS.items():
+        add_relation(connection, name, columns, warehouse.root, state.files(name))
+    connection.execute(f"CREATE VIEW message AS {MESSAGE}")
+    wanted = needed(_BY_NAME if names is None else names)
+    for view in VIEWS:
+        if view.name in wanted:
+            add_view(connection, view.name, view.columns, view.sql)
+    return connection
+
+
+def needed(names: Iterable[str]) -> set[str]:
+    """Return the views among some names, and those that they read."""
+    found: set[str] = set()
+    for name in names:
+        if name in _BY_NAME and name not in found:
+            found |= {name, *needed(_BY_NAME[name].reads)}
+    return found

@@ -28,8 +28,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver_memory_mib: Count
     #: Partitions of a shuffle, before Spark merges small ones.
     shuffle_partitions: Count
-    #: Number of events up to which Spark runs plans without code generation, which would take longer than the plan.
-    few_rows_max: Annotated[int, Meta(ge=0, le=10**12)]
     #: Bytes of files that one task reads; a small file counts as 4 MiB.
     scan_bytes_per_task: Count
     #: Bytes of a join's shuffled side up to which it is broadcast to every task.
@@ -46,16 +44,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quarantine_text_max: Count
     #: Quarantined lines of one segment that are kept; the others are only counted.
     quarantine_lines_max: Count
-    #: Different values of one text field that `message_life` keeps (reasons, codes); any other becomes `other`.
-    words_max: Count
     #: Time after its last event for which a message that may still change is kept in the hot files, seconds.
     hot_s: Annotated[float, Meta(gt=0, le=3.2e9)]
-    #: Derived tables that are computed at the same time.
-    tables_at_a_time: Count
+    #: Memory of DuckDB in one task, MiB; what does not fit is written to temporary files.
+    task_memory_mib: Count
+    #: Events or messages that one task folds or counts; more are split, by file or by a hash of the message.
+    task_rows_max: Count
+    #: Memory of DuckDB in a process that reads tables (reports, queries, checks), MiB.
+    reader_memory_mib: Count
+    #: Threads of DuckDB in a process that reads tables.
+    reader_threads: Count
     #: Largest number of rows in one file.
     file_rows_max: Count
-    #: Bytes of rows that a task buffers before it writes a row group.
-    waiting_bytes_max: Count
     #: Number of files from which a partition is compacted.
     compact_files_min: Count
     #: Time for which files that are no longer part of a table are kept for readers, seconds.

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import S
+from tests.pipeline.views.latencies import spread
 from tocsin.core.policy import Policy
 from tocsin.pipeline.advice import RULES, Advice, Figures, Thresholds, advise
 from tocsin.policies import default_policy, parse_policy

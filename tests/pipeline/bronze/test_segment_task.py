@@ -22,7 +22,7 @@ from tocsin.pipeline.tables.schemas import EVENT
 
 
 def read(path: Path, landing: Path, tmp_path: Path, covered: list[Interval] | None = None, **limits: int) -> Ingested:
-    bounds = {"text_max": 100, "lines_max": 50, "words_max": 10, **limits}
+    bounds = {"text_max": 100, "lines_max": 50, **limits}
     name = path.relative_to(landing).as_posix()
     return ingest_segment(Assignment(str(landing), name, str(tmp_path / "wh"), "b1", covered or [], **bounds))
 
@@ -33,7 +33,7 @@ def rows(result: Ingested, tmp_path: Path) -> list[tuple[object, ...]]:
         day = Path(file.path).parts[-2].removeprefix("date=")
         for row in pq.ParquetFile(tmp_path / "wh" / file.path).read().to_pylist():
             said = {**row, "project": file.project, "date": day}
-            found.append(tuple(said[column.name] for column in EVENT))
+            found.append(tuple(said.get(column.name) for column in EVENT))
     return sorted(found, key=lambda row: int(str(row[2])))
 
 
@@ -64,6 +64,12 @@ def test_files_are_sorted_by_kind_and_number(landing: Path, tmp_path: Path) -> N
     order = [(row["kind"], row["seq"]) for row in found]
     assert order == sorted(order)
     assert (result.files[0].low, result.files[0].high, result.files[0].last_at) == (1, len(STORY), STORY[-1].at)
+
+
+def test_a_file_has_the_columns_of_its_kinds_only(landing: Path, tmp_path: Path) -> None:
+    beats: list[Event] = [ev.SessionHeartbeat(START, "s"), ev.SessionHeartbeat(START + 1, "s")]
+    (file,) = read(write_segment(landing, "p", 1, beats), landing, tmp_path).files
+    assert pq.read_schema(tmp_path / "wh" / file.path).names == ["seq", "kind", "at", "session"]
 
 
 def test_a_segment_with_two_days_becomes_two_files(landing: Path, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.jobs.test_run import found_lives, wrong
+from tests.pipeline.jobs.tables import found_lives
+from tests.pipeline.jobs.test_run import wrong
 from tests.pipeline.oracle import lives
 from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import simulated, write_segments
@@ -67,5 +68,5 @@ def test_killed_anywhere(spark: SparkSession, settings: Settings, tmp_path: Path
         run(spark, house, landing)
     else:
         start_stream(spark, house, landing, every_s=None).awaitTermination()
-    assert wrong(verify(spark, house, landing)) == []
-    same(found_lives(spark, house), lives("p", events))
+    assert wrong(verify(house, landing)) == []
+    same(found_lives(house), lives("p", events))

@@ -1,78 +1,47 @@
-"""The refresh: which days of a derived table are recomputed, and from which inputs."""
+"""The refresh: which days are counted anew, in buckets or at once, and what a late event changes."""
 
-from datetime import date
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 
+from tests.pipeline.jobs.tables import contents
 from tests.pipeline.test_message_life import STORY, accepted
-from tests.pipeline.traffic import DAY_US, START, day_of, write_segment
+from tests.pipeline.traffic import DAY_US, START, day_of, simulated, write_segment, write_segments
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.events import Event
 from tocsin.pipeline.bronze.ingest import ingest
 from tocsin.pipeline.bronze.landing_zone import landed_segments
-from tocsin.pipeline.catalogue import in_order
-from tocsin.pipeline.engine.spark import few_rows
+from tocsin.pipeline.catalogue import COLUMNS, VIEWS, in_order, open_tables, open_warehouse
+from tocsin.pipeline.engine.duck import rows_of
 from tocsin.pipeline.jobs.refresh import refresh
+from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.lake.manifest import Manifest
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
-from tocsin.pipeline.tables.schemas import Column
-from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
-COLUMNS = (Column("project", "string", "P."), Column("date", "date", "D."), Column("n", "bigint", "N."))
+FACTS = ("message_minute", "message_hour", "queue_second", "thread_day")
 
 
-def counted(frame: DataFrame) -> DataFrame:
-    return frame.groupBy("project", "date").agg(F.count("*").alias("n"))
+def step(spark: SparkSession, warehouse: Warehouse, landing: Path) -> Manifest:
+    ingest(spark, warehouse, landing, landed_segments(landing))
+    return refresh(spark, warehouse)
 
 
-def alive(lives: DataFrame, events: DataFrame) -> DataFrame:
-    """Count events of messages that are known, by the day of the event."""
-    known = lives.select("project", "message")
-    return counted(events.join(known, ["project", "message"], "left_semi"))
+def paths(manifest: Manifest, name: str, day: int | None = None) -> set[str]:
+    date = None if day is None else str(day_of(START + day * DAY_US))
+    return {file.path for file in manifest.files(name) if date in (None, file.date)}
 
 
-def summed(days: DataFrame) -> DataFrame:
-    return days.groupBy("project").agg(F.sum("n").alias("n"))
-
-
-BEATS = Table(
-    "beats", "gold", "Beats.", COLUMNS, Grain.DAY, (Input("event", Reach.DAY, ("SessionHeartbeat",)),), counted
-)
-BORN = Table("born", "gold", "Born.", COLUMNS, Grain.DAY, (Input("message_life"),), counted)
-MOVES = Table(
-    "moves", "gold", "Moves.", COLUMNS, Grain.DAY,
-    (Input("message_life", Reach.ALIVE), Input("event", Reach.ALIVE, ("MessageOffered", "MessageExpired"))), alive,
-)  # fmt: skip
-TOTAL = Table(
-    "total", "gold", "Total.", (COLUMNS[0], COLUMNS[2]), Grain.PROJECT, (Input("beats", Reach.PROJECT),), summed
-)
-TABLES = (BEATS, BORN, MOVES, TOTAL)
-
-
-def day(number: int) -> date:
-    return day_of(START + number * DAY_US)
-
-
-def rows(spark: SparkSession, house: Warehouse, table: Table) -> list[tuple[object, ...]]:
-    frame = house.read(spark, table.name, house.current().files(table.name), table.columns)
-    return sorted(tuple(row)[1:] for row in frame.collect())
-
-
-def paths(manifest: Manifest, name: str) -> dict[str | None, str]:
-    return {file.date: file.path for file in manifest.files(name)}
+def asked(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
+    with open_tables(warehouse, names=["policy_span"]) as tables:
+        return rows_of(tables, query)
 
 
 def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
-    def step(tables: tuple[Table, ...] = TABLES) -> Manifest:
-        ingest(spark, warehouse, landing, landed_segments(landing))
-        return refresh(spark, warehouse, tables=tables)
-
     beat = ev.SessionHeartbeat
     first: list[Event] = [
         beat(START, "s"),
@@ -82,82 +51,102 @@ def test_only_what_changed_is_made_anew(spark: SparkSession, warehouse: Warehous
     ]
     write_segment(landing, "p", 1, first)
     write_segment(landing, "q", 1, [beat(START, "s"), beat(START, "s")])
-    one = step()
-    assert (rows(spark, warehouse, BEATS), rows(spark, warehouse, BORN)) == ([(day(0), 1), (day(0), 2)], [(day(0), 2)])
-    assert (rows(spark, warehouse, MOVES), rows(spark, warehouse, TOTAL)) == ([(day(0), 1)], [(1,), (2,)])
+    one = step(spark, warehouse, landing)
+    assert {name: len(one.files(name)) for name in ("session_part", "occurrence")} == {
+        "session_part": 2,
+        "occurrence": 0,
+    }
+    assert len(paths(one, "message_hour")) == 1
 
-    write_segment(landing, "p", 5, [beat(START + DAY_US, "s"), beat(START + DAY_US, "s")])
-    two = step()
-    assert rows(spark, warehouse, BEATS) == [(day(0), 1), (day(0), 2), (day(1), 2)]
-    assert paths(two, "beats")[str(day(0))] == paths(one, "beats")[str(day(0))], "a day was made anew for nothing"
-    assert paths(two, "born") == paths(one, "born")
-    assert rows(spark, warehouse, TOTAL) == [(2,), (3,)]
-    assert [f.path for f in two.files("total") if f.project == "q"] == [
-        f.path for f in one.files("total") if f.project == "q"
-    ]
+    write_segment(landing, "p", 5, [beat(START + DAY_US, "s"), accepted(START + DAY_US, "next")])
+    two = step(spark, warehouse, landing)
+    for name in FACTS:
+        assert paths(two, name, 0) == paths(one, name, 0), f"a day of {name} was made anew for nothing"
+        assert paths(two, name, 1), name
+    assert paths(one, "session_part") < paths(two, "session_part")
+    assert [file.rows for file in two.files("session_part")] == [1, 1, 1]
 
     late = ev.MessageExpired(START + 8 * DAY_US, 2, "ttl", START + DAY_US, 5.0, 0.0)
     write_segment(landing, "p", 7, [late])
-    three = step()
-    assert rows(spark, warehouse, MOVES) == [(day(0), 1), (day(8), 1)], "a message that waited for a week was not seen"
-    assert paths(three, "beats") == paths(two, "beats"), "kinds that do not matter touched a table"
-    states = {row.message: row.state for row in warehouse.table(spark, "message_life").collect()}
-    assert states == {2: "expired", 3: "offered"}
-    assert step().version == three.version
-
-    more = Table("born", "gold", "Born.", (*COLUMNS, Column("m", "bigint", "M.")), Grain.DAY, BORN.inputs, doubled)
-    four = step((BEATS, more, MOVES, TOTAL))
-    assert rows(spark, warehouse, more) == [(day(0), 2, 4)]
-    assert paths(four, "beats") == paths(three, "beats")
-    five = step((BEATS, TOTAL))
-    assert set(five.tables) == {"event", "quarantine", "message_life", "beats", "total"} or five.version == four.version
+    three = step(spark, warehouse, landing)
+    assert paths(three, "message_hour", 1) == paths(two, "message_hour", 1)
+    assert not paths(three, "message_hour", 0) & paths(two, "message_hour", 0), "the day of its acceptance was kept"
+    found = asked(warehouse, "SELECT message, state FROM message_life ORDER BY message")
+    assert [(row["message"], row["state"]) for row in found] == [(2, "expired"), (3, "offered"), (6, "queued")]
+    moved = asked(warehouse, 'SELECT us(second) AS us, "left" FROM queue_second WHERE "left" > 0 ORDER BY us')
+    assert [(row["us"], row["left"]) for row in moved] == [(START, 1), (START + 8 * DAY_US, 1)]
+    assert step(spark, warehouse, landing).version == three.version, "nothing was new"
 
 
-def doubled(lives: DataFrame) -> DataFrame:
-    return counted(lives).withColumn("m", F.col("n") * 2)
+def test_a_new_policy_counts_again_from_its_day_on(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    def hours(day: int) -> list[int | None]:
+        where = f"date = DATE '{day_of(START + day * DAY_US)}'"
+        return [row["bound_us"] for row in asked(warehouse, f"SELECT bound_us FROM message_hour WHERE {where}")]
+
+    write_segment(landing, "p", 1, [accepted(START, "early")])
+    write_segment(landing, "p", 2, [accepted(START + DAY_US + 100, "later")])
+    one = step(spark, warehouse, landing)
+    assert (hours(0), hours(1)) == ([None], [None])
+    policy = b'{"aging": {"enabled": true, "threshold_s": 60, "boost_levels": 1}}'
+    write_segment(landing, "p", 3, [ev.PolicyAdopted(START + DAY_US, "boss", 1, "late news", policy)])
+    two = step(spark, warehouse, landing)
+    assert paths(two, "message_hour", 0) == paths(one, "message_hour", 0)
+    assert (hours(0), hours(1)) == ([None], [180_000_000])
+
+
+def test_a_changed_definition_makes_its_table_anew(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    write_segment(landing, "p", 1, STORY)
+    one = step(spark, warehouse, landing)
+
+    def outdated(*names: str) -> Manifest:
+        """Commit the state with other digests of some tables, as an older version would have left it."""
+        before = warehouse.current()
+        before.version += 1
+        before.made_as |= dict.fromkeys(names, "of an older version")
+        warehouse.manifests.commit(before, [])
+        return refresh(spark, warehouse)
+
+    counted = outdated("message_hour")
+    assert not paths(counted, "message_hour") & paths(one, "message_hour")
+    assert paths(counted, "message_life") == paths(one, "message_life")
+    rebuilt = outdated("message_life")
+    assert not paths(rebuilt, "message_life") & paths(one, "message_life")
+    assert not paths(rebuilt, "session_part") & paths(one, "session_part")
+    assert {name: rebuilt.rows(name) for name in COLUMNS} == {name: one.rows(name) for name in COLUMNS}
 
 
 def test_messages_without_an_acceptance_are_not_shown(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
     write_segment(landing, "p", 2, STORY[1:5])
-    ingest(spark, warehouse, landing, landed_segments(landing))
-    refresh(spark, warehouse, tables=(BORN,))
-    assert rows(spark, warehouse, BORN) == []
-    assert warehouse.table(spark, "message_life").count() == 1
+    assert step(spark, warehouse, landing).rows("message_life") == 1
+    assert warehouse.current().rows("message_hour") == 0
     write_segment(landing, "p", 1, STORY[:1])
-    ingest(spark, warehouse, landing, landed_segments(landing))
-    refresh(spark, warehouse, tables=(BORN,))
-    assert rows(spark, warehouse, BORN) == [(day(0), 1)]
-    assert warehouse.table(spark, "message_life").count() == 1
+    found = step(spark, warehouse, landing)
+    assert (found.rows("message_life"), found.rows("message_hour")) == (1, 1)
 
 
-def test_plans_over_few_rows_are_not_prepared_and_what_a_user_has_set_stays(
-    spark: SparkSession, settings: Settings
+def test_tables_in_buckets_are_the_same_tables(
+    spark: SparkSession, warehouse: Warehouse, landing: Path, settings: Settings
 ) -> None:
-    compiled, parts = "spark.sql.codegen.factoryMode", "spark.sql.shuffle.partitions"
-
-    def found() -> tuple[str | None, str | None]:
-        return spark.conf.get(compiled), spark.conf.get(parts)
-
-    limited = msgspec.structs.replace(settings, few_rows_max=10, shuffle_partitions=7)
-    before = spark.conf.get(parts)
-    assert before is not None
-    spark.conf.set(parts, "7")
-    try:
-        usual = found()
-        with few_rows(spark, limited, 11):
-            assert found() == usual == ("FALLBACK", "7")
-        with few_rows(spark, limited, 10):
-            assert found() == ("NO_CODEGEN", "1")
-        assert found() == usual
-        spark.conf.set(parts, "5")
-        with few_rows(spark, limited, 10):
-            assert found() == ("NO_CODEGEN", "5"), "what a user has set was changed"
-        assert found() == ("FALLBACK", "5")
-    finally:
-        spark.conf.set(parts, before)
+    """Many small tasks, each with some files and a bucket of the messages, in two batches."""
+    events, _ = simulated(7, 300)
+    small = open_warehouse(warehouse.root.parent / "small", msgspec.structs.replace(settings, task_rows_max=150))
+    away = warehouse.root.parent / "away"
+    parts = write_segments(away, "p", events, 120)
+    for some in (parts[: len(parts) // 2], parts[len(parts) // 2 :]):
+        for path in some:
+            target = landing / path.relative_to(away)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+        run(spark, small, landing)
+    run(spark, warehouse, landing)
+    assert len(small.current().files("message_hour")) > len(warehouse.current().files("message_hour"))
+    names = ["message_life", *(view.name for view in VIEWS)]
+    wanted, found = contents(warehouse, *names), contents(small, *names)
+    for name in names:
+        assert found[name] == wanted[name], name
 
 
-def test_a_table_comes_after_its_inputs() -> None:
-    assert in_order(TABLES) == TABLES
-    with pytest.raises(InvariantViolation, match="total reads beats"):
-        in_order((TOTAL, BEATS))
+def test_a_view_comes_after_its_inputs() -> None:
+    assert in_order(VIEWS) == VIEWS
+    with pytest.raises(InvariantViolation, match="reads"):
+        in_order(VIEWS[::-1])

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.jobs.tables import EVERYTHING, contents, found_lives
 from tests.pipeline.oracle import lives
 from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import DAY_US, START, simulated, write_segment, write_segments
 from tocsin.core import events as ev
 from tocsin.core.events import Event
-from tocsin.pipeline.catalogue import COLUMNS, DERIVED, open_warehouse
+from tocsin.pipeline.catalogue import VIEWS, open_tables, open_warehouse
 from tocsin.pipeline.errors import WarehouseBusy
-from tocsin.pipeline.gold.traffic import TRAFFIC
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.jobs.status import status
 from tocsin.pipeline.jobs.stream import start_stream
@@ -27,24 +27,15 @@ from tocsin.pipeline.lake.compaction import Housekeeping, compact, retire, vacuu
 from tocsin.pipeline.lake.manifest import DataFile
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
-from tocsin.pipeline.tables.table import Table
+from tocsin.pipeline.tables.table import View
+from tocsin.pipeline.views.messages.traffic import TRAFFIC
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 
 
-def contents(spark: SparkSession, warehouse: Warehouse, *names: str) -> dict[str, list[str]]:
-    """Return tables as sorted rows."""
-    return {
-        name: sorted(repr(row.asDict(recursive=True)) for row in warehouse.table(spark, name).collect())
-        for name in names or COLUMNS
-    }
-
-
-def found_lives(spark: SparkSession, warehouse: Warehouse) -> dict[tuple[str, int], dict[str, Any]]:
-    rows = [row.asDict(recursive=True) for row in warehouse.table(spark, "message_life").collect()]
-    keyed = {(row["project"], row["message"]): row for row in rows}
-    assert len(keyed) == len(rows)
-    return keyed
+def asked(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
+    with open_tables(warehouse, names=()) as tables:
+        return tables.execute(query).fetchall()
 
 
 def wrong(checks: list[Check]) -> list[Check]:
@@ -87,14 +78,14 @@ def test_the_same_tables_whichever_way(spark: SparkSession, tmp_path: Path, sett
             arrive(paths, away, landing)
             query = start_stream(spark, house, landing, every_s=None)
             query.awaitTermination()
-        assert wrong(verify(spark, house, landing)) == []
-    expected = contents(spark, houses["at-once"])
+        assert wrong(verify(house, landing)) == []
+    expected = contents(houses["at-once"])
     for way, house in houses.items():
-        found = contents(spark, house)
-        for name in COLUMNS:
+        found = contents(house)
+        for name in EVERYTHING:
             assert found[name] == expected[name], f"{name} differs when it is made {way}"
     wanted = {key: life for name, events in histories.items() for key, life in lives(name, events).items()}
-    same(found_lives(spark, houses["in-parts"]), wanted)
+    same(found_lives(houses["in-parts"]), wanted)
     check_housekeeping(spark, houses["in-parts"], tmp_path / "in-parts" / "segments", expected)
 
 
@@ -112,8 +103,8 @@ def check_housekeeping(spark: SparkSession, house: Warehouse, landing: Path, exp
     left = [path for path in tidy.every_file() if path.suffix == ".parquet"]
     assert not orphan.exists()
     assert len(left) == sum(map(len, manifest.tables.values())) == files - done.files_before + done.files_after < files
-    assert contents(spark, tidy) == expected
-    assert wrong(verify(spark, tidy, landing)) == []
+    assert contents(tidy) == expected
+    assert wrong(verify(tidy, landing)) == []
 
 
 def beats(count: int, at: int = START) -> list[Event]:
@@ -126,12 +117,9 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
     write_segment(landing, "p", 4, first)
     write_segment(landing, "p", 21, second, [b"?", b'{"kind":"CatFed"}'])
     run(spark, warehouse, landing)
-    seqs = sorted(row.seq for row in warehouse.table(spark, "event").collect())
+    seqs = [seq for (seq,) in asked(warehouse, "SELECT seq FROM event ORDER BY seq")]
     assert seqs == [1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 23, 24, 25]
-    bad = {
-        (check.name, check.what): (check.expected, check.found)
-        for check in wrong(verify(spark, warehouse, landing, ()))
-    }
+    bad = {(check.name, check.what): (check.expected, check.found) for check in wrong(verify(warehouse, landing, ()))}
     assert bad == {
         ("sequence", "events of p from 1 to its last number"): (25, 13),
         ("gap", "events 9 to 20 of p"): (12, 0),
@@ -139,12 +127,12 @@ def test_gaps_duplicates_and_quarantine(spark: SparkSession, warehouse: Warehous
     told = status(warehouse, landing)
     assert told["projects"]["p"]["gaps"] == [[9, 20]]
     assert (told["duplicates"], told["quarantined"]) == (2, 2)
-    reasons = sorted((row.line, row.reason) for row in warehouse.table(spark, "quarantine").collect())
+    reasons = asked(warehouse, "SELECT line, reason FROM quarantine ORDER BY line")
     assert reasons == [(6, "malformed"), (7, "unknown_kind")]
     write_segment(landing, "p", 8, beats(14))
     assert status(warehouse, landing)["lag"]["segments"] == 1
     run(spark, warehouse, landing)
-    assert wrong(verify(spark, warehouse, landing)) == []
+    assert wrong(verify(warehouse, landing)) == []
     assert status(warehouse, landing)["lag"] == {"segments": 0, "bytes": 0, "seconds": 0.0, "events_not_in_tables": 0}
 
 
@@ -156,12 +144,12 @@ def test_verify_detects_inconsistent_tables(spark: SparkSession, warehouse: Ware
     good = warehouse.current()
     bronze, life = good.files("event"), good.files("message_life")
 
-    def with_tables(*derived: Table, **tables: Any) -> list[Check]:
+    def with_tables(*derived: View, **tables: Any) -> list[Check]:
         changed = msgspec.structs.replace(
             good, version=warehouse.current().version + 1, tables={**good.tables, **tables}
         )
         warehouse.manifests.commit(changed, [])
-        return wrong(verify(spark, warehouse, landing, derived))
+        return wrong(verify(warehouse, landing, derived))
 
     def twice(file: DataFile) -> DataFile:
         path = file.path.replace(".parquet", "-again.parquet")
@@ -172,11 +160,11 @@ def test_verify_detects_inconsistent_tables(spark: SparkSession, warehouse: Ware
     assert {check.name for check in with_tables(event=[*bronze, twice(bronze[0])])} >= {"bronze"}
     assert {check.name for check in with_tables(message_life=life[1:])} >= {"message_life"}
     assert {check.name for check in with_tables(message_life=[*life, twice(life[0])])} >= {"message_life"}
-    cooked = with_tables(TRAFFIC, traffic=good.files("traffic")[1:])
+    cooked = with_tables(TRAFFIC, message_hour=good.files("message_hour")[1:])
     assert {check.name for check in cooked} == {"traffic"}
-    assert with_tables(*DERIVED) == []
+    assert with_tables(*VIEWS) == []
     (warehouse.root / life[0].path).unlink()
-    assert {check.name for check in wrong(verify(spark, warehouse, landing))} == {"files"}
+    assert {check.name for check in wrong(verify(warehouse, landing))} == {"files"}
 
 
 def test_one_writer_at_a_time(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
@@ -195,6 +183,6 @@ def test_retention_drops_days_and_the_books_still_balance(
     house, done = open_warehouse(warehouse.root, short), Housekeeping()
     retire(house, done, datetime.fromtimestamp((START + 35 * DAY_US) / 1_000_000, UTC))
     assert done.files_retired == 1
-    assert [row.seq for row in house.table(spark, "event").sort("seq").collect()] == [4, 5, 6, 7]
-    assert wrong(verify(spark, house, landing)) == []
+    assert asked(house, "SELECT seq FROM event ORDER BY seq") == [(4,), (5,), (6,), (7,)]
+    assert wrong(verify(house, landing)) == []
     assert run(spark, house, landing).events == 0, "what was dropped came back"

@@ -36,8 +36,8 @@ def test_a_version_is_committed_once(tmp_path: Path) -> None:
     assert manifests.current() == Manifest()
     manifests.commit(Manifest(version=1), [])
     with pytest.raises(CommitLost, match="version 1"):
-        manifests.commit(Manifest(version=1, words={"a": ["b"]}), [])
-    assert manifests.current().words == {}
+        manifests.commit(Manifest(version=1, made_as={"a": "b"}), [])
+    assert manifests.current().made_as == {}
     assert [path.name for path in (tmp_path / "_manifests").iterdir()] == ["000000000001.json"]
 
 

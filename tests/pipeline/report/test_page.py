@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.pipeline.gold.latencies import spread
 from tests.pipeline.rows import S, T
+from tests.pipeline.views.latencies import spread
 from tocsin.pipeline.advice import Advice, Evidence
 from tocsin.pipeline.report import write_report
 from tocsin.pipeline.report.contents import STATES, Contents

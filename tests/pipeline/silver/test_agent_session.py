@@ -1,17 +1,13 @@
 from datetime import date
 
-from pyspark.sql import SparkSession
-
-from tests.pipeline.rows import DAY, Row, S, T, events, frame, rows
+from tests.pipeline.rows import DAY, Given, Row, S, T, events, made
 from tocsin.core import events as ev
-from tocsin.pipeline.gold.session import agent_attachment, session_count
-from tocsin.pipeline.silver.agent_session import AGENT_SESSION, agent_session, session_day
 
 NEXT = T + 86400 * S
 TUESDAY = date(2026, 3, 3)
 
 
-def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
+def test_sessions_are_put_together_from_their_days() -> None:
     happened = [
         ev.SessionOpened(T, "s1", "ann", "daemon", 32),
         ev.SessionHeartbeat(T + 5 * S, "s1"),
@@ -26,14 +22,15 @@ def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
         ev.SessionClosed(NEXT + 100 * S, "s1", "ann", "lapsed"),
         ev.SessionWentStale(NEXT + 200 * S, "s2", "bob", T + 80 * S, 60),
     ]
-    days = session_day(events(spark, *happened)).cache()
+    days = made("session_part", events(*happened))
     nothing: Row = {"window": None, "session_kind": None, "opened_us": None, "closed_us": None, "close_reason": None}
     quiet: Row = {"heartbeats": 0, "first_heartbeat_us": None, "last_heartbeat_us": None}
-    assert rows(days) == [
+    assert days == [
         {
             "project": "p",
             "date": DAY,
             "session": "s1",
+            "first_seq": 1,
             "agent": "ann",
             "session_kind": "daemon",
             "window": 32,
@@ -50,6 +47,7 @@ def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
             "project": "p",
             "date": DAY,
             "session": "s2",
+            "first_seq": 6,
             "agent": "bob",
             "session_kind": "push",
             "window": 8,
@@ -64,6 +62,7 @@ def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
             "project": "p",
             "date": TUESDAY,
             "session": "s1",
+            "first_seq": 8,
             "agent": "ann",
             **nothing,
             "closed_us": NEXT + 100 * S,
@@ -78,6 +77,7 @@ def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
             "project": "p",
             "date": TUESDAY,
             "session": "s2",
+            "first_seq": 11,
             "agent": "bob",
             **nothing,
             **quiet,
@@ -85,7 +85,7 @@ def test_sessions_are_put_together_from_their_days(spark: SparkSession) -> None:
             "stale_to_us": [None],
         },
     ]
-    assert rows(agent_session(days)) == [
+    assert made("agent_session", Given("session_part", days)) == [
         {
             "project": "p",
             "date": DAY,
@@ -130,11 +130,10 @@ def session(name: str, agent: str, kind: str, opened_at: int, closed_at: int | N
     return {**row, "opened_at": opened_at, "closed_at": closed_at, "stale_from": [], "stale_to": [], **stale}
 
 
-def test_sessions_are_counted_at_the_end_of_each_minute_of_change(spark: SparkSession) -> None:
+def test_sessions_are_counted_at_the_end_of_each_minute_of_change() -> None:
     minute = 60 * S
-    sessions = frame(
-        spark,
-        AGENT_SESSION.columns,
+    sessions = Given(
+        "agent_session",
         [
             session("s1", "ann", "daemon", T, stale_from=[T + minute, T + 3 * minute], stale_to=[T + 2 * minute, None]),
             session("s2", "ann", "push", T + 1, T + 2 * minute),
@@ -151,7 +150,7 @@ def test_sessions_are_counted_at_the_end_of_each_minute_of_change(spark: SparkSe
         counts = {"opened": opened, "closed": closed, "went_stale": went_stale, "live": live, "stale": stale}
         return {**here, "minute": T + number * minute, "session_kind": kind, **counts}
 
-    assert rows(session_count(sessions)) == [
+    assert made("session_count", sessions) == [
         count(0, "daemon", 2, 1, 0, 1, 0),
         count(0, "push", 1, 0, 0, 1, 0),
         count(1, "daemon", 0, 0, 1, 0, 1),
@@ -167,7 +166,7 @@ def test_sessions_are_counted_at_the_end_of_each_minute_of_change(spark: SparkSe
         counts = {"shims": shims, "daemons": daemons, "stale_daemons": stale, "attachment": attachment}
         return {**here, "minute": T + number * minute, "agent": agent, **counts}
 
-    assert rows(agent_attachment(sessions)) == [
+    assert made("agent_attachment", sessions) == [
         attached(0, "ann", 1, 1, 0, "attached"),
         attached(0, "bob", 0, 0, 0, "absent"),
         attached(1, "ann", 1, 0, 1, "daemonless"),

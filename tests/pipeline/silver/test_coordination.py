@@ -1,21 +1,15 @@
 """Silver and gold tables of leases and escalations."""
 
-from pyspark.sql import SparkSession
-
-from tests.pipeline.gold.latencies import spread
-from tests.pipeline.rows import DAY, Row, S, T, events, rows
+from tests.pipeline.rows import DAY, Row, S, T, events, made
+from tests.pipeline.views.latencies import spread
 from tocsin.core import events as ev
 from tocsin.core.messages.model import RecipientState
-from tocsin.pipeline.gold.teamwork import deadlock, escalation_outcome, inversion, lease_wait
-from tocsin.pipeline.silver.escalation import escalation
-from tocsin.pipeline.silver.lease_span import lease_span
 
 HERE: Row = {"project": "p", "date": DAY}
 
 
-def test_a_lease_goes_from_asking_to_the_end(spark: SparkSession) -> None:
+def test_a_lease_goes_from_asking_to_the_end() -> None:
     happened = events(
-        spark,
         # Granted at once, renewed, given back in two parts.
         ev.LeaseGranted(T, "l1", "ann", ("a", "b"), (), 1, 60.0, T + 60 * S, 0),
         ev.LeaseRenewed(T + 50 * S, "l1", "ann", 60.0, T + 110 * S),
@@ -34,7 +28,7 @@ def test_a_lease_goes_from_asking_to_the_end(spark: SparkSession) -> None:
         ev.LeaseGranted(T + 3600 * S, "l6", "ann", ("d",), (), 0, 60.0, T + 3660 * S, 0),
         ev.LeaseReclaimed(T + 3660 * S, "l6", "ann", ("d",), T + 3660 * S, (), RecipientState.OFFLINE),
     )
-    spans = lease_span(happened).cache()
+    spans = made("lease_span", happened)
     none: Row = {"granted_at": None, "ended_at": None, "waited_us": None, "held_us": None, "end_reason": None}
     fresh: Row = {"renewals": 0, "warnings": 0}
 
@@ -46,7 +40,7 @@ def test_a_lease_goes_from_asking_to_the_end(spark: SparkSession) -> None:
         filled = {"asked_at": at, **none, **fresh, "place": None, **known}
         return row | {name: filled[name] for name in [*order, "end_reason", "state"]}
 
-    assert rows(spans) == [
+    assert spans == [
         span("l1", "ann", ["a", "b"], [], 1, T, granted_at=T, ended_at=T + 70 * S, waited_us=0, held_us=70 * S,
              renewals=1, end_reason="forced", state="ended"),
         span("l2", "bob", ["b"], [], 2, T + S, granted_at=T + 70 * S, ended_at=T + 130 * S, waited_us=69 * S,
@@ -64,7 +58,7 @@ def test_a_lease_goes_from_asking_to_the_end(spark: SparkSession) -> None:
         row = {**HERE, "hour": T + hour * 3600 * S, "agent": agent, **dict(zip(names, counts, strict=True))}
         return {**row, **spread(*times)}
 
-    assert rows(lease_wait(spans)) == [
+    assert made("lease_wait", happened) == [
         waits(0, "ann", (1, 1, 0, 0, 1, 70 * S), 0),
         waits(0, "bob", (2, 2, 1, 0, 1, 60 * S), 69 * S, 0),
         waits(0, "cem", (2, 0, 2, 1, 0, 0), 7 * S),
@@ -72,9 +66,8 @@ def test_a_lease_goes_from_asking_to_the_end(spark: SparkSession) -> None:
     ]
 
 
-def test_an_escalation_goes_from_its_cause_to_its_end(spark: SparkSession) -> None:
+def test_an_escalation_goes_from_its_cause_to_its_end() -> None:
     happened = events(
-        spark,
         ev.EscalationOpened(T, "e1", "time_in_queue 7", "blocking_waits", "time_in_queue", "m7", "late", 7, 60.0),
         ev.EscalationMoved(T, "e1", "age_over", "normal", "time_based_escalation", "tocsin", "", T + 60 * S),
         ev.EscalationMoved(T + S, "e1", "notified", "time_based_escalation", "director_notified", "tocsin", "", 0),
@@ -83,8 +76,7 @@ def test_an_escalation_goes_from_its_cause_to_its_end(spark: SparkSession) -> No
         ev.EscalationMoved(T + 20 * S, "e1", "human_acts", "human_escalation", "human_intervention", "hana", "", 0),
         ev.EscalationMoved(T + 30 * S, "e1", "returned", "human_intervention", "normal", "hana", "done", 0),
     )
-    found = escalation(happened).cache()
-    assert rows(found) == [
+    assert made("escalation", happened) == [
         {
             **HERE,
             "escalation": "e1",
@@ -123,7 +115,7 @@ def test_an_escalation_goes_from_its_cause_to_its_end(spark: SparkSession) -> No
         },
     ]
     key = {**HERE, "hour": T}
-    assert rows(escalation_outcome(found)) == [
+    assert made("escalation_outcome", happened) == [
         {
             **key,
             "rule": "blocking_waits",
@@ -147,16 +139,15 @@ def test_an_escalation_goes_from_its_cause_to_its_end(spark: SparkSession) -> No
     ]
 
 
-def test_deadlocks_are_listed_and_lent_priority_is_counted(spark: SparkSession) -> None:
+def test_deadlocks_are_listed_and_lent_priority_is_counted() -> None:
     happened = events(
-        spark,
         ev.DeadlockFound(T, ("ann", "bob"), ("lease:l1", "lease:l2"), (1, 2), "ann", "lease:l1"),
         ev.PriorityInherited(T + S, "ann", None, 2, "bob", "lease:l2", (4, 5)),
         ev.PriorityInherited(T + 2 * S, "ann", 2, 3, "cem", "lease:l3", (4, 5, 6)),
         ev.PriorityRestored(T + 3 * S, "ann", 3, None, (4, 5, 6)),
         ev.PriorityRestored(T + 60 * S, "bob", 3, 1, ()),
     )
-    assert rows(deadlock(happened)) == [
+    assert made("deadlock", happened) == [
         {
             **HERE,
             "seq": 1,
@@ -168,7 +159,7 @@ def test_deadlocks_are_listed_and_lent_priority_is_counted(spark: SparkSession) 
             "refused": "lease:l1",
         }
     ]
-    assert rows(inversion(happened)) == [
+    assert made("inversion", happened) == [
         {**HERE, "minute": T, "agent": "ann", "raised": 2, "restored": 1, "highest": 3, "messages": 5},
         {**HERE, "minute": T + 60 * S, "agent": "bob", "raised": 0, "restored": 1, "highest": None, "messages": 0},
     ]

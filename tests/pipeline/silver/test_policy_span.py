@@ -1,8 +1,6 @@
-from pyspark.sql import SparkSession
-
-from tests.pipeline.rows import S, T, events, life, lives, rows
+from tests.pipeline.rows import S, T, events, life, lives, made, opened
 from tocsin.core import events as ev
-from tocsin.pipeline.silver.policy_span import in_force, policy_span
+from tocsin.pipeline.facts.policy_in_force import in_force
 
 DOCUMENT = (
     '{"aging": {"enabled": true, "threshold_s": %s, "boost_levels": 2},'
@@ -11,14 +9,13 @@ DOCUMENT = (
 )
 
 
-def test_a_policy_is_in_force_until_the_next(spark: SparkSession) -> None:
+def test_a_policy_is_in_force_until_the_next() -> None:
     first, second = (DOCUMENT % "60").encode(), (DOCUMENT % "0.5").encode()
     happened = [
         ev.PolicyAdopted(T, "tocsin", 1, "start", first),
         ev.MessageReady(T + 1, 7),
         ev.PolicyAdopted(T + 9 * S, "boss", 2, "faster", second),
     ]
-    spans = policy_span(events(spark, *happened))
     judged = {
         "aging_enabled": True,
         "aging_boost_levels": 2,
@@ -54,7 +51,10 @@ def test_a_policy_is_in_force_until_the_next(spark: SparkSession) -> None:
             "policy": second.decode(),
         },
     ]
-    assert rows(spans) == wanted
-    moments = lives(spark, *(life(number, at) for number, at in enumerate((T - 1, T, T + 9 * S - 1, T + 9 * S))))
-    found = rows(in_force(moments, spans, "created_at").select("message", "aging_threshold_us"))
-    assert [row["aging_threshold_us"] for row in found] == [None, 60 * S, 60 * S, S // 2]
+    assert made("policy_span", events(*happened)) == wanted
+    moments = lives(*(life(number, at) for number, at in enumerate((T - 1, T, T + 9 * S - 1, T + 9 * S))))
+    with opened(moments, events(*happened), only=["policy_span"]) as tables:
+        found = tables.execute(
+            f"SELECT aging_threshold_us FROM {in_force('message', 'created_at')} ORDER BY message"
+        ).fetchall()
+    assert [row[0] for row in found] == [None, 60 * S, 60 * S, S // 2]

@@ -1,11 +1,7 @@
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from tests.pipeline.gold.latencies import spread
-from tests.pipeline.rows import DAY, Row, S, T, day_of, life, lives, rows
-from tocsin.pipeline.gold.lead_time import lead_time, thread_outcome
-from tocsin.pipeline.silver.thread import thread, thread_day
+from tests.pipeline.rows import DAY, Row, S, T, day_of, life, lives, made
+from tests.pipeline.views.latencies import spread
 
 NEXT = T + 86400 * S
 
@@ -16,9 +12,8 @@ def said(message: int, at: int, sender: str, recipient: str, kind: str, correlat
     )  # fmt: skip
 
 
-def test_threads_go_from_the_opening_to_the_answer(spark: SparkSession) -> None:
+def test_threads_go_from_the_opening_to_the_answer() -> None:
     message_life = lives(
-        spark,
         # A task over midnight: assignment, two updates, the second of which completes it.
         said(1, T, "mia", "ian", "TASK_ASSIGNMENT", "t1", opens_thread=True, delivered_at=T + S, acked_at=T + 2 * S,
              processed_at=NEXT + 9 * S, state="processed"),
@@ -39,9 +34,8 @@ def test_threads_go_from_the_opening_to_the_answer(spark: SparkSession) -> None:
         # Handed over, and no answer yet.
         said(12, T, "ian", "jan", "HANDOFF_REQUEST", "h", opens_thread=True, delivered_at=T + S, state="delivered"),
     )  # fmt: skip
-    threads = thread(thread_day(message_life)).cache()
     nothing: Row = dict.fromkeys(["acked_at", "first_update_at", "first_response_at", "completed_at"])
-    assert rows(threads) == [
+    assert made("thread", message_life) == [
         {
             "project": "p",
             "date": DAY,
@@ -127,7 +121,7 @@ def test_threads_go_from_the_opening_to_the_answer(spark: SparkSession) -> None:
     task = {"project": "p", "date": DAY, "thread_kind": "task", "message_type": "TASK_ASSIGNMENT", "responder": "ian"}
     asked = {"project": "p", "date": DAY, "thread_kind": "request", "message_type": "Question", "responder": None}
     handoff = {"project": "p", "date": DAY, "thread_kind": "handoff", "message_type": "HANDOFF_REQUEST"}
-    assert rows(lead_time(threads)) == [
+    assert made("lead_time", message_life) == [
         {**handoff, "responder": "jan", "measure": "to_delivery", **spread(S)},
         {**asked, "measure": "to_completion", **spread(7 * S)},
         {**asked, "measure": "to_delivery", **spread(2 * S)},
@@ -137,7 +131,7 @@ def test_threads_go_from_the_opening_to_the_answer(spark: SparkSession) -> None:
         {**task, "measure": "to_first_update", **spread(5 * S)},
         {**task, "measure": "to_response", **spread(5 * S)},
     ]
-    outcomes = rows(thread_outcome(threads))
+    outcomes = made("thread_outcome", message_life)
     assert [(row["requester"], row["responder"], row["completed"], row["lost"], row["open"]) for row in outcomes] == [
         ("ian", "jan", 0, 0, 1),
         ("jan", "mia", 0, 1, 0),
@@ -148,16 +142,15 @@ def test_threads_go_from_the_opening_to_the_answer(spark: SparkSession) -> None:
     assert (outcomes[3]["messages"], outcomes[3]["updates"], outcomes[3]["responses"]) == (4, 2, 2)
 
 
-def test_a_day_gathers_its_messages_by_thread_and_pair(spark: SparkSession) -> None:
+def test_a_day_gathers_its_messages_by_thread_and_pair() -> None:
     message_life = lives(
-        spark,
         said(3, NEXT, "ian", "mia", "TASK_UPDATE", "t"),
         said(5, NEXT + S, "mia", "ian", "Question", "t", opens_thread=True, delivered_at=NEXT + 2 * S, state="dead"),
     )
     blank: Row = dict.fromkeys(
         ["first_update_us", "first_answer_us", "opened_us", "delivered_us", "acked_us", "processed_us"]
     )
-    assert rows(thread_day(message_life)) == [
+    assert made("thread_day", message_life) == [
         {
             "project": "p",
             "date": day_of(NEXT),

@@ -8,9 +8,8 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import date
 
+import duckdb
 import yaml
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.policy import Policy
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds
@@ -21,8 +20,13 @@ from tocsin.pipeline.advice.senders import gaming_rule, level_not_urgent, level_
 from tocsin.pipeline.advice.ttl import ttl_never_bites, ttl_too_short
 from tocsin.policies import parse_policy
 
-__all__ = ["RULES", "Advice", "Evidence", "Figures", "Thresholds", "advise", "advise_on", "gather"]
+__all__ = ["ADVICE_VIEWS", "RULES", "Advice", "Evidence", "Figures", "Thresholds", "advise", "advise_on", "gather"]
 
+#: Views that advice reads.
+ADVICE_VIEWS = (
+    *("policy_span", "ttl_use", "late_pickup", "aging_wait", "refusal", "traffic", "priority_mix", "level_use"),
+    *("recipient_load", "retry", "processing_latency", "decay_rate"),
+)
 #: All rules. If two give advice on the same setting, the first counts.
 RULES: tuple[Callable[[Figures, Policy, Thresholds], Iterator[Advice]], ...] = (
     ttl_too_short,
@@ -40,7 +44,7 @@ RULES: tuple[Callable[[Figures, Policy, Thresholds], Iterator[Advice]], ...] = (
 
 
 def advise_on(
-    read: Callable[[str], DataFrame],
+    tables: duckdb.DuckDBPyConnection,
     project: str,
     since: date | None = None,
     until: date | None = None,
@@ -51,13 +55,15 @@ def advise_on(
     A policy adopted by an older version is applied over the current defaults. If it cannot be read, the error is
     `E_POLICY_001`.
     """
-    adopted = read("policy_span").where(F.col("project") == project).orderBy(F.desc("adopted_seq"))
-    last = adopted.select("policy").limit(1).collect()
-    if not last:
+    last = tables.execute(
+        "SELECT policy FROM policy_span WHERE project = $project ORDER BY adopted_seq DESC LIMIT 1",
+        {"project": project},
+    ).fetchone()
+    if last is None:
         return []
     # Written as YAML first, because YAML reads JSON's 1e-06 as a string.
-    policy = parse_policy(yaml.safe_dump(json.loads(last[0]["policy"])))
-    return advise(gather(read, project, since, until), policy, thresholds)
+    policy = parse_policy(yaml.safe_dump(json.loads(last[0])))
+    return advise(gather(tables, project, since, until), policy, thresholds)
 
 
 def advise(figures: Figures, policy: Policy, thresholds: Thresholds | None = None) -> list[Advice]:

@@ -1,17 +1,13 @@
-"""Figures for the advice rules: gold tables summed over the chosen days.
+"""Figures for the advice rules: gold views summed over the chosen days, one row per type, priority, code or agent."""
 
-Sums are computed in Spark; the result has one row per type, priority, code or agent.
-"""
-
-from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+import duckdb
 import msgspec
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.pipeline.gold.histogram import combined
+from tocsin.pipeline.engine.duck import rows_of
+from tocsin.pipeline.facts.histogram import combined
 
 __all__ = ["Figures", "Row", "gather"]
 
@@ -47,87 +43,74 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def gather(
-    read: Callable[[str], DataFrame], project: str, since: date | None = None, until: date | None = None
+    tables: duckdb.DuckDBPyConnection, project: str, since: date | None = None, until: date | None = None
 ) -> Figures:
-    """Sum a project's tables over the days from `since` to `until`."""
+    """Sum a project's views over the days from `since` to `until`."""
 
-    def table(name: str) -> DataFrame:
-        rows = read(name).where(F.col("project") == project)
-        if "date" in rows.columns:
-            rows = rows.where(F.col("date") >= F.lit(since)) if since is not None else rows
-            rows = rows.where(F.col("date") <= F.lit(until)) if until is not None else rows
-        return rows
+    def days(view: str, where: str = "true") -> str:
+        limits = [where, "project = $project"]
+        limits += ["date >= $since"] if since is not None else []
+        limits += ["date <= $until"] if until is not None else []
+        return f"(SELECT * FROM {view} WHERE {' AND '.join(limits)})"
 
-    def sums(*names: str) -> dict[str, Any]:
-        return {name: F.sum(name) for name in names}
+    def sums(*names: str) -> dict[str, str]:
+        return {name: f"sum({name})::BIGINT" for name in names}
 
-    traffic = table("traffic").agg(*(F.sum(name).alias(name) for name in _LEVELS))
+    def rows(query: str) -> list[Row]:
+        given = {"project": project, "since": since, "until": until}
+        found = rows_of(tables, query, {name: value for name, value in given.items() if f"${name}" in query})
+        return sorted(found, key=lambda row: str(list(row.values())[:2]))
+
+    sends = days("refusal", "scope = 'send'")
+    levels = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in _LEVELS)
     return Figures(
-        ttls=_rows(
-            combined(table("ttl_use"), ["message_type", "ttl_us"], **sums("messages", "expired", "stale", "waiting"))
+        ttls=rows(
+            combined(days("ttl_use"), ["message_type", "ttl_us"], **sums("messages", "expired", "stale", "waiting"))
         ),
-        late=_rows(table("late_pickup")),
-        waits=_rows(
+        late=rows("SELECT * FROM late_pickup WHERE project = $project"),
+        waits=rows(
             combined(
-                table("aging_wait"),
+                days("aging_wait"),
                 ["priority"],
                 **sums("messages", "boosted", "boosts", "over_bound", "over_bound_available"),
-                bound_us=F.max("bound_us"),
+                bound_us="max(bound_us)",
             )
         ),
-        refusals=_rows(
-            table("refusal")
-            .where(F.col("scope") == "send")
-            .groupBy("code")
-            .agg(F.sum("refusals").alias("refusals"), F.count_distinct("sender").alias("senders"))
+        refusals=rows(
+            "SELECT code, sum(refusals)::BIGINT AS refusals, count(DISTINCT sender) AS senders"
+            f" FROM {sends} GROUP BY code"
         ),
-        accepted={name: count or 0 for name, count in _rows(traffic)[0].items()},
-        mixes=_rows(
-            table("priority_mix")
-            .groupBy("agent")
-            .agg(
-                F.count(F.lit(1)).alias("windows"),
-                F.count_if("over").alias("over"),
-                F.sum("messages").alias("messages"),
-                F.sum("high").alias("high"),
-            )
+        accepted=rows(f"SELECT {levels} FROM {days('traffic')}")[0],
+        mixes=rows(
+            "SELECT agent, count(*) AS windows, count(*) FILTER (WHERE over) AS over,"
+            f" sum(messages)::BIGINT AS messages, sum(high)::BIGINT AS high FROM {days('priority_mix')} GROUP BY agent"
         ),
-        levels=_rows(
-            combined(table("level_use"), ["message_type", "requested"], **sums("messages", "by_default", "lowered"))
+        levels=rows(
+            combined(days("level_use"), ["message_type", "requested"], **sums("messages", "by_default", "lowered"))
         ),
-        loads=_rows(combined(table("recipient_load"), ["recipient"], **sums("messages", "held_back"))),
-        retries=_rows(
-            table("retry")
-            .groupBy("message_type")
-            .agg(*(F.sum(name).alias(name) for name in ("messages", "requeued", "requeues", "dead")))
+        loads=rows(combined(days("recipient_load"), ["recipient"], **sums("messages", "held_back"))),
+        retries=rows(
+            f"SELECT message_type, {', '.join(f'{total} AS {name}' for name, total in sums(*_RETRIES).items())}"
+            f" FROM {days('retry')} GROUP BY message_type"
         ),
-        processing=_rows(
+        processing=rows(
             combined(
-                table("processing_latency"),
+                days("processing_latency"),
                 ["message_type"],
                 **sums("messages", "decaying", "decay_rate_sum_ppm", "stale"),
             )
         ),
-        rates=_rows(_rates(table("decay_rate"))),
+        rates=rows(_RATES.format(changes=days("decay_rate"))),
     )
 
 
-def _rates(changes: DataFrame) -> DataFrame:
-    """Count changes of the decay rate, and those that reverse the previous one."""
-    rises = (F.col("new_rate") > F.col("old_rate")).cast("int")
-    before = F.lag(rises).over(Window.partitionBy("project").orderBy("seq"))
-    return (
-        changes.withColumn("reversal", rises != before)
-        .groupBy("project")
-        .agg(
-            F.count(F.lit(1)).alias("changes"),
-            F.count_if("reversal").alias("reversals"),
-            F.max("new_rate").alias("highest"),
-            (F.max(F.unix_micros("changed_at")) - F.min(F.unix_micros("changed_at"))).alias("span_us"),
-        )
-        .drop("project")
-    )
-
-
-def _rows(frame: DataFrame) -> list[Row]:
-    return sorted((row.asDict() for row in frame.collect()), key=lambda row: str(list(row.values())[:2]))
+_RETRIES = ("messages", "requeued", "requeues", "dead")
+#: Changes of the decay rate, and those that reverse the previous one.
+_RATES = """
+SELECT count(*) AS changes, count(*) FILTER (WHERE rises <> before) AS reversals, max(new_rate) AS highest,
+    max(us(changed_at)) - min(us(changed_at)) AS span_us
+FROM (
+    SELECT *, lag(rises) OVER (ORDER BY seq) AS before
+    FROM (SELECT *, new_rate > old_rate AS rises FROM {changes}))
+HAVING count(*) > 0
+"""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tocsin.core.policy import Policy
 from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures, Row
-from tocsin.pipeline.gold.histogram import BOUNDS_US
+from tocsin.pipeline.facts.histogram import BOUNDS_US
 
 __all__ = ["ttl_never_bites", "ttl_too_short"]
 

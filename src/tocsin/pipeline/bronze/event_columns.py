@@ -11,7 +11,7 @@ import pyarrow as pa
 from tocsin.pipeline.bronze.event_decoder import ABSENT, fields_of
 from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, KINDS, Column, columns_of
 
-__all__ = ["EVENT_SCHEMA", "EventColumns", "Integers", "selected"]
+__all__ = ["EVENT_SCHEMA", "EventColumns", "Integers", "schema_of", "selected"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -32,8 +32,14 @@ def _file_schema(columns: Iterable[Column]) -> pa.Schema:
     )
 
 
-#: Arrow schema of a data file of `event`.
+#: Arrow schema of a data file of `event` that has every kind.
 EVENT_SCHEMA = _file_schema(EVENT)
+
+
+def schema_of(kinds: Iterable[str]) -> pa.Schema:
+    """Return the schema of a file with events of some kinds: only the columns that one of them has."""
+    used = {"seq", "kind", "at"}.union(*(columns_of(KINDS[kind]).values() for kind in kinds))
+    return pa.schema([field for field in EVENT_SCHEMA if field.name in used])
 
 
 class EventColumns(msgspec.Struct):
@@ -59,26 +65,29 @@ class EventColumns(msgspec.Struct):
         """Return some rows, by position."""
         return EventColumns(self.kind, selected(self.columns, keep))
 
-    def to_arrow(self) -> pa.Table:
-        """Return the events with the columns of `event`."""
+    def to_arrow(self, schema: pa.Schema) -> pa.Table:
+        """Return the events with the columns of a file; all columns that the kind does not have share their nulls."""
         names = columns_of(KINDS[self.kind])
         by_column = {
             names.get(field, field): values for field, values in zip(fields_of(self.kind), self.columns, strict=True)
         }
         arrays = []
-        for field in EVENT_SCHEMA:
+        nulls: dict[pa.DataType, pa.Array] = {}
+        for field in schema:
             values = by_column.get(field.name)
             if field.name == "kind":
                 array = pa.repeat(pa.scalar(self.kind), len(self.seqs))
             elif values is None:
-                array = pa.nulls(len(self.seqs), field.type)
+                if field.type not in nulls:
+                    nulls[field.type] = pa.nulls(len(self.seqs), field.type)
+                array = nulls[field.type]
             elif field.name in DOCUMENTS:
                 known = any(value is not ABSENT for value in values)
                 array = pa.array([_text(value) for value in values] if known else [None] * len(values), field.type)
             else:
                 array = pa.array(values, field.type)
             arrays.append(array)
-        return pa.table(arrays, schema=EVENT_SCHEMA)
+        return pa.table(arrays, schema=schema)
 
 
 def selected(columns: list[Any], keep: npt.NDArray[np.intp]) -> list[Any]:

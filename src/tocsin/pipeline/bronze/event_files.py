@@ -1,7 +1,7 @@
 """Parquet files of the bronze tables `event` and `quarantine`.
 
-Events are written per day and sorted by kind and sequence number. A frequent kind has a row group of its own, so that a
-reader of some kinds skips the others.
+Events are written per day and sorted by kind and sequence number. A file has the columns of its kinds only. A frequent
+kind has a row group of its own, so that a reader of some kinds skips the others.
 """
 
 import secrets
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tocsin.pipeline.bronze.event_columns import EVENT_SCHEMA, EventColumns, Integers
+from tocsin.pipeline.bronze.event_columns import EVENT_SCHEMA, EventColumns, Integers, schema_of
 from tocsin.pipeline.bronze.event_decoder import SEQ_MAX
 from tocsin.pipeline.lake.manifest import DataFile
 from tocsin.pipeline.tables.schemas import QUARANTINE
@@ -61,13 +61,14 @@ class BronzeTarget(msgspec.Struct, frozen=True):
     def _write_day(self, day: int, kinds: Sequence[EventColumns]) -> DataFile:
         tables: list[pa.Table] = []
         low, high, last_at = SEQ_MAX, 0, 0
-        for kind in kinds:
-            table = kind.to_arrow()
-            here = kind.ats // _DAY_US == day
+        of_day = [(kind, kind.ats // _DAY_US == day) for kind in kinds]
+        schema = schema_of(kind.kind for kind, here in of_day if here.any())
+        for kind, here in of_day:
+            if not here.any():
+                continue
+            table = kind.to_arrow(schema)
             seqs, ats = kind.seqs, kind.ats
             if not here.all():
-                if not here.any():
-                    continue
                 table, seqs, ats = table.filter(pa.array(here)), seqs[here], ats[here]
             if len(seqs) > 1 and (np.diff(seqs) < 0).any():
                 table = table.take(pa.array(np.argsort(seqs, kind="stable")))
@@ -77,7 +78,7 @@ class BronzeTarget(msgspec.Struct, frozen=True):
         name = (_EPOCH + timedelta(days=day)).isoformat()
         path = self._path("event", f"date={name}/{low:020d}-{secrets.token_hex(4)}.parquet")
         target = Path(self.warehouse) / path
-        _write_row_groups(target, tables)
+        _write_row_groups(target, schema, tables)
         rows = sum(table.num_rows for table in tables)
         return DataFile(path, self.project, name, rows, target.stat().st_size, low, high, last_at)
 
@@ -108,12 +109,14 @@ def _days(ats: Integers) -> list[int]:
     return [low] if low == high else np.unique(ats // _DAY_US).tolist()
 
 
-def _write_row_groups(path: Path, tables: list[pa.Table]) -> None:
+def _write_row_groups(path: Path, schema: pa.Schema, tables: list[pa.Table]) -> None:
     """Write one table per kind: each frequent kind as a row group, the others together as the last one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    options = {"compression": "zstd", "use_dictionary": _DICTIONARY, "write_statistics": _STATISTICS}
+    texts = [name for name in _DICTIONARY if name in schema.names]
+    ranges = [name for name in _STATISTICS if name in schema.names]
+    options = {"compression": "zstd", "use_dictionary": texts, "write_statistics": ranges}
     few = [table for table in tables if table.num_rows < _GROUP_MIN]
-    with pq.ParquetWriter(path, EVENT_SCHEMA, **options) as writer:
+    with pq.ParquetWriter(path, schema, **options) as writer:
         for table in tables:
             if table.num_rows >= _GROUP_MIN:
                 writer.write_table(table)

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tocsin.pipeline.bronze.landing_zone import segment_name
 from tocsin.pipeline.bronze.segment_task import Assignment, Ingested, ingest_segment
+from tocsin.pipeline.engine.tasks import run_tasks
 from tocsin.pipeline.lake.intervals import Interval, count_of, joined
 from tocsin.pipeline.lake.manifest import Batch, DataFile, Manifest, ProjectMark, SegmentMark
 from tocsin.pipeline.lake.warehouse import Warehouse
 
 __all__ = ["Progress", "ingest"]
-
-_RESULT = msgspec.json.Decoder(Ingested)
 
 #: Called with the stage, the work done and the total.
 Progress = Callable[[str, int, int], None]
@@ -67,7 +65,9 @@ def _read(
     accepted: list[Ingested] = []
     while names:
         again: list[str] = []
-        for result in _run_tasks(spark, _assignments(warehouse, landing, batch, names, covered)):
+        for result in run_tasks(
+            spark, ingest_segment, _assignments(warehouse, landing, batch, names, covered), Ingested
+        ):
             known = covered.setdefault(result.project, [])
             together = joined([*known, *result.seqs])
             if count_of(together) == count_of(known) + count_of(result.seqs):
@@ -92,25 +92,9 @@ def _assignments(
             covered.get((segment_name(name) or ("",))[0], []),
             settings.quarantine_text_max,
             settings.quarantine_lines_max,
-            settings.words_max,
         )
         for name in names
     ]
-
-
-def _run_tasks(spark: SparkSession, assignments: list[Assignment]) -> list[Ingested]:
-    """Run one task per segment and return the results, in order."""
-
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column(0).to_pylist():
-                result = ingest_segment(assignments[place])
-                columns = [pa.array([place], pa.int64()), pa.array([msgspec.json.encode(result)], pa.binary())]
-                yield pa.RecordBatch.from_arrays(columns, ["id", "result"])
-
-    count = len(assignments)
-    rows = spark.range(0, count, 1, count).mapInArrow(work, "id long, result binary").collect()
-    return [_RESULT.decode(bytes(row.result)) for row in sorted(rows, key=lambda row: int(row.id))]
 
 
 def _committed(warehouse: Warehouse, manifest: Manifest, results: list[Ingested], seconds: float) -> Manifest:
@@ -130,9 +114,6 @@ def _committed(warehouse: Warehouse, manifest: Manifest, results: list[Ingested]
         mark = after.projects.setdefault(result.project, ProjectMark())
         mark.covered = joined([*mark.covered, *result.seqs])
         mark.last_at = max([mark.last_at, *(file.last_at for file in result.files)])
-        for name, words in result.words.items():
-            known = after.words.setdefault(name, [])
-            known += [word for word in words if word not in known][: warehouse.settings.words_max - len(known)]
     batch = Batch(
         after.version, "ingest", time.time_ns() // 1000, seconds, len(results), sum(result.events for result in results)
     )

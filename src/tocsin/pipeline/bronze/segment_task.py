@@ -32,7 +32,7 @@ from tocsin.pipeline.bronze.event_files import BronzeTarget, RejectedLine
 from tocsin.pipeline.bronze.landing_zone import segment_name
 from tocsin.pipeline.lake.intervals import Interval, intervals_of, overlap
 from tocsin.pipeline.lake.manifest import DataFile
-from tocsin.pipeline.tables.schemas import CODED_FIELDS, KINDS
+from tocsin.pipeline.tables.schemas import KINDS
 
 __all__ = ["Assignment", "Ingested", "ingest_segment"]
 
@@ -58,8 +58,6 @@ class Assignment(msgspec.Struct, frozen=True):
     text_max: int
     #: Rejected lines that are kept; the others are only counted.
     lines_max: int
-    #: Different values of one coded field that are kept.
-    words_max: int
 
 
 class Ingested(msgspec.Struct):
@@ -81,8 +79,6 @@ class Ingested(msgspec.Struct):
     quarantine: list[DataFile] = []
     #: Number of events by kind.
     kinds: dict[str, int] = {}
-    #: Values of each coded field, by `kind.field`, for `message_life`.
-    words: dict[str, list[str]] = {}
 
 
 def ingest_segment(task: Assignment) -> Ingested:
@@ -116,7 +112,6 @@ class _SegmentTask:
             for kind in kinds:
                 result.kinds[kind.kind] = len(kind.seqs)
                 result.events += len(kind.seqs)
-                self._collect_coded_values(kind)
             result.files += self._target.write_events(kinds)
         if self._rejected:
             result.quarantined = max(result.quarantined, len(self._rejected))
@@ -219,10 +214,3 @@ class _SegmentTask:
             if len(keep):
                 kept.append(kind.rows(keep))
         return kept
-
-    def _collect_coded_values(self, kind: EventColumns) -> None:
-        fields = fields_of(kind.kind)
-        for name, field in CODED_FIELDS:
-            if name == kind.kind:
-                values = sorted(set(kind.columns[fields.index(field)]))[: self._task.words_max]
-                self._result.words[f"{name}.{field}"] = values

@@ -20,19 +20,9 @@ from pyspark.sql import SparkSession
 from tocsin.pipeline.engine.java import class_archive, find_java, launcher
 from tocsin.pipeline.settings import Settings
 
-__all__ = ["SparkOptions", "few_rows", "spark_session"]
+__all__ = ["SparkOptions", "spark_session"]
 
 _LOOPBACK = "127.0.0.1"
-#: Options for plans over few rows: no code generation, no adaptive planning, one partition. For few rows these cost
-#: more than they save.
-_FEW = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-#: Spark's defaults of those options that the session does not set.
-_MANY = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 class SparkOptions(msgspec.Struct, frozen=True):
@@ -72,20 +62,6 @@ def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSe
             spark.stop()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-@contextmanager
-def few_rows(spark: SparkSession, settings: Settings, rows: int) -> Iterator[None]:
-    """Run plans without code generation during the block if there are few rows; options set by the user are kept."""
-    usual = {**_MANY, **_query_conf(settings)}
-    ours = [name for name in _FEW if rows <= settings.few_rows_max and spark.conf.get(name, usual[name]) == usual[name]]
-    for name in ours:
-        spark.conf.set(name, _FEW[name])
-    try:
-        yield
-    finally:
-        for name in ours:
-            spark.conf.set(name, usual[name])
 
 
 def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSession:

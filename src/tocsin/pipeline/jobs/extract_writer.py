@@ -1,8 +1,7 @@
-"""Writer of the extract: gold tables and advice as plain files beside the tables, for readers without Spark.
+"""Writer of the extract: gold views and advice as plain files beside the tables, for readers without Spark.
 
-Its format and reader are in `tocsin.extract`. Tables are read with Arrow, file by file as the manifest names them; only
-advice needs a Spark job. The extract has a lock of its own, so that a run or a stream can go on meanwhile, and an index
-is never replaced by an older one.
+Its format and reader are in `tocsin.extract`. Neither Java nor Spark is needed to write it. The extract has a lock of
+its own, so that a run or a stream can go on meanwhile, and an index is never replaced by an older one.
 """
 
 import fcntl
@@ -16,26 +15,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from tocsin import zstd
 from tocsin.core.errors import TocsinError
 from tocsin.extract import FOLDER, INDEX, Column, Index, Part, Piece, Reach, Table, read_index
-from tocsin.pipeline.advice import Advice, advise_on
-from tocsin.pipeline.catalogue import DERIVED
+from tocsin.pipeline.advice import ADVICE_VIEWS, Advice, advise_on
+from tocsin.pipeline.catalogue import VIEWS, open_tables, stored_inputs
 from tocsin.pipeline.lake.intervals import gaps_of
-from tocsin.pipeline.lake.manifest import DataFile, Manifest
+from tocsin.pipeline.lake.manifest import Manifest
+from tocsin.pipeline.lake.relations import declared
 from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.tables.table import View
 
 __all__ = ["Extractor", "write_extract"]
 
 Adviser = Callable[[str], Sequence[Advice]]
-_GOLD = tuple(table for table in DERIVED if table.layer == "gold")
+_GOLD = tuple(view for view in VIEWS if view.layer == "gold")
+#: A part of a view: project and day; the day is None if the view is not by day.
+_Key = tuple[str, str | None]
 
 
-def write_extract(warehouse: Warehouse, adviser: Adviser) -> Index:
+def write_extract(warehouse: Warehouse, adviser: Adviser | None = None) -> Index:
     """Update the extract to the newest state of the tables; `adviser` returns a project's advice."""
     folder = warehouse.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,44 +45,50 @@ def write_extract(warehouse: Warehouse, adviser: Adviser) -> Index:
         manifest, before = warehouse.current(), _known(folder)
         if before is not None and before.version >= manifest.version:
             return before
-        index = Index(
-            version=manifest.version,
-            written_at=manifest.written_at,
-            tables={table.name: _extracted(warehouse, folder, manifest, table.name) for table in _GOLD},
-            reach={
-                name: Reach(mark.covered[-1][1] if mark.covered else 0, mark.last_at, len(gaps_of(mark.covered)))
-                for name, mark in sorted(manifest.projects.items())
-            },
-            advice={
-                name: [msgspec.convert(msgspec.to_builtins(piece), Piece) for piece in adviser(name)]
-                for name in sorted(manifest.projects)
-            },
-        )
+        inner = [name for view in _GOLD for name in view.reads]
+        with open_tables(warehouse, manifest, inner) as tables:
+            writer = _Writer(warehouse, manifest, tables, folder, before)
+            advised = adviser or functools.partial(_advice, warehouse, manifest)
+            index = Index(
+                version=manifest.version,
+                written_at=manifest.written_at,
+                tables={view.name: writer.extracted(view) for view in _GOLD},
+                reach={
+                    name: Reach(mark.covered[-1][1] if mark.covered else 0, mark.last_at, len(gaps_of(mark.covered)))
+                    for name, mark in sorted(manifest.projects.items())
+                },
+                advice={
+                    name: [msgspec.convert(msgspec.to_builtins(piece), Piece) for piece in advised(name)]
+                    for name in sorted(manifest.projects)
+                },
+                empty=sorted(writer.empty),
+            )
         _write(folder / INDEX, msgspec.json.encode(index))
         _tidy(folder, index, before)
         return index
 
 
+def _advice(warehouse: Warehouse, manifest: Manifest, project: str) -> Sequence[Advice]:
+    """Return a project's advice; none if its policy cannot be read, which `tocsin pipeline advise` reports."""
+    try:
+        with open_tables(warehouse, manifest, ADVICE_VIEWS) as tables:
+            return advise_on(tables, project)
+    except TocsinError:
+        return []
+
+
 class Extractor:
     """Updates the extract of a warehouse while a stream runs, at most every `extract_every_s` seconds."""
 
-    def __init__(self, spark: SparkSession, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._read = functools.partial(warehouse.table, spark)
         self._due = 0.0
 
     def write(self) -> Index:
         """Update the extract now."""
-        index = write_extract(self._warehouse, self._advice)
+        index = write_extract(self._warehouse)
         self._due = time.monotonic() + self._warehouse.settings.extract_every_s
         return index
-
-    def _advice(self, project: str) -> Sequence[Advice]:
-        """Return a project's advice; none if its policy cannot be read, which `tocsin pipeline advise` reports."""
-        try:
-            return advise_on(self._read, project)
-        except TocsinError:
-            return []
 
     def keep_up(self) -> None:
         """Update the extract if it is due."""
@@ -96,56 +104,90 @@ def _known(folder: Path) -> Index | None:
         return None
 
 
-def _extracted(warehouse: Warehouse, folder: Path, manifest: Manifest, name: str) -> Table:
-    (table,) = (known for known in _GOLD if known.name == name)
-    columns = [Column(column.name, column.type, column.about) for column in table.columns]
-    by_part: dict[tuple[str, str | None], list[DataFile]] = {}
-    for file in manifest.files(name):
-        by_part.setdefault((file.project, file.date), []).append(file)
-    parts = [
-        _part(warehouse, folder, name, columns, project, date, files)
-        for (project, date), files in sorted(by_part.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-    ]
-    return Table(table.about, columns, parts)
+class _Writer:
+    """Writes the parts of views that changed since the index before."""
 
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        manifest: Manifest,
+        tables: duckdb.DuckDBPyConnection,
+        folder: Path,
+        before: Index | None,
+    ) -> None:
+        self._most = warehouse.settings.extract_rows_max
+        self._manifest = manifest
+        self._tables = tables
+        self._folder = folder
+        self._parts = {part.file: part for table in (before.tables if before else {}).values() for part in table.parts}
+        self._empty = set(before.empty if before else ())
+        #: Names of parts that would have no rows.
+        self.empty: set[str] = set()
 
-def _part(
-    warehouse: Warehouse,
-    folder: Path,
-    name: str,
-    columns: list[Column],
-    project: str,
-    date: str | None,
-    files: list[DataFile],
-) -> Part:
-    """Write one part, unless its file exists already."""
-    most = warehouse.settings.extract_rows_max
-    made_of = repr((name, [(c.name, c.type) for c in columns], sorted(file.path for file in files), most))
-    file = f"{name}-{hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()}.ndjson.zst"
-    rows = sum(item.rows for item in files)
-    if not (folder / file).exists():
-        partition = {"project": project, "date": date}
-        found = [row for item in files for row in _rows(warehouse.root / item.path, columns, partition)]
+    def extracted(self, view: View) -> Table:
+        """Write the outdated parts of a view; return all its parts."""
+        columns = [Column(column.name, column.type, column.about) for column in view.columns]
+        found: list[Part] = []
+        wanted: dict[_Key, str] = {}
+        for (project, date), sources in self._sources(view).items():
+            made_of = repr((view.name, view.sql, [(c.name, c.type) for c in columns], sorted(sources), self._most))
+            file = f"{view.name}-{hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()}.ndjson.zst"
+            if file in self._empty:
+                self.empty.add(file)
+            elif file in self._parts and (self._folder / file).exists():
+                found.append(self._parts[file])
+            else:
+                wanted[project, date] = file
+        found += self._written(view, columns, wanted)
+        return Table(view.about, columns, sorted(found, key=lambda part: (part.project, part.date or "")))
+
+    def _sources(self, view: View) -> dict[_Key, set[str]]:
+        """Return the parts of a view, each with the files that it is made from."""
+        parts: dict[_Key, set[str]] = {}
+        whole: dict[str, set[str]] = {}
+        for name, by_day in stored_inputs(view.name).items():
+            for file in self._manifest.files(name):
+                if by_day and view.by_day:
+                    parts.setdefault((file.project, file.date), set()).add(file.path)
+                else:
+                    whole.setdefault(file.project, set()).add(file.path)
+                    if not view.by_day:
+                        parts.setdefault((file.project, None), set())
+        for (project, _), sources in parts.items():
+            sources |= whole.get(project, set())
+        return parts
+
+    def _written(self, view: View, columns: list[Column], wanted: dict[_Key, str]) -> Iterator[Part]:
+        """Query the rows of parts and write them."""
+        names = [column.name for column in columns]
+        chosen = ", ".join(f'"{name}"' for name in names)
         ordered = [place for place, column in enumerate(columns) if "<" not in column.type]
-        found.sort(
-            key=lambda row: [(row[place] is None, "" if row[place] is None else row[place]) for place in ordered]
-        )
-        encode = msgspec.json.Encoder().encode
-        text = b"".join(encode(row) + b"\n" for row in found[:most])
-        _write(folder / file, zstd.compress(text))
-    return Part(project, date, file, rows, min(rows, most))
-
-
-def _rows(path: Path, columns: list[Column], partition: dict[str, str | None]) -> Iterator[list[Any]]:
-    """Read the rows of one data file; partition columns are not in the file and are passed as `partition`."""
-    table = pq.ParquetFile(path).read()
-    there = set(table.column_names)
-    held = [
-        table.column(column.name).to_pylist() if column.name in there else [partition.get(column.name)] * table.num_rows
-        for column in columns
-    ]
-    for values in zip(*held, strict=True):
-        yield [_plain(value) for value in values]
+        for project in sorted({project for project, _ in wanted}):
+            dates = sorted(str(date) for name, date in wanted if name == project and date is not None)
+            query = f"SELECT {chosen} FROM ({declared(view.columns, view.sql)}) WHERE project = $project"
+            if view.by_day:
+                days = ", ".join(f"DATE '{date}'" for date in dates)
+                query += f" AND date IN ({days})"
+            rows: dict[str | None, list[list[Any]]] = {}
+            for values in self._tables.execute(query, {"project": project}).fetchall():
+                row = [_plain(value) for value in values]
+                rows.setdefault(row[names.index("date")] if view.by_day else None, []).append(row)
+            for (name, date), file in wanted.items():
+                if name != project:
+                    continue
+                found = rows.get(date, [])
+                if not found:
+                    self.empty.add(file)
+                    continue
+                found.sort(
+                    key=lambda row: [
+                        (row[place] is None, "" if row[place] is None else row[place]) for place in ordered
+                    ]
+                )
+                encode = msgspec.json.Encoder().encode
+                text = b"".join(encode(row) + b"\n" for row in found[: self._most])
+                _write(self._folder / file, zstd.compress(text))
+                yield Part(project, date, file, len(found), min(len(found), self._most))
 
 
 def _plain(value: Any) -> Any:

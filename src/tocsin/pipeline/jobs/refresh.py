@@ -1,297 +1,204 @@
-"""The refresh: update `message_life` and all derived tables to the state of bronze, in one commit.
+"""The refresh: update `message_life` and all tables made from it to the state of bronze, in one commit.
 
 Theory of operation. `message_life` has two sorts of files: *hot* ones with the messages that are open or may still
-change, and the rest. New events are folded and merged with the existing rows of their messages: all hot files of the
-project, and those other files that hold one of the messages (a join finds them). These files are rewritten, the others
-stay. So the cost of a batch depends on its events and the open messages, not on the length of the history, and an event
-that arrives a month late still updates its message.
+change, and the rest. New events are folded into partial lives, which are merged with the existing rows of their
+messages: all hot files of the project, and those other files that hold one of the messages. These files are rewritten,
+the others stay. So the cost of a batch depends on its events and the open messages, not on the length of the history,
+and an event that arrives a month late still updates its message. The days on which a changed message was accepted are
+counted anew; tables of rare events and of sessions only grow.
 
-The days of each table that have to be recomputed follow from the days that changed in its inputs
-(`tocsin.pipeline.tables.table`).
+Three Spark jobs do this, however many tables there are: fold, settle and threads (`refresh_tasks`).
 """
 
 import hashlib
+import math
+import shutil
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterable
 
 import msgspec
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 
-from tocsin.core.messages.model import State
 from tocsin.pipeline.bronze.ingest import Progress
-from tocsin.pipeline.catalogue import DERIVED
-from tocsin.pipeline.engine.spark import few_rows
-from tocsin.pipeline.lake.manifest import Batch, DataFile, Manifest
+from tocsin.pipeline.catalogue import COLUMNS, TABLES
+from tocsin.pipeline.engine.tasks import run_tasks
+from tocsin.pipeline.jobs import refresh_tasks as tasks
+from tocsin.pipeline.lake.manifest import Batch, DataFile, Manifest, chunks_of
+from tocsin.pipeline.lake.parquet_writer import Target
 from tocsin.pipeline.lake.warehouse import Warehouse
-from tocsin.pipeline.silver.message_life import FOLDED_KINDS, fold, merge
-from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
+from tocsin.pipeline.tables.schemas import KINDS, MESSAGE_LIFE
 
-__all__ = ["Refresh", "refresh"]
+__all__ = ["refresh"]
 
-#: A partition: project and day; the day is None in a table by project.
-Part = tuple[str, str | None]
-
-_FINAL = (State.PROCESSED, State.EXPIRED, State.RECALLED)
+#: Tables whose rows come from events; the others come from `message_life`.
+_FROM_EVENTS = ("message_life", "occurrence", "session_part")
+_COUNTED = tuple(table.name for table in tasks.COUNTED)
 
 
-def refresh(
-    spark: SparkSession,
-    warehouse: Warehouse,
-    progress: Progress | None = None,
-    tables: tuple[Table, ...] = DERIVED,
-) -> Manifest:
+def refresh(spark: SparkSession, warehouse: Warehouse, progress: Progress | None = None) -> Manifest:
     """Update all tables to the state of bronze; return the newest manifest."""
     manifest = warehouse.current()
-    job = Refresh(spark, warehouse, manifest, tables, progress or (lambda stage, done, total: None))
-    return job.run() if job.needed() else manifest
+    job = _Refresh(spark, warehouse, manifest, progress or (lambda stage, done, total: None))
+    return job.run() if manifest.pending or job.outdated else manifest
 
 
-class Refresh:
+class _Refresh:
     """One refresh of all tables."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        warehouse: Warehouse,
-        manifest: Manifest,
-        tables: tuple[Table, ...],
-        progress: Progress,
-    ) -> None:
+    def __init__(self, spark: SparkSession, warehouse: Warehouse, manifest: Manifest, progress: Progress) -> None:
         self._spark = spark
+        self._settings = warehouse.settings
         self._warehouse = warehouse
         self._before = manifest
-        self._tables = tables
         self._progress = progress
+        #: Tables whose definition has changed since they were made.
+        self.outdated = {name for name, digest in _digests().items() if manifest.made_as.get(name) != digest}
+        self._from_bronze = bool(self.outdated & set(_FROM_EVENTS))
         self._files = {name: list(files) for name, files in manifest.tables.items()}
-        self._written: list[DataFile] = []
-        self._rows: dict[str, int] = {}
-        #: Partitions that changed, by table.
-        self._changed: dict[str, set[Part]] = {}
-        self._batch = warehouse.new_batch(manifest.version + 1)
-
-    def needed(self) -> bool:
-        """Return whether any table is outdated."""
-        return bool(self._before.pending) or any(self._is_new(table) for table in self._tables)
+        self._target = Target(str(warehouse.root), warehouse.new_batch(manifest.version + 1))
+        self._written: dict[str, list[DataFile]] = {}
+        self._cpu_s: dict[str, float] = {}
 
     def run(self) -> Manifest:
         """Compute and commit the tables."""
         begin = time.perf_counter()
-        pending = [file for file in self._files.get("event", []) if file.path in self._before.pending]
-        self._changed["event"] = {(file.project, file.date) for file in pending}
-        self._changed["message_life"] = set()
-        self._progress("message_life", 0, 1 + len(self._tables))
-        with few_rows(self._spark, self._warehouse.settings, self._rows_to_see()):
-            if any(kind in FOLDED_KINDS for file in pending for kind in self._before.pending[file.path]):
-                self._fold(pending)
-            self._derive()
-        return self._commit(len(pending), sum(file.rows for file in pending), time.perf_counter() - begin)
+        events = self._files.get("event", [])
+        if self._from_bronze:
+            self._files = {name: files for name, files in self._files.items() if name in ("event", "quarantine")}
+            pending = {file.path: self._before.pending.get(file.path) for file in events}
+        else:
+            pending = dict(self._before.pending)
+        new = [file for file in events if file.path in pending]
+        try:
+            self._progress("fold", 0, 3)
+            folded = self._fold(new, pending)
+            self._progress("settle", 1, 3)
+            days = self._settle(new, folded)
+            self._progress("threads", 2, 3)
+            self._threads(days)
+            self._progress("done", 3, 3)
+        finally:
+            shutil.rmtree(self._warehouse.root / tasks.PARTIAL / self._target.batch, ignore_errors=True)
+        return self._commit(len(new), sum(file.rows for file in new), time.perf_counter() - begin)
 
-    def _rows_to_see(self) -> int:
-        """Return the number of events in the days that are recomputed, an estimate of the rows that a table reads."""
-        days = self._from_changed_on()
-        everything = any(self._is_new(table) for table in self._tables)
-        return sum(
-            file.rows for file in self._files.get("event", []) if everything or (file.project, file.date) in days
-        )
+    def _fold(self, new: list[DataFile], pending: dict[str, list[str] | None]) -> dict[str, list[tasks.Folded]]:
+        """Fold new events; return the results by project."""
+        rows_max = self._settings.task_rows_max
+        assignments: list[tasks.Fold] = []
+        for project, files in _by_project(new).items():
+            buckets = self._buckets(sum(file.rows for file in files))
+            for chunk in chunks_of(files, rows_max):
+                kinds = {kind for file in chunk for kind in pending[file.path] or KINDS}
+                known = [file for file in self._files.get("message_life", []) if file.project == project]
+                assignments.append(
+                    tasks.Fold(self._target, self._settings.task_memory_mib, chunk, sorted(kinds), buckets, known)
+                )
+        results: dict[str, list[tasks.Folded]] = {}
+        made = run_tasks(self._spark, tasks.fold, assignments, tasks.Folded)
+        for task, result in zip(assignments, made, strict=True):
+            results.setdefault(task.files[0].project, []).append(result)
+            self._add(result)
+        return results
 
-    def _fold(self, pending: list[DataFile]) -> None:
-        """Fold the new events and merge them with the existing rows of their messages."""
-        coded_values = self._before.words
-        events = self._warehouse.read(self._spark, "event", pending)
-        messages = fold(events, coded_values)
-        projects = {file.project for file in pending}
-        known = [file for file in self._files.get("message_life", []) if file.project in projects]
-        touched = self._touched(events, known)
-        stale = [file for file in known if file.hot or file.path in touched]
-        if stale:
-            messages = merge(self._warehouse.read(self._spark, "message_life", stale), messages)
-        written = self._warehouse.write(
-            messages.withColumn("hot", self._hot()), "message_life", self._batch, "project", "date", "hot"
-        )
-        replaced = {file.path for file in stale}
-        self._files["message_life"] = [
-            *(file for file in self._files.get("message_life", []) if file.path not in replaced),
-            *written,
-        ]
-        self._note("message_life", written)
-        days = {(file.project, file.date) for file in known if file.path in touched}
-        self._changed["message_life"] = days | self._changed["event"]
+    def _settle(self, new: list[DataFile], folded: dict[str, list[tasks.Folded]]) -> set[tuple[str, str]]:
+        """Write new rows of `message_life` and count the days that changed; return those days."""
+        assignments: list[tasks.Settle] = []
+        days: set[tuple[str, str]] = set()
+        lives = _by_project(self._files.get("message_life", []))
+        counted_anew = bool(self.outdated)
+        for project in sorted({*folded, *(lives if counted_anew else ())}):
+            known, results = lives.get(project, []), folded.get(project, [])
+            touched = {path for result in results for path in result.touched}
+            partial = [list(paths) for paths in zip(*(r.partial for r in results if r.partial), strict=True)]
+            dates = {str(file.date) for file in known if file.path in touched or counted_anew}
+            if partial:
+                dates |= {str(file.date) for file in new if file.project == project}
+            dates |= self._judged_anew(project, known)
+            if not partial and not dates:
+                continue
+            stale = [file for file in known if partial and (file.hot or file.path in touched)]
+            gone = {file.path for file in stale}
+            kept = [file for file in known if file.path not in gone and str(file.date) in dates]
+            self._remove("message_life", gone)
+            for name in _COUNTED:
+                self._remove(name, {file.path for file in self._in_days(name, {(project, date) for date in dates})})
+            days |= {(project, date) for date in dates}
+            mark = self._before.projects.get(project)
+            hot_from_us = (mark.last_at if mark else 0) - round(self._settings.hot_s * 1_000_000)
+            rows = sum(file.rows for file in [*stale, *kept])
+            buckets = len(partial) or self._buckets(rows)
+            occurrences = [file for file in self._files.get("occurrence", []) if file.project == project]
+            assignments += [
+                tasks.Settle(
+                    self._target, self._settings.task_memory_mib, project, bucket, buckets,
+                    partial[bucket] if partial else [], stale, kept, occurrences, sorted(dates), hot_from_us,
+                )
+                for bucket in range(buckets)
+            ]  # fmt: skip
+        for result in run_tasks(self._spark, tasks.settle, assignments, tasks.Settled):
+            self._add(result)
+        return days
 
-    def _touched(self, events: DataFrame, known: list[DataFile]) -> set[str]:
-        """Return the files that hold a message of these events."""
-        if not known:
+    def _judged_anew(self, project: str, known: list[DataFile]) -> set[str]:
+        """Return the days from the adoption of a new policy on, whose messages are compared with it."""
+        adopted = [file for file in self._written.get("occurrence", []) if file.project == project]
+        if not adopted or not known:
             return set()
-        number = F.when(F.col("kind") == FOLDED_KINDS[0], F.col("seq")).otherwise(F.col("message"))
-        about = events.where(F.col("kind").isin(*FOLDED_KINDS)).select("project", number.alias("message")).distinct()
-        ranges = about.groupBy("project").agg(F.min("message").alias("low"), F.max("message").alias("high")).collect()
-        bounds = {row.project: (row.low, row.high) for row in ranges}
-        near = [
-            file
-            for file in known
-            if file.project in bounds and file.low <= bounds[file.project][1] and file.high >= bounds[file.project][0]
-        ]
-        if not near:
-            return set()
-        root = self._warehouse.root
-        paths = [str(root / file.path) for file in near]
-        messages = (
-            self._spark.read.schema("message bigint, project string")
-            .option("basePath", str(root / "message_life"))
-            .parquet(*paths)
-            .select("project", "message", F.col("_metadata.file_path").alias("path"))
-        )
-        found = messages.join(about, ["project", "message"], "left_semi").select("path").distinct().collect()
-        return {Path(unquote(urlsplit(row.path).path)).relative_to(root).as_posix() for row in found}
+        first = self._warehouse.first_policy(adopted)
+        return {str(file.date) for file in known if first is not None and str(file.date) >= first}
 
-    def _hot(self) -> Column:
-        """Return the condition for rows that later batches may change, which are kept in hot files."""
-        horizon = F.lit(None)
-        for name, mark in self._before.projects.items():
-            since = mark.last_at - round(self._warehouse.settings.hot_s * 1_000_000)
-            horizon = F.when(F.col("project") == name, F.timestamp_micros(F.lit(since))).otherwise(horizon)
-        ended = F.col("state").isin(*[state.value for state in _FINAL]) | F.col("purged_at").isNotNull()
-        return F.col("is_open") | (~ended & F.coalesce(F.col("last_at") >= horizon, F.lit(True)))
+    def _threads(self, days: set[tuple[str, str]]) -> None:
+        """Follow the threads of the days that changed."""
+        assignments: list[tasks.Thread] = []
+        for project, date in sorted(days):
+            files = self._in_days("message_life", {(project, date)})
+            buckets = self._buckets(sum(file.rows for file in files))
+            assignments += [
+                tasks.Thread(self._target, self._settings.task_memory_mib, bucket, buckets, files)
+                for bucket in range(buckets if files else 0)
+            ]
+        self._remove("thread_day", {file.path for file in self._in_days("thread_day", days)})
+        for result in run_tasks(self._spark, tasks.follow_threads, assignments, tasks.Settled):
+            self._add(result)
 
-    def _derive(self) -> None:
-        """Compute the derived tables; tables that do not depend on each other run at the same time."""
-        waiting = list(self._tables)
-        names = {table.name for table in waiting}
-        done: set[str] = set()
-        running: dict[Future[None], str] = {}
-        with ThreadPoolExecutor(self._warehouse.settings.tables_at_a_time) as pool:
-            while waiting or running:
-                ready = [t for t in waiting if all(i.table in done or i.table not in names for i in t.inputs)]
-                for table in ready:
-                    waiting.remove(table)
-                    running[pool.submit(self._make, table)] = table.name
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    name = running.pop(future)
-                    future.result()
-                    done.add(name)
-                    self._progress(name, 1 + len(done), 1 + len(self._tables))
+    def _buckets(self, rows: int) -> int:
+        return max(1, math.ceil(rows / self._settings.task_rows_max))
 
-    def _make(self, table: Table) -> None:
-        """Recompute the outdated partitions of one table."""
-        parts = self._parts(table)
-        self._changed[table.name] = parts
-        if not parts:
-            self._files.setdefault(table.name, [])
-            return
-        frames = [self._input(item, parts, table.grain) for item in table.inputs]
-        made = table.transform(*frames)
-        by_day = table.grain is Grain.DAY
-        keys = ("project", "date") if by_day else ("project",)
-        wanted = F.lit(False)
-        for project in sorted({project for project, _ in parts}):
-            here = F.col("project") == project
-            if by_day:
-                here &= F.col("date").isin(*[_day(date) for name, date in sorted(parts, key=str) if name == project])
-            wanted |= here
-        rows = made.where(wanted).select(*[column.name for column in table.columns])
-        written = self._warehouse.write(rows, table.name, self._batch, *keys)
-        kept = [file for file in self._files.get(table.name, []) if _part(file, table.grain) not in parts]
-        self._files[table.name] = [*kept, *written]
-        self._note(table.name, written)
+    def _add(self, result: tasks.Folded | tasks.Settled) -> None:
+        for name, made in result.files.items():
+            self._files.setdefault(name, []).extend(made)
+            self._written.setdefault(name, []).extend(made)
+        for name, cpu_s in result.cpu_s.items():
+            self._cpu_s[name] = self._cpu_s.get(name, 0.0) + cpu_s
 
-    def _parts(self, table: Table) -> set[Part]:
-        """Return the partitions of a table that have to be recomputed."""
-        parts: set[Part] = set()
-        for item in table.inputs:
-            if table.grain is Grain.DAY and item.reach is Reach.PROJECT:
-                parts |= self._all_days(self._changed.get(item.table, set())) if item.touches_all else set()
-            elif self._is_new(table):
-                parts |= {(file.project, file.date) for file in self._files.get(item.table, [])}
-            elif table.grain is Grain.DAY and item.reach is Reach.ALIVE:
-                parts |= self._from_changed_on()
-            else:
-                parts |= self._changed_in(item)
-        return parts if table.grain is Grain.DAY else {(project, None) for project, _ in parts}
+    def _in_days(self, name: str, days: set[tuple[str, str]]) -> list[DataFile]:
+        return [file for file in self._files.get(name, []) if (file.project, file.date) in days]
 
-    def _all_days(self, changed: set[Part]) -> set[Part]:
-        """Return all days of the projects that changed."""
-        projects = {project for project, _ in changed}
-        return {(file.project, file.date) for file in self._files.get("event", []) if file.project in projects}
-
-    def _from_changed_on(self) -> set[Part]:
-        """Return the days whose events changed, and all days after them."""
-        first: dict[str, str] = {}
-        for project, date in self._changed["event"]:
-            first[project] = min(str(date), first.get(project, str(date)))
-        days = {(file.project, file.date) for file in self._files.get("event", [])}
-        return {(project, date) for project, date in days if project in first and str(date) >= first[project]}
-
-    def _changed_in(self, item: Input) -> set[Part]:
-        if item.table != "event" or not item.kinds:
-            return self._changed.get(item.table, set())
-        pending = self._before.pending
-        return {
-            (file.project, file.date)
-            for file in self._files.get("event", [])
-            if file.path in pending and any(kind in item.kinds for kind in pending[file.path])
-        }
-
-    def _input(self, item: Input, parts: set[Part], grain: Grain) -> DataFrame:
-        """Read the part of an input that the transform is given."""
-        projects = {project for project, _ in parts}
-        files = [file for file in self._files.get(item.table, []) if file.project in projects]
-        if grain is Grain.DAY and item.reach is Reach.DAY:
-            files = [file for file in files if (file.project, file.date) in parts]
-        elif grain is Grain.DAY and item.reach is Reach.ALIVE:
-            files = self._alive(files, item, parts)
-        columns = next((table.columns for table in self._tables if table.name == item.table), None)
-        frame = self._warehouse.read(self._spark, item.table, files, columns)
-        if item.table == "message_life":
-            frame = frame.where(F.col("message_id").isNotNull())
-        return frame.where(F.col("kind").isin(*item.kinds)) if item.kinds else frame
-
-    def _alive(self, files: list[DataFile], item: Input, parts: set[Part]) -> list[DataFile]:
-        """Return the files of messages that were open in the given days, or of events since the first such message."""
-        days = sorted(date for _, date in parts if date is not None)
-        begin = int(datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() * 1_000_000)
-        projects = {project for project, _ in parts}
-        messages = [
-            file
-            for file in self._files.get("message_life", [])
-            if file.project in projects and str(file.date) <= days[-1] and (file.hot or file.last_at >= begin)
-        ]
-        if item.table == "message_life":
-            return messages
-        first = min([days[0], *(str(file.date) for file in messages)])
-        return [file for file in files if first <= str(file.date) <= days[-1]]
-
-    def _is_new(self, table: Table) -> bool:
-        return self._before.made_as.get(table.name) != _digest(table)
-
-    def _note(self, name: str, written: list[DataFile]) -> None:
-        self._written += written
-        self._rows[name] = sum(file.rows for file in written)
+    def _remove(self, name: str, paths: set[str]) -> None:
+        self._files[name] = [file for file in self._files.get(name, []) if file.path not in paths]
 
     def _commit(self, files: int, events: int, seconds: float) -> Manifest:
         after = msgspec.json.decode(msgspec.json.encode(self._before), type=Manifest)
         after.version += 1
-        known = {table.name for table in self._tables} | {"event", "quarantine", "message_life"}
-        after.tables = {name: found for name, found in self._files.items() if name in known}
+        after.tables = {name: self._files.get(name, []) for name in COLUMNS}
         after.pending = {}
-        after.made_as = {table.name: _digest(table) for table in self._tables}
-        batch = Batch(after.version, "refresh", time.time_ns() // 1000, seconds, files, events, self._rows)
-        after.batches = [*after.batches, batch][-self._warehouse.settings.batches_max :]
-        self._warehouse.manifests.commit(after, self._written)
+        after.made_as = _digests()
+        rows = {name: sum(file.rows for file in made) for name, made in self._written.items()}
+        batch = Batch(after.version, "refresh", time.time_ns() // 1000, seconds, files, events, rows, self._cpu_s)
+        after.batches = [*after.batches, batch][-self._settings.batches_max :]
+        self._warehouse.manifests.commit(after, [file for made in self._written.values() for file in made])
         return after
 
 
-def _part(file: DataFile, grain: Grain) -> Part:
-    return (file.project, file.date if grain is Grain.DAY else None)
+def _by_project(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
+    found: dict[str, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.project, []).append(file)
+    return found
 
 
-def _day(date: str | None) -> object:
-    return datetime.fromisoformat(str(date)).date()
-
-
-def _digest(table: Table) -> str:
-    text = repr([(column.name, column.type) for column in table.columns]) + repr(table.inputs) + table.grain
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+def _digests() -> dict[str, str]:
+    """Return a digest of the definition of each table that is made from bronze."""
+    texts = {table.name: repr([(c.name, c.type) for c in table.columns]) + table.sql for table in TABLES}
+    texts["message_life"] = repr([(column.name, column.type) for column in MESSAGE_LIFE])
+    return {name: hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for name, text in texts.items()}

@@ -1,27 +1,25 @@
-"""The `verify` job: consistency checks over all tables.
+"""The `verify` job: consistency checks over all tables, without Spark.
 
 Every check compares a figure that is counted from the data with one that is obtained in another way: files with the
-manifest, bronze with the journal's sequence numbers, `message_life` with events, derived tables with their inputs.
+manifest, bronze with the journal's sequence numbers, `message_life` with events, views with their inputs.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.messages.model import State
 from tocsin.pipeline.bronze.landing_zone import landed_segments
-from tocsin.pipeline.catalogue import DERIVED
-from tocsin.pipeline.engine.spark import few_rows
+from tocsin.pipeline.catalogue import VIEWS, open_tables
 from tocsin.pipeline.lake.intervals import count_of, gaps_of
 from tocsin.pipeline.lake.manifest import Manifest
 from tocsin.pipeline.lake.warehouse import Warehouse
-from tocsin.pipeline.tables.table import Table
+from tocsin.pipeline.tables.table import View
 
-__all__ = ["Check", "verify"]
+__all__ = ["Check", "balanced", "verify"]
 
 #: Most gaps that are listed one by one.
 _GAPS_SHOWN = 20
@@ -56,27 +54,22 @@ class Check(msgspec.Struct):
         return self.expected == self.found
 
 
-def verify(
-    spark: SparkSession, warehouse: Warehouse, landing: Path | None, tables: tuple[Table, ...] = DERIVED
-) -> list[Check]:
+def verify(warehouse: Warehouse, landing: Path | None, views: tuple[View, ...] = VIEWS) -> list[Check]:
     """Run all checks; those that read rows only if all files are complete."""
     manifest = warehouse.current()
     checks = [*_files(warehouse, manifest), *_segments(manifest, landing)]
     if any(check.name == "files" and not check.balances for check in checks):
         return checks
-    with few_rows(spark, warehouse.settings, manifest.rows("event")):
-        return checks + _sums(spark, warehouse, manifest, tables)
-
-
-def _sums(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, tables: tuple[Table, ...]) -> list[Check]:
-    """Run the checks that read rows."""
-    folded = [file for file in manifest.files("event") if file.path not in manifest.pending]
-    events = warehouse.read(spark, "event", folded)
-    messages = warehouse.table(spark, "message_life")
-    checks = [*_bronze(warehouse.table(spark, "event"), manifest)]
-    checks += _messages(events, messages, manifest)
-    for table in tables:
-        checks += _derived(spark, warehouse, manifest, table)
+    folded = msgspec.structs.replace(
+        manifest,
+        tables={**manifest.tables, "event": [f for f in manifest.files("event") if f.path not in manifest.pending]},
+    )
+    with open_tables(warehouse, manifest) as tables:
+        checks += _bronze(tables, manifest)
+    with open_tables(warehouse, folded) as tables:
+        checks += _messages(tables, manifest)
+        for view in views:
+            checks += balanced(tables, view)
     return checks
 
 
@@ -109,65 +102,58 @@ def _segments(manifest: Manifest, landing: Path | None) -> Iterator[Check]:
         yield Check("segments", "segments of the landing zone that are in bronze", len(landed_segments(landing)), known)
 
 
-def _bronze(events: DataFrame, manifest: Manifest) -> Iterator[Check]:
+def _bronze(tables: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator[Check]:
     """Compare the rows of bronze with the numbers that the manifest records."""
-    found = {
-        row.project: row
-        for row in events.groupBy("project")
-        .agg(F.count("*").alias("rows"), F.count_distinct("seq").alias("numbers"), F.max("seq").alias("last"))
-        .collect()
-    }
+    counted = tables.execute("SELECT project, count(*), count(DISTINCT seq) FROM event GROUP BY project").fetchall()
+    found = {project: (rows, numbers) for project, rows, numbers in counted}
     for project, mark in sorted(manifest.projects.items()):
         expected = count_of(mark.covered) - mark.retired
-        row = found.get(project)
-        yield Check("bronze", f"events of {project}", expected, 0 if row is None else row.rows)
-        yield Check("bronze", f"distinct sequence numbers of {project}", expected, 0 if row is None else row.numbers)
+        rows, numbers = found.get(project, (0, 0))
+        yield Check("bronze", f"events of {project}", expected, rows)
+        yield Check("bronze", f"distinct sequence numbers of {project}", expected, numbers)
 
 
-def _messages(events: DataFrame, messages: DataFrame, manifest: Manifest) -> Iterator[Check]:
+_STATES = ", ".join(f"'{state.value}'" for state in State)
+_STAMPS = "(delivered_at IS NOT NULL)::INT, (expired_at IS NOT NULL)::INT, (recalled_at IS NOT NULL)::INT"
+_LIVES = f"""
+SELECT count(*) AS rows, count(DISTINCT (project, message)) AS messages, count(message_id) AS accepted,
+    count(*) FILTER (WHERE state IN ({_STATES})) AS known,
+    count(*) FILTER (WHERE list_sum([{_STAMPS}]) > 1) AS clashing,
+    count(*) FILTER (WHERE is_open AND (expired_at IS NOT NULL OR recalled_at IS NOT NULL)) AS open_and_ended,
+    coalesce(sum(offers), 0) AS offers, coalesce(sum(requeues), 0) AS requeues,
+    coalesce(sum(rejections), 0) AS rejections, coalesce(sum(redrives), 0) AS redrives, count(acked_at) AS acked,
+    count(processed_at) AS processed, count(expired_at) AS expired, count(recalled_at) AS recalled,
+    count(purged_at) AS purged
+FROM message_life
+"""
+
+
+def _messages(tables: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator[Check]:
     """Compare `message_life` with the events that it was folded from."""
-    retired = sum(mark.retired for mark in manifest.projects.values())
-    dropped = sum(mark.retired_messages for mark in manifest.projects.values())
-    stamps = [F.col(name).isNotNull().cast("int") for name in ("delivered_at", "expired_at", "recalled_at")]
-    found = messages.agg(
-        F.count("*").alias("rows"),
-        F.count_distinct("project", "message").alias("messages"),
-        F.count("message_id").alias("accepted"),
-        F.count_if(F.col("state").isin(*[state.value for state in State])).alias("known"),
-        F.count_if(stamps[0] + stamps[1] + stamps[2] > 1).alias("clashing"),
-        F.count_if(F.col("is_open") & (stamps[1] + stamps[2] > 0)).alias("open_and_ended"),
-        F.coalesce(F.sum("offers"), F.lit(0)).alias("offers"),
-        F.coalesce(F.sum("requeues"), F.lit(0)).alias("requeues"),
-        F.coalesce(F.sum("rejections"), F.lit(0)).alias("rejections"),
-        F.coalesce(F.sum("redrives"), F.lit(0)).alias("redrives"),
-        F.count("acked_at").alias("acked"),
-        F.count("processed_at").alias("processed"),
-        F.count("expired_at").alias("expired"),
-        F.count("recalled_at").alias("recalled"),
-        F.count("purged_at").alias("purged"),
-    ).collect()[0]
-    yield Check("message_life", "messages with one row each", found.rows, found.messages)
-    yield Check("message_life", "messages with an acceptance event", found.rows, found.accepted)
-    yield Check("message_life", "messages in a valid state", found.rows, found.known)
-    yield Check("message_life", "messages with more than one of delivered, expired, recalled", 0, found.clashing)
-    yield Check("message_life", "messages that are both open and ended", 0, found.open_and_ended)
-    if retired or dropped:
+    counted = tables.execute(_LIVES)
+    names = [column[0] for column in counted.description or []]
+    found = {name: int(value) for name, value in zip(names, counted.fetchall()[0], strict=True)}
+    yield Check("message_life", "messages with one row each", found["rows"], found["messages"])
+    yield Check("message_life", "messages with an acceptance event", found["rows"], found["accepted"])
+    yield Check("message_life", "messages in a valid state", found["rows"], found["known"])
+    yield Check("message_life", "messages with more than one of delivered, expired, recalled", 0, found["clashing"])
+    yield Check("message_life", "messages that are both open and ended", 0, found["open_and_ended"])
+    if any(mark.retired or mark.retired_messages for mark in manifest.projects.values()):
         return
-    counts = {row.kind: row["count"] for row in events.groupBy("kind").count().collect()}
+    counts = dict(tables.execute("SELECT kind, count(*) FROM event GROUP BY kind").fetchall())
     for kind, name in _SUMS.items():
         yield Check("message_life", f"{kind} events in message_life", counts.get(kind, 0), found[name])
 
 
-def _derived(spark: SparkSession, warehouse: Warehouse, manifest: Manifest, table: Table) -> Iterator[Check]:
-    """Run the check that a derived table declares."""
-    if table.balance is None or table.name not in manifest.tables:
+def balanced(tables: duckdb.DuckDBPyConnection, view: View) -> Iterator[Check]:
+    """Compare the sum that a view declares with the rows that it counts."""
+    if view.balance is None:
         return
-    frames = [warehouse.table(spark, table.name)]
-    for item in table.inputs:
-        files = [file for file in manifest.files(item.table) if file.path not in manifest.pending]
-        frame = warehouse.read(spark, item.table, files)
-        if item.table == "message_life":
-            frame = frame.where(F.col("message_id").isNotNull())
-        frames.append(frame.where(F.col("kind").isin(*item.kinds)) if item.kinds else frame)
-    for row in table.balance(*frames).select("what", "expected", "found").collect():
-        yield Check(table.name, row.what, row.expected or 0, row.found or 0)
+    by = view.balance
+    rows = tables.execute(f"""
+        SELECT project, sum(expected), coalesce(sum(found), 0)
+        FROM (SELECT project, date, count(*) AS expected FROM "{by.counted}" WHERE {by.where} GROUP BY ALL)
+        LEFT JOIN (SELECT project, date, sum("{by.column}") AS found FROM "{view.name}" GROUP BY ALL)
+        USING (project, date) GROUP BY project ORDER BY project""").fetchall()
+    for project, expected, found in rows:
+        yield Check(view.name, f"{by.column} of {project}", int(expected), int(found))

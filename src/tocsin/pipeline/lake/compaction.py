@@ -5,6 +5,7 @@ reads the new state. Files are deleted only when they have been unused for `vacu
 earlier state can finish.
 """
 
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +13,15 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import SparkSession
 
-from tocsin.pipeline.lake.manifest import Batch, DataFile, Manifest
+from tocsin.pipeline.engine.duck import open_duckdb
+from tocsin.pipeline.engine.tasks import run_tasks
+from tocsin.pipeline.lake.manifest import Batch, DataFile, Manifest, chunks_of
+from tocsin.pipeline.lake.parquet_writer import Target
+from tocsin.pipeline.lake.relations import add_relation
 from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.tables.schemas import Column
 
 __all__ = ["Housekeeping", "compact", "retire", "vacuum"]
-
-#: Sort order of the rows in a file, for tables where readers skip row groups.
-_ORDER = {"event": ("kind", "seq"), "message_life": ("message",)}
 
 
 class Housekeeping(msgspec.Struct):
@@ -35,17 +38,17 @@ class Housekeeping(msgspec.Struct):
 
 
 def compact(spark: SparkSession, warehouse: Warehouse, done: Housekeeping) -> None:
-    """Rewrite each partition that has many files as one file, table by table."""
+    """Merge the files of each partition that has many, table by table; a large partition becomes several files."""
     for name in warehouse.columns:
         with warehouse.writing():
             manifest = warehouse.current()
             parts: dict[tuple[str, str | None, bool], list[DataFile]] = {}
             for file in manifest.files(name):
-                if file.path not in manifest.pending:
+                if file.path not in manifest.pending and file.rows < warehouse.settings.file_rows_max:
                     parts.setdefault((file.project, file.date, file.hot), []).append(file)
             many = [files for files in parts.values() if len(files) >= warehouse.settings.compact_files_min]
             if many:
-                _compact(spark, warehouse, manifest, name, [file for files in many for file in files], done)
+                _compact(spark, warehouse, manifest, name, many, done)
 
 
 def _compact(
@@ -53,22 +56,19 @@ def _compact(
     warehouse: Warehouse,
     manifest: Manifest,
     name: str,
-    old: list[DataFile],
+    parts: list[list[DataFile]],
     done: Housekeeping,
 ) -> None:
     begin = time.perf_counter()
-    by_day = any(file.date is not None for file in old)
-    keys = ["project", "date"] if by_day else ["project"]
-    batch = warehouse.new_batch(manifest.version + 1)
-    written: list[DataFile] = []
-    for hot in (False, True):
-        files = [file for file in old if file.hot == hot]
-        if not files:
-            continue
-        frame = warehouse.read(spark, name, files).repartition(*keys)
-        frame = frame.sortWithinPartitions(*keys, *_ORDER.get(name, ()))
-        made = warehouse.write(frame, name, f"{batch}{'-hot' if hot else ''}", *keys)
-        written += [msgspec.structs.replace(file, hot=hot) for file in made]
+    target = Target(str(warehouse.root), warehouse.new_batch(manifest.version + 1))
+    assignments = [
+        Merge(target, warehouse.settings.task_memory_mib, name, warehouse.columns[name], chunk)
+        for files in parts
+        for chunk in chunks_of(files, warehouse.settings.file_rows_max)
+        if len(chunk) > 1
+    ]
+    written = [file for merged in run_tasks(spark, merge_files, assignments, Merged) for file in merged.files]
+    old = [file for task in assignments for file in task.files]
     replaced = {file.path for file in old}
     manifest.tables[name] = [*(file for file in manifest.files(name) if file.path not in replaced), *written]
     done.files_before += len(old)
@@ -77,19 +77,48 @@ def _compact(
     _commit(warehouse, manifest, Batch(0, "compact", 0, time.perf_counter() - begin, rows=rows), written)
 
 
+class Merge(msgspec.Struct, frozen=True):
+    """Files of one partition for a task."""
+
+    target: Target
+    memory_mib: int
+    table: str
+    columns: tuple[Column, ...]
+    files: list[DataFile]
+
+
+class Merged(msgspec.Struct):
+    """The files that replace them."""
+
+    files: list[DataFile]
+
+
+def merge_files(task: Merge) -> Merged:
+    """Write the rows of some files as one file."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-duckdb-") as scratch:
+        connection = open_duckdb(task.memory_mib, scratch)
+        add_relation(connection, "merged", task.columns, Path(task.target.warehouse), task.files)
+        hot = task.files[0].hot
+        query = f"SELECT *, {str(hot).lower()} AS hot FROM merged"
+        more = ("hot",) if task.table == "message_life" else ()
+        files = task.target.write(connection, task.table, task.columns, query, *more)
+        connection.close()
+    return Merged(files)
+
+
 def retire(warehouse: Warehouse, done: Housekeeping, today: datetime | None = None) -> None:
-    """Drop days that are older than the retention of their table; days with open messages are kept."""
+    """Drop days that are older than the retention of their table; days on which an open message was accepted stay."""
     begin = time.perf_counter()
     with warehouse.writing():
         manifest = warehouse.current()
         dropped = 0
+        alive = {(file.project, file.date) for file in manifest.files("message_life") if file.hot}
         for name in manifest.tables:
             days = warehouse.settings.retention_of(name)
             if days is None:
                 continue
             first = ((today or datetime.now(UTC)) - timedelta(days=days)).date().isoformat()
             files = manifest.files(name)
-            alive = {(file.project, file.date) for file in files if file.hot}
             old = [
                 file
                 for file in files

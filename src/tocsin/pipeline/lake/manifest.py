@@ -27,6 +27,7 @@ __all__ = [
     "Manifests",
     "ProjectMark",
     "SegmentMark",
+    "chunks_of",
 ]
 
 
@@ -47,6 +48,19 @@ class DataFile(msgspec.Struct, frozen=True, array_like=True):
     last_at: int
     #: Whether it holds messages that are open or may change, which later batches have to merge.
     hot: bool = False
+
+
+def chunks_of(files: list[DataFile], rows_max: int) -> list[list[DataFile]]:
+    """Split files, in the order of their numbers, into chunks of a number of rows; a file is never split."""
+    chunks: list[list[DataFile]] = []
+    filled = 0
+    for file in sorted(files, key=lambda file: (file.low, file.path)):
+        if not chunks or filled + file.rows > rows_max:
+            chunks.append([])
+            filled = 0
+        chunks[-1].append(file)
+        filled += file.rows
+    return chunks
 
 
 class SegmentMark(msgspec.Struct, frozen=True, array_like=True):
@@ -87,6 +101,8 @@ class Batch(msgspec.Struct):
     events: int = 0
     #: Rows written, by table.
     rows: dict[str, int] = {}
+    #: CPU time of the tasks, by table, seconds.
+    cpu_s: dict[str, float] = {}
 
 
 class Manifest(msgspec.Struct):
@@ -103,8 +119,6 @@ class Manifest(msgspec.Struct):
     #: Files of `event` that the other tables do not include yet, with the kinds in them.
     pending: dict[str, list[str]] = {}
     projects: dict[str, ProjectMark] = {}
-    #: Values of each coded field, by `kind.field` (`schemas.CODED_FIELDS`).
-    words: dict[str, list[str]] = {}
     #: Digest of the definition that each derived table was made with.
     made_as: dict[str, str] = {}
     #: The most recent commits, oldest first.

@@ -7,15 +7,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from tocsin.pipeline.advice import Thresholds
-from tocsin.pipeline.report.contents import Reader, read_contents
+from tocsin.pipeline.report.contents import read_contents
 from tocsin.pipeline.report.page import render
 
-__all__ = ["Reader", "make_report", "write_report"]
+__all__ = ["make_report", "write_report"]
 
 
 def make_report(
-    read: Reader,
+    tables: duckdb.DuckDBPyConnection,
     projects: Sequence[str],
     status: Mapping[str, Any] | None = None,
     since: date | None = None,
@@ -25,9 +27,9 @@ def make_report(
 ) -> str:
     """Return the HTML page for some projects and the days from `since` to `until`.
 
-    `read` returns a table by name; `status` is the result of the status job, for lag, quarantine and gaps.
+    `tables` has the views by name; `status` is the result of the status job, for lag, quarantine and gaps.
     """
-    contents = [read_contents(read, project, since, until, thresholds) for project in projects]
+    contents = [read_contents(tables, project, since, until, thresholds) for project in projects]
     return render(contents, status, time.time_ns() // 1000 if made_at is None else made_at)
 
 

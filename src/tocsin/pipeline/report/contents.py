@@ -1,21 +1,19 @@
 """Contents of the report: gold tables summed to at most a few hundred points each."""
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
 
+import duckdb
 import msgspec
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.errors import TocsinError
 from tocsin.pipeline.advice import Advice, Thresholds, advise_on
-from tocsin.pipeline.gold.histogram import combined
+from tocsin.pipeline.engine.duck import rows_of
+from tocsin.pipeline.facts.histogram import combined
 
-__all__ = ["Contents", "Reader", "Row", "read_contents"]
+__all__ = ["Contents", "Row", "read_contents"]
 
 Row = dict[str, Any]
-Reader = Callable[[str], DataFrame]
 
 _SECOND_US = 1_000_000
 #: Possible widths of a bar, seconds; the first that gives at most `_BARS_MAX` bars is used.
@@ -94,21 +92,29 @@ class Contents(msgspec.Struct):
 
 
 def read_contents(
-    read: Reader,
+    tables: duckdb.DuckDBPyConnection,
     project: str,
     since: date | None = None,
     until: date | None = None,
     thresholds: Thresholds | None = None,
 ) -> Contents:
-    """Read a project's tables for the days from `since` to `until`."""
-    return _ContentsReader(read, project, since, until).contents(thresholds)
+    """Read a project's views for the days from `since` to `until`."""
+    return _ContentsReader(tables, project, since, until).contents(thresholds)
+
+
+def _sums(*names: str) -> dict[str, str]:
+    return {name: f"sum({name})::BIGINT" for name in names}
+
+
+def _listed(values: dict[str, str]) -> str:
+    return ", ".join(f"{value} AS {title}" for title, value in values.items())
 
 
 class _ContentsReader:
-    """Reader of one project's tables over one time range."""
+    """Reader of one project's views over one time range."""
 
-    def __init__(self, read: Reader, project: str, since: date | None, until: date | None) -> None:
-        self._read = read
+    def __init__(self, tables: duckdb.DuckDBPyConnection, project: str, since: date | None, until: date | None) -> None:
+        self._tables = tables
         self._project = project
         self._days = (since, until)
         self._begin, self._end = self._range()
@@ -119,22 +125,24 @@ class _ContentsReader:
         self._bars = list(range(first, self._end + 1, width_us)) if self._end > self._begin else []
         self._place = {bar: index for index, bar in enumerate(self._bars)}
 
-    def _table(self, name: str) -> DataFrame:
+    def _view(self, name: str, where: str = "true") -> str:
+        """Return the SQL of a view's rows of the project and the days."""
         since, until = self._days
-        rows = self._read(name).where(F.col("project") == self._project)
-        if "date" in rows.columns:
-            rows = rows.where(F.col("date") >= F.lit(since)) if since is not None else rows
-            rows = rows.where(F.col("date") <= F.lit(until)) if until is not None else rows
-        return rows
+        limits = [where, "project = $project"]
+        limits += ["date >= $since"] if since is not None else []
+        limits += ["date <= $until"] if until is not None else []
+        return f"(SELECT * FROM {name} WHERE {' AND '.join(limits)})"
+
+    def _rows(self, query: str) -> list[Row]:
+        given = {"project": self._project, "since": self._days[0], "until": self._days[1]}
+        return rows_of(self._tables, query, {name: value for name, value in given.items() if f"${name}" in query})
 
     def _range(self) -> tuple[int, int]:
         """Return the time range with data."""
         moments = [
             row
             for name in ("signal_state", "session_count")
-            for row in self._table(name)
-            .agg(F.min(F.unix_micros("minute")).alias("low"), F.max(F.unix_micros("minute")).alias("high"))
-            .collect()
+            for row in self._rows(f"SELECT min(us(minute)) AS low, max(us(minute)) AS high FROM {self._view(name)}")
             if row["low"] is not None
         ]
         if not moments:
@@ -142,16 +150,14 @@ class _ContentsReader:
             return (int(now.timestamp()) * _SECOND_US,) * 2
         return min(row["low"] for row in moments), max(row["high"] for row in moments) + 60 * _SECOND_US
 
-    def _bar(self, column: str) -> Column:
-        at = F.unix_micros(column)
-        return (at - at % (self._width_s * _SECOND_US)).alias("bar")
+    def _bar(self, column: str) -> str:
+        return f"us({column}) - us({column}) % {self._width_s * _SECOND_US} AS bar"
 
-    def _counts(self, name: str, key: str | None, at: str, values: dict[str, Column]) -> dict[str, list[int]]:
+    def _counts(self, name: str, key: str | None, at: str, values: dict[str, str]) -> dict[str, list[int]]:
         """Return sums per bar, by the values of a key column or by column."""
-        keys = [self._bar(at)] + ([F.col(key)] if key is not None else [])
-        rows = self._table(name).groupBy(*keys).agg(*(value.alias(title) for title, value in values.items())).collect()
+        keys = self._bar(at) + (f", {key}" if key is not None else "")
         found: dict[str, list[int]] = {}
-        for row in rows:
+        for row in self._rows(f"SELECT {keys}, {_listed(values)} FROM {self._view(name)} GROUP BY ALL"):
             for title in values:
                 series = found.setdefault(str(row[key]) if key is not None else title, [0] * len(self._bars))
                 if row["bar"] in self._place:
@@ -162,9 +168,10 @@ class _ContentsReader:
         self, name: str, key: str, value: str, at: str = "minute", most: str | None = None
     ) -> dict[Any, list[Any]]:
         """Return a value that lasts until it changes, per bar: its maximum or its last value."""
-        last = F.max_by(value, at).alias("last")
-        highest = F.max(most if most is not None else value).alias("most")
-        rows = self._table(name).groupBy(self._bar(at), key).agg(last, highest).collect()
+        rows = self._rows(
+            f"SELECT {self._bar(at)}, {key}, arg_max({value}, {at}) AS last, max({most or value}) AS most"
+            f" FROM {self._view(name)} GROUP BY ALL"
+        )
         found: dict[Any, dict[int, Any]] = {}
         for row in rows:
             found.setdefault(row[key], {})[row["bar"]] = row
@@ -182,13 +189,21 @@ class _ContentsReader:
             series[title] = values
         return series
 
-    def _top(self, frame: DataFrame, order: str) -> list[Row]:
-        return [row.asDict() for row in frame.orderBy(F.desc(order), *frame.columns[:2]).limit(_ROWS_MAX).collect()]
+    def _summed(self, name: str, keys: tuple[str, ...], values: dict[str, str], order: str) -> list[Row]:
+        query = f"SELECT {', '.join(keys)}, {_listed(values)} FROM {self._view(name)} GROUP BY ALL"
+        return self._rows(f"SELECT * FROM ({query}) ORDER BY {order} DESC, {', '.join(keys)} LIMIT {_ROWS_MAX}")
+
+    def _spread(
+        self, name: str, keys: tuple[str, ...], values: dict[str, str], order: str, samples_min: int = 0
+    ) -> list[Row]:
+        """Return summed distributions, those with the largest values of a column."""
+        query = f"SELECT * FROM ({combined(self._view(name), list(keys), **values)}) WHERE samples >= {samples_min}"
+        return self._rows(f"{query} ORDER BY {order} DESC, {', '.join(keys)} LIMIT {_ROWS_MAX}")
 
     def _latency(self) -> dict[int, list[Row | None]]:
-        pushed = self._table("delivery_sla").withColumn("bar", self._bar("minute"))
         found: dict[int, list[Row | None]] = {}
-        for row in combined(pushed, ["bar", "priority"]).where(F.col("samples") > 0).collect():
+        query = combined(self._view("delivery_sla"), [self._bar("minute"), "priority"])
+        for row in self._rows(f"SELECT * FROM ({query}) WHERE samples > 0"):
             series = found.setdefault(row["priority"], [None] * len(self._bars))
             if row["bar"] in self._place:
                 series[self._place[row["bar"]]] = {
@@ -198,16 +213,19 @@ class _ContentsReader:
 
     def _processing(self) -> list[int | None]:
         averages: list[int | None] = [None] * len(self._bars)
-        sums = self._table("processing_latency").groupBy(self._bar("minute")).agg(F.sum("sum_us"), F.sum("samples"))
-        for bar, total, samples in sums.collect():
-            if samples and bar in self._place:
-                averages[self._place[bar]] = total // samples
+        values = _listed(_sums("sum_us", "samples"))
+        query = f"SELECT {self._bar('minute')}, {values} FROM {self._view('processing_latency')} GROUP BY ALL"
+        for row in self._rows(query):
+            if row["samples"] and row["bar"] in self._place:
+                averages[self._place[row["bar"]]] = row["sum_us"] // row["samples"]
         return averages
 
     def _traffic(self) -> dict[tuple[str, str], int]:
-        pairs = self._table("traffic").groupBy("sender", "recipient").agg(F.sum("messages").alias("messages"))
         busy: dict[str, int] = {}
-        rows = pairs.orderBy(F.desc("messages"), "sender", "recipient").limit(2000).collect()
+        rows = self._rows(
+            f"SELECT sender, recipient, sum(messages)::BIGINT AS messages FROM {self._view('traffic')} GROUP BY ALL"
+            " ORDER BY messages DESC, sender, recipient LIMIT 2000"
+        )
         for row in rows:
             for agent in (row["sender"], row["recipient"]):
                 busy[agent] = busy.get(agent, 0) + row["messages"]
@@ -219,26 +237,31 @@ class _ContentsReader:
         }
 
     def _attachments(self) -> dict[str, int]:
-        last = (
-            self._table("agent_attachment").groupBy("agent").agg(F.max_by("attachment", "minute").alias("attachment"))
-        )
-        return {row["attachment"]: row["count"] for row in last.groupBy("attachment").count().collect()}
+        last = f"SELECT arg_max(attachment, minute) AS attachment FROM {self._view('agent_attachment')} GROUP BY agent"
+        rows = self._rows(f"SELECT attachment, count(*) AS agents FROM ({last}) GROUP BY ALL ORDER BY ALL")
+        return {row["attachment"]: row["agents"] for row in rows}
 
     def _advice(self, thresholds: Thresholds | None) -> tuple[list[Advice], str]:
         try:
-            return advise_on(self._read, self._project, *self._days, thresholds), ""
+            return advise_on(self._tables, self._project, *self._days, thresholds), ""
         except TocsinError as error:
             return [], f"The policy in force cannot be read by this version: {error}"
 
     def contents(self, thresholds: Thresholds | None) -> Contents:
         """Read everything."""
         advice, note = self._advice(thresholds)
-        pushed = self._table("delivery_sla").where(F.col("publish_path") == "pushed_to_ws")
-        states = self._counts("signal_state", None, "minute", {state: F.sum(state) for state in STATES})
-        sums = {name: F.sum(name) for name in ("messages", "within_target")}
+        pushed = self._view("delivery_sla", "publish_path = 'pushed_to_ws'")
+        states = self._counts("signal_state", None, "minute", _sums(*STATES))
         live = {f"{kind} live": counts for kind, counts in self._steps("session_count", "session_kind", "live").items()}
         stale = self._steps("session_count", "session_kind", "stale")
         rate = self._steps("decay_rate", "project", "new_rate", "changed_at")
+        sla = combined(pushed, ["priority"], **_sums("messages", "within_target"), target_us="max(target_us)")
+        waits = combined(
+            self._view("aging_wait"),
+            ["priority"],
+            **_sums("messages", "boosted", "over_bound_available"),
+            bound_us="max(bound_us)",
+        )
         return Contents(
             project=self._project,
             since=self._begin,
@@ -247,117 +270,64 @@ class _ContentsReader:
             bars=self._bars,
             states={state: states.get(state, [0] * len(self._bars)) for state in STATES},
             latency=self._latency(),
-            sla=[
-                row.asDict()
-                for row in combined(pushed, ["priority"], **sums, target_us=F.max("target_us"))
-                .orderBy(F.desc("priority"))
-                .collect()
-            ],
-            breaches=self._top(
-                self._table("sla_breach").select(
-                    "priority", F.unix_micros("began_at").alias("began_us"), "lasted_us", "messages", "late", "worst_us"
-                ),
-                "began_us",
+            sla=self._rows(f"SELECT * FROM ({sla}) ORDER BY priority DESC"),
+            breaches=self._rows(
+                "SELECT priority, us(began_at) AS began_us, lasted_us, messages, late, worst_us"
+                f" FROM {self._view('sla_breach')} ORDER BY began_us DESC, priority LIMIT {_ROWS_MAX}"
             ),
             depth=self._steps("queue_depth", "level", "depth_end", most="depth_max"),
-            drain=self._top(
-                combined(
-                    self._table("time_to_drain"), ["message_type", "publish_path"], messages=F.sum("messages")
-                ).where(F.col("samples") > 0),
-                "messages",
-            ),
-            recalls=self._counts("recall", "outcome", "minute", {"recalls": F.sum("recalls")}),
-            refusals=self._counts("refusal", "code", "minute", {"refusals": F.sum("refusals")}),
-            mixes=self._top(
-                self._table("priority_mix")
-                .groupBy("agent")
-                .agg(
-                    F.count_if("over").alias("over"),
-                    F.count(F.lit(1)).alias("windows"),
-                    F.max("high_share").alias("highest"),
-                    F.sum("lowered").alias("lowered"),
-                ),
+            drain=self._spread("time_to_drain", ("message_type", "publish_path"), _sums("messages"), "messages", 1),
+            recalls=self._counts("recall", "outcome", "minute", _sums("recalls")),
+            refusals=self._counts("refusal", "code", "minute", _sums("refusals")),
+            mixes=self._summed(
+                "priority_mix",
+                ("agent",),
+                {
+                    "over": "count(*) FILTER (WHERE over)",
+                    "windows": "count(*)",
+                    "highest": "max(high_share)",
+                    "lowered": "sum(lowered)::BIGINT",
+                },
                 "over",
             ),
-            retries=self._top(
-                self._table("retry")
-                .groupBy("message_type")
-                .agg(
-                    *(
-                        F.sum(name).alias(name)
-                        for name in ("messages", "offers", "requeues", "rejections", "dead", "redrives", "purged")
-                    )
-                ),
+            retries=self._summed(
+                "retry",
+                ("message_type",),
+                _sums("messages", "offers", "requeues", "rejections", "dead", "redrives", "purged"),
                 "messages",
             ),
-            letters=self._top(
-                self._table("dead_letter")
-                .groupBy("reason", "code", "recipient")
-                .agg(F.sum("letters").alias("letters"), F.sum("attempts").alias("attempts")),
-                "letters",
+            letters=self._summed(
+                "dead_letter", ("reason", "code", "recipient"), _sums("letters", "attempts"), "letters"
             ),
             processing=self._processing(),
             decay=next(iter(rate.values()), []),
             sessions=live | {f"{kind} stale": counts for kind, counts in stale.items() if any(counts)},
             attachments=self._attachments(),
             traffic=self._traffic(),
-            leads=self._top(
-                combined(self._table("lead_time"), ["thread_kind", "measure"]).where(F.col("samples") > 0), "samples"
+            leads=self._spread("lead_time", ("thread_kind", "measure"), {}, "samples", 1),
+            outcomes=self._summed(
+                "thread_outcome", ("thread_kind",), _sums("threads", "completed", "lost", "open", "updates"), "threads"
             ),
-            outcomes=self._top(
-                self._table("thread_outcome")
-                .groupBy("thread_kind")
-                .agg(*(F.sum(name).alias(name) for name in ("threads", "completed", "lost", "open", "updates"))),
-                "threads",
-            ),
-            frames=self._top(
-                self._table("frame_drop")
-                .groupBy("subscriber_priority")
-                .agg(*(F.sum(name).alias(name) for name in ("offered", "dropped", "shed"))),
-                "offered",
-            ),
-            waits=[
-                row.asDict()
-                for row in combined(
-                    self._table("aging_wait"),
-                    ["priority"],
-                    **{name: F.sum(name) for name in ("messages", "boosted", "over_bound_available")},
-                    bound_us=F.max("bound_us"),
-                )
-                .orderBy("priority")
-                .collect()
-            ],
-            escalations=self._top(
-                combined(
-                    self._table("escalation_outcome"),
-                    ["rule", "trigger"],
-                    **{name: F.sum(name) for name in ("escalations", "to_director", "to_human", "closed")},
-                ),
+            frames=self._summed("frame_drop", ("subscriber_priority",), _sums("offered", "dropped", "shed"), "offered"),
+            waits=self._rows(f"SELECT * FROM ({waits}) ORDER BY priority"),
+            escalations=self._spread(
+                "escalation_outcome",
+                ("rule", '"trigger"'),
+                _sums("escalations", "to_director", "to_human", "closed"),
                 "escalations",
             ),
-            deadlocks=self._top(
-                self._table("deadlock").select(
-                    F.unix_micros("found_at").alias("found_us"), "victim", "refused", "cycle", "waits"
-                ),
-                "found_us",
+            deadlocks=self._rows(
+                "SELECT us(found_at) AS found_us, victim, refused, cycle, waits"
+                f" FROM {self._view('deadlock')} ORDER BY found_us DESC, victim LIMIT {_ROWS_MAX}"
             ),
-            inversions=self._top(
-                self._table("inversion")
-                .groupBy("agent")
-                .agg(
-                    F.sum("raised").alias("raised"),
-                    F.max("highest").alias("highest"),
-                    F.sum("messages").alias("messages"),
-                ),
+            inversions=self._summed(
+                "inversion",
+                ("agent",),
+                {"raised": "sum(raised)::BIGINT", "highest": "max(highest)", "messages": "sum(messages)::BIGINT"},
                 "raised",
             ),
-            leases=self._top(
-                combined(
-                    self._table("lease_wait"),
-                    ["agent"],
-                    **{name: F.sum(name) for name in ("leases", "granted", "in_line", "given_up", "lost")},
-                ),
-                "leases",
+            leases=self._spread(
+                "lease_wait", ("agent",), _sums("leases", "granted", "in_line", "given_up", "lost"), "leases"
             ),
             advice=advice,
             advice_note=note,

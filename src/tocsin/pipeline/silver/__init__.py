@@ -1,21 +1,15 @@
-"""Silver layer: one row per message, session, lease, thread, escalation and policy."""
+"""Silver layer: lives of messages, and sessions, threads, leases, escalations and policies."""
 
-from tocsin.pipeline.silver.agent_session import AGENT_SESSION, SESSION_DAY
+from tocsin.pipeline.silver.agent_session import AGENT_SESSION
 from tocsin.pipeline.silver.escalation import ESCALATION
 from tocsin.pipeline.silver.lease_span import LEASE_SPAN
 from tocsin.pipeline.silver.policy_span import POLICY_SPAN
-from tocsin.pipeline.silver.thread import THREAD, THREAD_DAY
-from tocsin.pipeline.tables.table import Table
+from tocsin.pipeline.silver.session_part import SESSION_PART
+from tocsin.pipeline.silver.thread import THREAD
+from tocsin.pipeline.silver.thread_day import THREAD_DAY
+from tocsin.pipeline.tables.table import View
 
-__all__ = ["TABLES"]
+__all__ = ["SESSION_PART", "THREAD_DAY", "VIEWS"]
 
-#: All derived silver tables; each comes after its inputs.
-TABLES: tuple[Table, ...] = (
-    POLICY_SPAN,
-    SESSION_DAY,
-    AGENT_SESSION,
-    THREAD_DAY,
-    THREAD,
-    LEASE_SPAN,
-    ESCALATION,
-)
+#: Silver views; each comes after its inputs.
+VIEWS: tuple[View, ...] = (POLICY_SPAN, AGENT_SESSION, THREAD, LEASE_SPAN, ESCALATION)

@@ -1,30 +1,26 @@
-"""The `message_life` table: one row per message, folded from its events and merged with later ones.
+"""SQL of `message_life`: one row per message, folded from its events and merged with what is known of it.
 
-Theory of operation. `fold` turns any set of events into rows of `message_life`, as complete as those events allow;
-`merge` combines two such rows of one message. Folding all events at once, or in parts in any order and merging, gives
-the same row, because every value is one of three things: taken from the acceptance alone; a count; or taken from the
-*last* event of a step, whose sequence number is in `path`. So late and out-of-order events give the right result, and a
-message that stays open for a week is one row to merge, not a week of events to read again.
+Theory of operation. `FOLD` turns any set of events into *partial lives*, one row per message, as complete as those
+events allow. `MERGE` combines the partial lives of one message, however many there are. Folding all events at once, or
+in parts in any order and merging, gives the same row, because every value is one of three things: taken from the
+acceptance alone; a count; or taken from the *last* event of a step, whose sequence number is kept beside it. So late
+and out-of-order events give the right result, and a message that stays open for a week is one row to merge, not a week
+of events to read again. `SETTLE` turns partial lives into rows of the table, `UNSETTLE` a row of the table back into a
+partial life.
 
-A value that a later step cancels (`delivered_at` on a requeue, `dead_at` on a redrive) is cleared after every merge.
-This loses nothing, because a cancelled value never becomes valid again.
+A value that a later step cancels (`delivered_at` on a requeue, `dead_at` on a redrive) is cleared by `SETTLE`. This
+loses nothing, because a cancelled value never becomes valid again.
 
-Spark's hash aggregation works only on columns of fixed width; with strings it sorts instead. So the few text fields
-that are needed are aggregated as numbers: `coded_values` lists the values that occur in each field, and the number is
-the position in that list.
+The texts read the relations `event`, `partial`, `merged` and `known`; `tocsin.pipeline.jobs.refresh_tasks` makes them.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import get_type_hints
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from tocsin.core.messages.lifecycle import TRANSITIONS
 from tocsin.core.messages.model import State
-from tocsin.pipeline.tables.schemas import CODED_FIELDS, KINDS, MESSAGE_LIFE, STEPS, type_of
+from tocsin.pipeline.tables.schemas import KINDS, MESSAGE_LIFE, STEPS
 
-__all__ = ["FOLDED_KINDS", "fold", "merge"]
+__all__ = ["FOLD", "FOLDED_KINDS", "MERGE", "PREPARE", "SETTLE", "UNSETTLE"]
 
 _ACCEPTED = "MessageAccepted"
 #: Kinds of events that are folded: the acceptance, and all kinds that refer to a message by its number.
@@ -43,230 +39,216 @@ for _row in TRANSITIONS:
 _ACCEPTANCE = (
     "message_id", "sender", "recipient", "message_type", "requested", "priority", "rule", "importance", "decay_rate",
     "delivery_class", "ack_required", "version", "correlation_id", "opens_thread", "broadcast", "recipient_state",
-    "publish_path", "resolved_session", "held", "sent_at",
+    "publish_path", "resolved_session", "held",
 )  # fmt: skip
-_KEY = ("project", "message")
-_NAMES = tuple(column.name for column in MESSAGE_LIFE)
-_TYPES = {column.name: column.type for column in MESSAGE_LIFE}
-_DATA_TYPES = {column.name: type_of(column.type) for column in MESSAGE_LIFE}
-#: Steps that happen at most once per message, so that their only value is the last one.
-_ONCE = ("acknowledged", "processed", "expired", "recalled", "purged")
-#: Room for a small number beside a sequence number, which has at most 46 bits.
-_PACK = 1 << 16
+#: Steps whose time is a column, with the name of that column.
+_STAMPS = {
+    "offered": "offered_at",
+    "delivered": "delivered_at",
+    "acknowledged": "acked_at",
+    "processed": "processed_at",
+    "expired": "expired_at",
+    "recalled": "recalled_at",
+    "died": "dead_at",
+    "redriven": "redriven_at",
+    "purged": "purged_at",
+}
+#: Values taken from the last event of some steps, with those steps.
+_LAST = {
+    "level": ("boosted", "redriven"),
+    "boosts": ("boosted", "redriven"),
+    "attempts": ("requeued", "died", "redriven"),
+    "renewed_us": ("redriven", "released"),
+    "reason": ("died", "expired"),
+    "code": ("died",),
+    "delivered_how": ("delivered",),
+    "ack_status": ("acknowledged",),
+    "processed_how": ("processed",),
+}
+_COUNTS = {"requeued": "requeues", "rejected": "rejections", "redriven": "redrives"}
 #: States in which a message is settled; `delivered` too if no ACK is required.
 _ENDED = (State.ACKNOWLEDGED, State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD)
+#: Level in a partial life that stands for the priority granted.
+_GRANTED = -1
 
-CodedValues = Mapping[str, Sequence[str]]
+
+def _of(*steps: str) -> str:
+    return f"step IN ({', '.join(str(_NUMBER[step]) for step in steps)})"
 
 
-def fold(events: DataFrame, coded_values: CodedValues) -> DataFrame:
-    """Fold events into rows of `message_life`, complete or partial.
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
-    `coded_values` lists the values that occur, by `kind.field` of `CODED_FIELDS`; any other value becomes `other`.
-    """
-    steps = _steps(events.where(F.col("kind").isin(*FOLDED_KINDS[1:])), coded_values)
-    accepted = events.where(F.col("kind") == _ACCEPTED).select(
-        "project",
-        F.col("seq").alias("message"),
-        *(F.col(name) for name in _ACCEPTANCE),
-        F.col("at").alias("created_at"),
-        F.col("expires_at"),
+
+def _key(*steps: str) -> str:
+    """Return the number of the last event among some steps; null if there is none."""
+    return "greatest(" + ", ".join(f"{step}_seq" for step in steps) + ")"
+
+
+#: What an event means for its message's place in a mailbox: whether it waits there from then on; null for a boost.
+_WAITS = """CASE kind
+    WHEN 'MessageReleased' THEN true WHEN 'MessageReady' THEN true WHEN 'DeadLetterRedriven' THEN true
+    WHEN 'MessageRequeued' THEN ready_at <= "at" WHEN 'MessageBoosted' THEN NULL
+    WHEN 'MessageOffered' THEN false WHEN 'MessageDelivered' THEN false WHEN 'MessageExpired' THEN false
+    WHEN 'MessageRecalled' THEN false WHEN 'MessageDied' THEN false END"""
+
+#: Make `step_event`, the events after the acceptance with the columns that are folded.
+PREPARE = f"""
+CREATE OR REPLACE TEMP TABLE step_event AS
+SELECT message, seq, "at" AS us, {_WAITS} AS waits, offer, waited_us, latency_us, ready_at,
+    CASE kind {" ".join(f"WHEN '{kind}' THEN {_NUMBER[step]}" for kind, step in _STEP_OF.items())} END::TINYINT AS step,
+    CASE kind WHEN 'MessageBoosted' THEN coalesce(own_level, new_level) WHEN 'DeadLetterRedriven' THEN {_GRANTED} END
+        AS level,
+    CASE WHEN kind = 'DeadLetterRedriven' THEN 0 ELSE boosts END AS boosts,
+    CASE WHEN kind = 'DeadLetterRedriven' THEN 0 ELSE attempts END AS attempts,
+    expires_at AS renewed_us, how, status, reason, code
+FROM event WHERE kind IN ({_quoted(FOLDED_KINDS[1:])})
+"""
+
+_STEPS = f"""
+SELECT message,
+    {", ".join(f"max(seq) FILTER (WHERE {_of(step)}) AS {step}_seq" for step in STEPS)},
+    {", ".join(f"arg_max(us, seq) FILTER (WHERE {_of(step)}) AS {step}_us" for step in _STAMPS)},
+    max(offer) FILTER (WHERE {_of("offered")}) AS offers,
+    max(us) FILTER (WHERE offer = 1) AS first_offered_us,
+    max(waited_us) FILTER (WHERE offer = 1) AS first_waited_us,
+    max(latency_us) FILTER (WHERE {_of("acknowledged")}) AS ack_latency_us,
+    max(latency_us) FILTER (WHERE {_of("processed")}) AS processing_latency_us,
+    arg_max(level, seq) FILTER (WHERE {_of(*_LAST["level"])}) AS level,
+    arg_max(boosts, seq) FILTER (WHERE {_of(*_LAST["boosts"])}) AS boosts,
+    arg_max(attempts, seq) FILTER (WHERE {_of(*_LAST["attempts"])}) AS attempts,
+    arg_max(renewed_us, seq) FILTER (WHERE {_of(*_LAST["renewed_us"])}) AS renewed_us,
+    arg_max(reason, seq) FILTER (WHERE {_of(*_LAST["reason"])}) AS reason,
+    arg_max(code, seq) FILTER (WHERE {_of(*_LAST["code"])}) AS code,
+    arg_max(how, seq) FILTER (WHERE {_of(*_LAST["delivered_how"])}) AS delivered_how,
+    arg_max(status, seq) FILTER (WHERE {_of(*_LAST["ack_status"])}) AS ack_status,
+    arg_max(how, seq) FILTER (WHERE {_of(*_LAST["processed_how"])}) AS processed_how,
+    {", ".join(f"count(*) FILTER (WHERE {_of(step)}) AS {name}" for step, name in _COUNTS.items())},
+    max(seq) AS last_seq, arg_max(us, seq) AS last_us, bool_or(waits) AS entered_again,
+    count(waits) AS moved
+FROM step_event GROUP BY message
+"""
+_LEAVING = ("first_offered", "delivered", "expired", "recalled", "died")
+_STEP_LEFT = {"first_offered": "offered"}
+#: Whether the events of a message's way through its mailbox are needed: it enters more than once, later than its
+#: acceptance, or changes its level there; or its times do not tell every event, because some have not come yet.
+_FOLLOWED = (
+    "coalesce(held, '') <> '' OR requeued_seq IS NOT NULL OR redriven_seq IS NOT NULL OR boosted_seq IS NOT NULL"
+    " OR released_seq IS NOT NULL OR coalesce(entered_again, false)"
+    " OR (delivered_seq IS NOT NULL AND died_seq IS NOT NULL)"
+    f" OR coalesce(moved, 0) <> {' + '.join(f'({name}_us IS NOT NULL)::INT' for name in _LEAVING)}"
+)
+
+#: Fold `event` into partial lives; `step_event` must be prepared.
+FOLD = f"""
+WITH step AS ({_STEPS}),
+accepted AS (
+    SELECT seq AS accepted_seq, {", ".join(_ACCEPTANCE)}, sent_at AS sent_us, "at" AS created_us,
+        expires_at AS expires_us
+    FROM event WHERE kind = '{_ACCEPTED}'),
+both_parts AS (
+    SELECT coalesce(accepted_seq, message) AS message, accepted.* EXCLUDE (accepted_seq), step.* EXCLUDE (message)
+    FROM accepted FULL JOIN step ON accepted_seq = message),
+moved AS (
+    SELECT message, list(struct_pack(seq := seq, us := us, level := level, waits := waits) ORDER BY seq) AS moves
+    FROM step_event
+    WHERE (waits IS NOT NULL OR {_of("boosted")})
+        AND message IN (SELECT message FROM both_parts WHERE message_id IS NULL OR {_FOLLOWED})
+    GROUP BY message)
+SELECT both_parts.*, moves FROM both_parts LEFT JOIN moved USING (message)
+"""
+
+#: The ways out of its mailbox of a message that entered it once: what its moves are when they are not kept.
+_WAYS_OUT = (
+    "list_filter(["
+    + ", ".join(
+        f"CASE WHEN {name}_us IS NOT NULL THEN struct_pack(seq := {_STEP_LEFT.get(name, name)}_seq, us := {name}_us,"
+        " level := NULL::BIGINT, waits := false) END"
+        for name in _LEAVING
     )
-    both = accepted.join(steps.hint("shuffle_hash"), list(_KEY), "full")
-    path = F.struct(*(F.col(f"{step}_seq").alias(step) for step in STEPS))
-    partial = both.select(
-        *_KEY,
-        *(_stamp(name) if _TYPES[name] == "timestamp" else F.col(name) for name in _ACCEPTANCE),
-        _stamp("created_at"),
-        F.timestamp_micros(F.coalesce("renewed_expires_at", "expires_at")).alias("expires_at"),
-        _stamp("first_offered_at"),
-        _stamp("offered_at"),
-        _stamp("delivered_at"),
-        _stamp("acknowledged_at").alias("acked_at"),
-        _stamp("processed_at"),
-        _stamp("expired_at"),
-        _stamp("recalled_at"),
-        _stamp("died_at").alias("dead_at"),
-        _stamp("redriven_at"),
-        _stamp("purged_at"),
-        *_decoded_columns(coded_values),
-        F.coalesce("offers", F.lit(0)).alias("offers"),
-        (F.col("attempts_pack") % _PACK).alias("attempts"),
-        F.nullif(F.col("level_pack") % _PACK - 1, F.lit(-1)).alias("level"),
-        F.when(F.col("boosts_seq") == F.col("boosted_seq"), F.col("boosted_boosts")).otherwise(0).alias("boosts"),
-        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("requeues", "rejections", "redrives")),
-        "first_waited_us",
-        "ack_latency_us",
-        "processing_latency_us",
-        path.alias("path"),
-        F.greatest("message", "last_seq").alias("last_seq"),
-        F.timestamp_micros(F.coalesce("last_at", "created_at")).alias("last_at"),
-    )
-    return _settled(partial)
+    + "], lambda move: move IS NOT NULL)"
+)
+
+#: Merge the partial lives of each message in `partial`.
+MERGE = f"""
+SELECT message,
+    {", ".join(f"any_value({name}) AS {name}" for name in (*_ACCEPTANCE, "sent_us", "created_us", "expires_us"))},
+    {", ".join(f"max({step}_seq) AS {step}_seq" for step in STEPS)},
+    {", ".join(f"arg_max({step}_us, {step}_seq) AS {step}_us" for step in _STAMPS)},
+    max(offers) AS offers,
+    max(first_offered_us) AS first_offered_us,
+    max(first_waited_us) AS first_waited_us,
+    max(ack_latency_us) AS ack_latency_us,
+    max(processing_latency_us) AS processing_latency_us,
+    {", ".join(f"arg_max({name}, {_key(*steps)}) AS {name}" for name, steps in _LAST.items())},
+    {", ".join(f"sum({name})::BIGINT AS {name}" for name in _COUNTS.values())},
+    max(last_seq) AS last_seq, arg_max(last_us, last_seq) AS last_us,
+    bool_or(entered_again) AS entered_again, sum(moved)::BIGINT AS moved,
+    flatten(list(moves) FILTER (WHERE moves IS NOT NULL)) AS moves
+FROM (SELECT * REPLACE (coalesce(moves, {_WAYS_OUT}) AS moves) FROM partial) GROUP BY message
+"""
+
+_TOP = "greatest(" + ", ".join(f"{step}_seq" for step in _AFTER) + ")"
+_STATE = (
+    f"CASE WHEN {_TOP} IS NULL THEN CASE WHEN held <> '' THEN '{State.HELD.value}' ELSE '{State.QUEUED.value}' END "
+    + " ".join(f"WHEN {step}_seq = {_TOP} THEN '{state.value}'" for step, state in _AFTER.items())
+    + " END"
+)
+_CHOSEN = {
+    "project": "project",
+    "date": "to_day(coalesce(created_us, last_us))",
+    "message": "message",
+    **{name: name for name in _ACCEPTANCE},
+    "level": f"coalesce(nullif(level, {_GRANTED}), priority)",
+    "created_at": "stamp(created_us)",
+    "sent_at": "stamp(sent_us)",
+    "expires_at": "stamp(coalesce(renewed_us, expires_us))",
+    "first_offered_at": "stamp(first_offered_us)",
+    **{column: f"stamp({step}_us)" for step, column in _STAMPS.items()},
+    "delivered_at": (
+        f"CASE WHEN coalesce({_key('requeued', 'died')}, 0) <= coalesce(delivered_seq, 0) THEN stamp(delivered_us) END"
+    ),
+    "dead_at": "CASE WHEN coalesce(redriven_seq, 0) <= coalesce(died_seq, 0) THEN stamp(died_us) END",
+    "state": "state",
+    **{name: name for name in ("reason", "code", "delivered_how", "ack_status", "processed_how")},
+    **{name: f"coalesce({name}, 0)" for name in ("offers", "attempts", "requeues", "rejections", "boosts", "redrives")},
+    **{name: name for name in ("first_waited_us", "ack_latency_us", "processing_latency_us")},
+    "path": "struct_pack(" + ", ".join(f"{step} := {step}_seq" for step in STEPS) + ")",
+    "last_seq": "greatest(CASE WHEN message_id IS NOT NULL THEN message END, last_seq)",
+    "last_at": "stamp(coalesce(last_us, created_us))",
+    "is_open": (
+        f"NOT (state IN ({_quoted(tuple(state.value for state in _ENDED))})"
+        f" OR (state = '{State.DELIVERED.value}' AND NOT coalesce(ack_required, false)))"
+    ),
+    "moves": f"CASE WHEN {_FOLLOWED} THEN moves END",
+}
+_SQL_TYPES = {"string": "VARCHAR", "int": "INTEGER", "bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
 
 
-def merge(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Merge existing rows with rows folded from new events; a message in only one of them stays unchanged."""
-    old, new = before.alias("old"), after.alias("new")
-    same = [F.col(f"old.{name}") == F.col(f"new.{name}") for name in _KEY]
-    joined = old.join(new, same[0] & same[1], "full")
-
-    def either(name: str) -> Column:
-        return F.coalesce(F.col(f"old.{name}"), F.col(f"new.{name}"))
-
-    def later(*steps: str) -> Column:
-        """Return whether the new row has the last event of these steps."""
-        sides = [
-            F.greatest(*(F.coalesce(F.col(f"{side}.path.{step}"), F.lit(0)) for step in steps), F.lit(0))
-            for side in ("old", "new")
-        ]
-        return sides[1] > sides[0]
-
-    def last(name: str, *steps: str) -> Column:
-        return F.when(later(*steps), F.col(f"new.{name}")).otherwise(F.col(f"old.{name}"))
-
-    def total(name: str) -> Column:
-        return (F.coalesce(F.col(f"old.{name}"), F.lit(0)) + F.coalesce(F.col(f"new.{name}"), F.lit(0))).cast("int")
-
-    newer = F.coalesce(F.col("new.last_seq"), F.lit(0)) > F.coalesce(F.col("old.last_seq"), F.lit(0))
-    chosen: dict[str, Column] = {
-        "expires_at": F.when(later("redriven", "released"), F.col("new.expires_at")).otherwise(either("expires_at")),
-        "offered_at": last("offered_at", "offered"),
-        "delivered_at": last("delivered_at", "delivered"),
-        "delivered_how": last("delivered_how", "delivered"),
-        "dead_at": last("dead_at", "died"),
-        "code": last("code", "died"),
-        "reason": last("reason", "died", "expired"),
-        "redriven_at": last("redriven_at", "redriven"),
-        "level": last("level", "boosted", "redriven"),
-        "attempts": last("attempts", "requeued", "died", "redriven"),
-        "boosts": last("boosts", "boosted", "redriven"),
-        "offers": F.greatest("old.offers", "new.offers"),
-        "requeues": total("requeues"),
-        "rejections": total("rejections"),
-        "redrives": total("redrives"),
-        "path": F.struct(*(F.greatest(f"old.path.{step}", f"new.path.{step}").alias(step) for step in STEPS)),
-        "last_seq": F.greatest("old.last_seq", "new.last_seq"),
-        "last_at": F.when(newer, F.col("new.last_at")).otherwise(F.col("old.last_at")),
-    }
-    skipped = ("date", "state", "is_open")
-    names = [name for name in _NAMES if name not in skipped]
-    return _settled(joined.select(*(chosen.get(name, either(name)).alias(name) for name in names)))
+def _typed(name: str, kind: str) -> str:
+    return f"({_CHOSEN[name]})::{_SQL_TYPES[kind]}" if kind in _SQL_TYPES else _CHOSEN[name]
 
 
-def _steps(events: DataFrame, coded_values: CodedValues) -> DataFrame:
-    """Aggregate the events after the acceptance, as numbers only."""
-    number = F.coalesce(*(F.when(F.col("kind") == kind.__name__, _NUMBER[step]) for step, kind in STEPS.items()))
-    narrow = events.withColumn("step", number).select(
-        "project", "message", "seq", "at", "step",
-        *(F.col(name) for name in ("offer", "waited_us", "latency_us", "attempts", "new_level", "own_level", "boosts")),
-        F.col("expires_at"),
-        *(_code(kind, field, coded_values) for kind, field in CODED_FIELDS),
-    )  # fmt: skip
-    seq, at = F.col("seq"), F.col("at")
+#: Turn the partial lives in `merged`, of one project, into rows of the table. Takes the project as parameter.
+SETTLE = f"""
+SELECT {", ".join(f"{_typed(column.name, column.type)} AS {column.name}" for column in MESSAGE_LIFE)}
+FROM (SELECT *, $project AS project, {_STATE} AS state FROM merged)
+"""
 
-    def of(step: str, value: Column = seq) -> Column:
-        return F.when(F.col("step") == _NUMBER[step], value)
-
-    def among(*steps: str) -> Column:
-        return F.when(F.col("step").isin(*(_NUMBER[step] for step in steps)), seq)
-
-    first = F.col("offer") == 1
-    level = F.when(F.col("step") == _NUMBER["boosted"], F.coalesce("own_level", "new_level"))
-    attempts = F.when(
-        F.col("step").isin(_NUMBER["requeued"], _NUMBER["died"]), F.least(F.col("attempts"), F.lit(_PACK - 1))
-    )
-    redriven = F.when(F.col("step") == _NUMBER["redriven"], F.lit(0))
-    stamps = [
-        (F.max(of(step, at)) if step in _ONCE else F.max_by(at, of(step))).alias(f"{step}_at")
-        for step in STEPS
-        if f"{step}_at" not in ("requeued_at", "rejected_at", "boosted_at")
-    ]
-    return narrow.groupBy(*_KEY).agg(
-        *(F.max(of(step)).alias(f"{step}_seq") for step in STEPS),
-        *stamps,
-        F.max(of("offered", F.col("offer"))).alias("offers"),
-        F.max(F.when(first, at)).alias("first_offered_at"),
-        F.max(F.when(first, F.col("waited_us"))).alias("first_waited_us"),
-        F.max(of("acknowledged", F.col("latency_us"))).alias("ack_latency_us"),
-        F.max(of("processed", F.col("latency_us"))).alias("processing_latency_us"),
-        F.max(seq * _PACK + F.coalesce(level + 1, redriven)).alias("level_pack"),
-        F.max(seq * _PACK + F.coalesce(attempts, redriven)).alias("attempts_pack"),
-        F.max_by("boosts", of("boosted")).alias("boosted_boosts"),
-        F.max(among("boosted", "redriven")).alias("boosts_seq"),
-        F.max_by("expires_at", among("redriven", "released")).alias("renewed_expires_at"),
-        *(F.count(of(step)).alias(name) for step, name in _COUNTS.items()),
-        *(
-            F.max(seq * _PACK + F.col(_code_column(kind, field))).alias(_code_column(kind, field))
-            for kind, field in CODED_FIELDS
-        ),
-        F.max(seq).alias("last_seq"),
-        F.max_by(at, seq).alias("last_at"),
-    )
-
-
-_COUNTS = {"requeued": "requeues", "rejected": "rejections", "redriven": "redrives"}
-
-
-def _code_column(kind: str, field: str) -> str:
-    return f"{kind}_{field}"
-
-
-def _code(kind: str, field: str, coded_values: CodedValues) -> Column:
-    """Return the code of a field's value, from 1; 0 if it is not in the list, null if the event has no such field."""
-    found = F.lit(0)
-    for place, value in enumerate(coded_values.get(f"{kind}.{field}", ()), 1):
-        found = F.when(F.col(field) == value, place).otherwise(found)
-    return F.when(F.col("step") == _NUMBER[_STEP_OF[kind]], found).alias(_code_column(kind, field))
-
-
-def _decoded_columns(coded_values: CodedValues) -> list[Column]:
-    """Return the text columns, decoded from their codes."""
-
-    def value(kind: str, field: str) -> Column:
-        known = ["other", *coded_values.get(f"{kind}.{field}", ())]
-        place = (F.col(_code_column(kind, field)) % _PACK).cast("int")
-        return F.when(place.isNotNull(), F.element_at(F.array(*map(F.lit, known)), place + 1))
-
-    died, expired = F.coalesce("died_seq", F.lit(0)), F.coalesce("expired_seq", F.lit(0))
-    return [
-        value("MessageDelivered", "how").alias("delivered_how"),
-        value("MessageAcknowledged", "status").alias("ack_status"),
-        value("MessageProcessed", "how").alias("processed_how"),
-        F.when(died > expired, value("MessageDied", "reason"))
-        .otherwise(value("MessageExpired", "reason"))
-        .alias("reason"),
-        value("MessageDied", "code").alias("code"),
-    ]
-
-
-def _stamp(name: str) -> Column:
-    return F.timestamp_micros(F.col(name)).alias(name)
-
-
-def _settled(partial: DataFrame) -> DataFrame:
-    """Clear cancelled values, compute the state, and select the columns of the table."""
-
-    def at(step: str) -> Column:
-        return F.coalesce(F.col(f"path.{step}"), F.lit(0))
-
-    states = F.array(*(F.lit(found.value) for found in _AFTER.values()))
-    moves = [F.col(f"path.{step}") * _PACK + place for place, step in enumerate(_AFTER, 1)]
-    place = (F.greatest(*moves) % _PACK).cast("int")
-    first = F.when(F.col("held") != "", State.HELD.value).otherwise(State.QUEUED.value)
-    state = F.when(place.isNull(), first).otherwise(F.element_at(states, place))
-    cancelled = F.greatest(at("requeued"), at("died")) > at("delivered")
-    settled = partial.withColumn("state", state)
-    ended = F.col("state").isin(*[value.value for value in _ENDED]) | (
-        (F.col("state") == State.DELIVERED.value) & ~F.coalesce("ack_required", F.lit(False))
-    )
-    changed = {
-        "date": F.to_date(F.coalesce("created_at", "last_at")),
-        "delivered_at": F.when(~cancelled, F.col("delivered_at")),
-        "dead_at": F.when(at("redriven") <= at("died"), F.col("dead_at")),
-        "level": F.coalesce("level", "priority"),
-        "attempts": F.coalesce("attempts", F.lit(0)),
-        "boosts": F.coalesce("boosts", F.lit(0)),
-        "is_open": ~ended,
-    }
-    return settled.select(*(changed.get(name, F.col(name)).cast(_DATA_TYPES[name]).alias(name) for name in _NAMES))
+_LEFT_AT = ("first_offered_at", "delivered_at", "expired_at", "recalled_at", "dead_at")
+#: Turn the rows of the table in `known` into partial lives.
+UNSETTLE = f"""
+SELECT message, {", ".join(_ACCEPTANCE)}, us(sent_at) AS sent_us, us(created_at) AS created_us,
+    CASE WHEN {_key("path.redriven", "path.released").replace("_seq", "")} IS NULL THEN us(expires_at) END
+        AS expires_us,
+    {", ".join(f"path.{step} AS {step}_seq" for step in STEPS)},
+    {", ".join(f"us({column}) AS {step}_us" for step, column in _STAMPS.items())},
+    offers::BIGINT AS offers, us(first_offered_at) AS first_offered_us, first_waited_us, ack_latency_us,
+    processing_latency_us, level::BIGINT AS level, boosts::BIGINT AS boosts, attempts::BIGINT AS attempts,
+    us(expires_at) AS renewed_us, reason, code, delivered_how, ack_status, processed_how,
+    requeues::BIGINT AS requeues, rejections::BIGINT AS rejections, redrives::BIGINT AS redrives,
+    last_seq, us(last_at) AS last_us, moves IS NOT NULL AS entered_again,
+    CASE WHEN moves IS NULL THEN {" + ".join(f"({column} IS NOT NULL)::INT" for column in _LEFT_AT)}
+        ELSE len(moves) END AS moved, moves
+FROM known
+"""

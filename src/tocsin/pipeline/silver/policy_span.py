@@ -1,96 +1,50 @@
-"""Policies of a project: one row per adopted policy, with the values that other tables use."""
+"""One row per adopted policy, with the time span in which it was in force."""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from tocsin.pipeline.tables.columns import columns
+from tocsin.pipeline.tables.table import View
 
-from tocsin.pipeline.tables.contract import columns, conform
-from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
+__all__ = ["POLICY_SPAN"]
 
-__all__ = ["POLICY_SPAN", "in_force"]
-
-_COLUMNS = columns(
-    ("project", "string", "The project."),
-    ("version", "bigint", "Number of the policy in its project, from 1."),
-    ("adopted_seq", "bigint", "Sequence number of its adoption."),
-    ("adopted_at", "timestamp", "Time of its adoption."),
-    ("replaced_at", "timestamp", "Time at which the next policy replaced it; null if it is in force."),
-    ("by", "string", "Agent that adopted it."),
-    ("reason", "string", "Reason given."),
-    ("aging_enabled", "boolean", "Whether aging boosts waiting messages."),
-    ("aging_threshold_us", "bigint", "Waiting time after which a message is boosted, each time, microseconds."),
-    ("aging_boost_levels", "int", "Levels of one boost."),
-    ("gaming_messages_min", "int", "Smallest number of messages in a window for gaming detection."),
-    ("gaming_ratio", "double", "Share of Blocking and above over which a sender counts as gaming."),
-    (
-        "critical_delivery_us",
-        "bigint",
-        "Delivery target of Critical messages and overrides, microseconds.",
-    ),
-    ("blocking_delivery_us", "bigint", "Delivery target of Blocking messages, microseconds."),
-    ("breach_sustained_us", "bigint", "Time for which a target must be missed to count as a breach, microseconds."),
-    ("policy", "string", "The whole policy, as JSON."),
-)
-
-
-def policy_span(event: DataFrame) -> DataFrame:
-    """Return the time span from each adoption to the next."""
-    adopted = event.where(F.col("kind") == "PolicyAdopted")
-    next_us = F.lead("at").over(Window.partitionBy("project").orderBy("seq"))
-    spans = adopted.withColumns(
-        {
-            "version": F.col("policy_version"),
-            "adopted_seq": F.col("seq"),
-            "adopted_at": F.timestamp_micros("at"),
-            "replaced_at": F.timestamp_micros(next_us),
-            "aging_enabled": _field("aging.enabled"),
-            "aging_threshold_us": _microseconds("aging.threshold_s"),
-            "aging_boost_levels": _field("aging.boost_levels"),
-            "gaming_messages_min": _field("gaming.messages_min"),
-            "gaming_ratio": _field("gaming.high_priority_ratio"),
-            "critical_delivery_us": _microseconds("health.limits.critical_delivery_s"),
-            "blocking_delivery_us": _microseconds("health.limits.blocking_delivery_s"),
-            "breach_sustained_us": _microseconds("health.sustained_s"),
-        }
-    )
-    return conform(spans, _COLUMNS)
-
-
-def _field(path: str) -> Column:
-    return F.get_json_object("policy", f"$.{path}")
-
-
-def _microseconds(path: str) -> Column:
-    return F.round(_field(path).cast("double") * 1_000_000)
-
-
-def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
-    """Add to each row the policy in force at the time in its column `at`; nulls if there was none yet.
-
-    A project has few policies, so they are broadcast.
-    """
-    spans = policy_span.select(
-        F.col("project").alias("_project"),
-        "adopted_at",
-        "replaced_at",
-        *(F.col(name) for name in _POLICY_VALUES),
-    )
-    moment = F.col(at)
-    during = (F.col("project") == F.col("_project")) & (moment >= F.col("adopted_at"))
-    until = F.col("replaced_at").isNull() | (moment < F.col("replaced_at"))
-    return frame.join(F.broadcast(spans), during & until, "left").drop("_project", "adopted_at", "replaced_at")
-
-
-_POLICY_VALUES = (
-    *("aging_enabled", "aging_threshold_us", "aging_boost_levels", "gaming_messages_min", "gaming_ratio"),
-    *("critical_delivery_us", "blocking_delivery_us", "breach_sustained_us"),
-)
-
-POLICY_SPAN = Table(
+POLICY_SPAN = View(
     name="policy_span",
     layer="silver",
     about="One row per adopted policy, with the time span in which it was in force.",
-    columns=_COLUMNS,
-    grain=Grain.PROJECT,
-    inputs=(Input("event", Reach.PROJECT, ("PolicyAdopted",)),),
-    transform=policy_span,
+    columns=columns(
+        ("project", "string", "The project."),
+        ("version", "bigint", "Number of the policy in its project, from 1."),
+        ("adopted_seq", "bigint", "Sequence number of its adoption."),
+        ("adopted_at", "timestamp", "Time of its adoption."),
+        ("replaced_at", "timestamp", "Time at which the next policy replaced it; null if it is in force."),
+        ("by", "string", "Agent that adopted it."),
+        ("reason", "string", "Reason given."),
+        ("aging_enabled", "boolean", "Whether aging boosts waiting messages."),
+        ("aging_threshold_us", "bigint", "Waiting time after which a message is boosted, each time, microseconds."),
+        ("aging_boost_levels", "int", "Levels of one boost."),
+        ("gaming_messages_min", "int", "Smallest number of messages in a window for gaming detection."),
+        ("gaming_ratio", "double", "Share of Blocking and above over which a sender counts as gaming."),
+        (
+            "critical_delivery_us",
+            "bigint",
+            "Delivery target of Critical messages and overrides, microseconds.",
+        ),
+        ("blocking_delivery_us", "bigint", "Delivery target of Blocking messages, microseconds."),
+        ("breach_sustained_us", "bigint", "Time for which a target must be missed to count as a breach, microseconds."),
+        ("policy", "string", "The whole policy, as JSON."),
+    ),
+    reads=("occurrence",),
+    sql="""
+SELECT project, policy_version AS version, seq AS adopted_seq, stamp(us) AS adopted_at,
+    stamp(lead(us) OVER (PARTITION BY project ORDER BY seq)) AS replaced_at, "by", reason,
+    (policy->>'$.aging.enabled')::BOOLEAN AS aging_enabled,
+    round((policy->>'$.aging.threshold_s')::DOUBLE * 1000000)::BIGINT AS aging_threshold_us,
+    (policy->>'$.aging.boost_levels')::INTEGER AS aging_boost_levels,
+    (policy->>'$.gaming.messages_min')::INTEGER AS gaming_messages_min,
+    (policy->>'$.gaming.high_priority_ratio')::DOUBLE AS gaming_ratio,
+    round((policy->>'$.health.limits.critical_delivery_s')::DOUBLE * 1000000)::BIGINT AS critical_delivery_us,
+    round((policy->>'$.health.limits.blocking_delivery_s')::DOUBLE * 1000000)::BIGINT AS blocking_delivery_us,
+    round((policy->>'$.health.sustained_s')::DOUBLE * 1000000)::BIGINT AS breach_sustained_us,
+    policy
+FROM occurrence WHERE kind = 'PolicyAdopted'
+""",
+    by_day=False,
 )

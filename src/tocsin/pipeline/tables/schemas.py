@@ -1,8 +1,7 @@
 """Columns of the tables: name, type and description.
 
 The columns of `event` are derived from the structs in `tocsin.core.events`, so that a new kind or field needs no change
-here. Derived tables declare their columns beside their transform. Nothing here needs a Spark session, so that the
-reference documentation can be generated from it.
+here. Other tables and views declare their columns beside their SQL. Nothing here needs Spark.
 """
 
 import re
@@ -12,19 +11,6 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from tocsin.core import events as ev
 from tocsin.core.errors import InvariantViolation
@@ -32,7 +18,6 @@ from tocsin.core.events import EVENT_TYPES
 from tocsin.core.messages.lifecycle import TRANSITIONS
 
 __all__ = [
-    "CODED_FIELDS",
     "DOCUMENTS",
     "EVENT",
     "KINDS",
@@ -46,8 +31,6 @@ __all__ = [
     "event_columns",
     "field_type",
     "step_of",
-    "struct_of",
-    "type_of",
 ]
 
 
@@ -59,32 +42,6 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     #: Description, in a sentence.
     about: str
-
-
-_TYPES: dict[str, DataType] = {
-    "string": StringType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "double": DoubleType(),
-    "boolean": BooleanType(),
-    "date": DateType(),
-    "timestamp": TimestampType(),
-}
-
-
-def type_of(name: str) -> DataType:
-    """Return the Spark type for a column type."""
-    if name.startswith("array<"):
-        return ArrayType(type_of(name[6:-1]))
-    if name.startswith("struct<"):
-        fields = (part.split(":") for part in name[7:-1].split(","))
-        return StructType([StructField(field, type_of(kind)) for field, kind in fields])
-    return _TYPES[name]
-
-
-def struct_of(columns: Iterable[Column]) -> StructType:
-    """Return the Spark schema for columns."""
-    return StructType([StructField(column.name, type_of(column.type)) for column in columns])
 
 
 #: Fields that hold JSON documents; the column has their text. Other bytes are in base64, as in segments.
@@ -160,17 +117,6 @@ def event_columns(kinds: Iterable[type]) -> tuple[Column, ...]:
 
 
 EVENT: tuple[Column, ...] = event_columns(EVENT_TYPES)
-
-#: Text fields that `message_life` aggregates as numbers: the kind of event and its field. Bronze lists the values that
-#: occur in each, and the position in that list is the number.
-CODED_FIELDS: tuple[tuple[str, str], ...] = (
-    ("MessageDelivered", "how"),
-    ("MessageAcknowledged", "status"),
-    ("MessageProcessed", "how"),
-    ("MessageExpired", "reason"),
-    ("MessageDied", "reason"),
-    ("MessageDied", "code"),
-)
 
 QUARANTINE: tuple[Column, ...] = (
     Column("project", "string", "Project of the segment."),
@@ -260,4 +206,9 @@ MESSAGE_LIFE: tuple[Column, ...] = (
     Column("last_seq", "bigint", "Sequence number of its last event."),
     Column("last_at", "timestamp", "Time of its last event."),
     Column("is_open", "boolean", "Whether it is not settled yet: it awaits delivery, an ACK, or its end."),
+    Column(
+        "moves",
+        "array<struct<seq:bigint,us:bigint,level:bigint,waits:boolean>>",
+        "Events that moved it into, inside or out of its mailbox, if it entered more than once, late, or was boosted.",
+    ),
 )

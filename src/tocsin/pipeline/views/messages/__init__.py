@@ -1,0 +1,1 @@
+"""Views of messages by the time of their acceptance: outcomes, latencies, retries and queues."""

@@ -1,0 +1,1 @@
+"""Views of rare events by the time at which they happened."""

@@ -1,0 +1,1 @@
+"""Views for the advice: use of priorities, TTLs and delivery windows."""

@@ -1,0 +1,1 @@
+"""Views of escalations, leases, threads and sessions."""
