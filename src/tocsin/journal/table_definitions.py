@@ -2,7 +2,8 @@
 
 Each column is declared here and nowhere else: its name, its type, its behaviour on a second write, the struct field
 that it stores and the codec between them. Projection rows, recovery and the statements of both stores are derived from
-these declarations. Only the data definition is separate: each store has it in numbered migrations.
+these declarations. Only the data definition is separate: each store has it in numbered migrations. Every table that a
+recovery reads ends with its checksum columns (`tocsin.journal.checksums`).
 """
 
 from enum import StrEnum
@@ -12,6 +13,7 @@ import msgspec
 
 from tocsin.core.messages.model import NEVER, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.journal.checksums import sealed
 from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Table, Update
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "MESSAGE_COLUMNS",
     "POLICIES",
     "POLICY_COLUMNS",
+    "RECOVERED",
     "SEGMENTS",
     "SESSIONS",
     "SESSION_COLUMNS",
@@ -135,13 +138,15 @@ CONTENT_COLUMNS = _columns(Kind.BODY, "payload metadata", Update.IF_GIVEN)
 DETAIL_COLUMNS = (
     Column("signal_id", Kind.TEXT, Update.KEEP),
     *CONTENT_COLUMNS,
-    Column("broadcast_seq", Kind.INT, Update.KEEP),
+    # Recovery checks it against `broadcast_id`; only the first write knows it.
+    Column("broadcast_seq", Kind.INT, Update.KEEP, sealed=False),
     Column("ended_at", Kind.TIME),
     *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
-    Column("remembered", Kind.BOOL),
+    # Forgetting a message changes only this column; recovery checks how many are remembered.
+    Column("remembered", Kind.BOOL, sealed=False),
     Column("life", Kind.BODY, Update.APPEND),
 )
-MESSAGES = Table("signal_queue", "seq", (*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS))
+MESSAGES = Table("signal_queue", "seq", sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS)))
 
 #: Columns that hold the fields of an `AgentRow`.
 AGENT_COLUMNS = (
@@ -156,7 +161,9 @@ AGENT_COLUMNS = (
     Column("usage", Kind.BYTES, codec=_PACKED),
     Column("gaming", Kind.BOOL, codec=_BOOL),
 )
-AGENTS = Table("agents", "agent", (*AGENT_COLUMNS, Column("registered_seq", Kind.INT), Column("retired_at", Kind.TIME)))
+AGENTS = Table(
+    "agents", "agent", sealed((*AGENT_COLUMNS, Column("registered_seq", Kind.INT), Column("retired_at", Kind.TIME)))
+)
 
 #: Columns that hold the fields of a `SessionRow`.
 SESSION_COLUMNS = (
@@ -167,7 +174,7 @@ SESSION_COLUMNS = (
     Column("stale", Kind.BOOL, codec=_BOOL),
 )
 SESSIONS = Table(
-    "sessions", "session", (*SESSION_COLUMNS, Column("opened_seq", Kind.INT), Column("closed_at", Kind.TIME))
+    "sessions", "session", sealed((*SESSION_COLUMNS, Column("opened_seq", Kind.INT), Column("closed_at", Kind.TIME)))
 )
 
 #: Columns that hold the fields that a `BroadcastAccepted` and a `BroadcastRow` have in common.
@@ -180,7 +187,7 @@ BROADCAST_COLUMNS = (
 BROADCASTS = Table(
     "broadcasts",
     "seq",
-    (*BROADCAST_COLUMNS, Column("seq", Kind.INT, Update.KEEP), Column("created_at", Kind.TIME, Update.KEEP)),
+    sealed((*BROADCAST_COLUMNS, Column("seq", Kind.INT, Update.KEEP), Column("created_at", Kind.TIME, Update.KEEP))),
 )
 
 #: Columns that hold the fields of a `Thread`.
@@ -189,7 +196,7 @@ THREAD_COLUMNS = (
     *_columns(Kind.TEXT, "message_id message_type sender"),
     *_columns(Kind.TIME, "opened_at last_at"),
 )
-THREADS = Table("threads", "correlation_id", (*THREAD_COLUMNS, Column("touched_seq", Kind.INT)))
+THREADS = Table("threads", "correlation_id", sealed((*THREAD_COLUMNS, Column("touched_seq", Kind.INT))))
 
 #: Columns that hold the fields of a `PolicyAdopted`.
 POLICY_COLUMNS = (
@@ -199,11 +206,24 @@ POLICY_COLUMNS = (
     Column("reason", Kind.TEXT, Update.KEEP),
     Column("document", Kind.BODY, Update.KEEP, attribute="policy"),
 )
-POLICIES = Table("policies", "version", (*POLICY_COLUMNS, Column("seq", Kind.INT, Update.KEEP)))
+POLICIES = Table("policies", "version", sealed((*POLICY_COLUMNS, Column("seq", Kind.INT, Update.KEEP))))
 
 DOCUMENTS = Table(
-    "documents", "kind, id", (*_columns(Kind.TEXT, "kind id", Update.KEEP), Column("document", Kind.BODY))
+    "documents", "kind, id", sealed((*_columns(Kind.TEXT, "kind id", Update.KEEP), Column("document", Kind.BODY)))
 )
+
+#: Tables that a recovery reads, each with the condition of the rows that it reads.
+RECOVERED: dict[Table, str] = {
+    POLICIES: "version = (SELECT max(version) FROM policies)",
+    AGENTS: "retired_at IS NULL",
+    SESSIONS: "closed_at IS NULL",
+    BROADCASTS: (
+        "seq IN (SELECT broadcast_seq FROM signal_queue WHERE broadcast_seq IS NOT NULL AND remembered IS TRUE)"
+    ),
+    MESSAGES: "remembered IS TRUE",
+    DOCUMENTS: "",
+    THREADS: "",
+}
 
 #: Its columns hold the fields of a `Segment`.
 SEGMENTS = Table(
