@@ -11,7 +11,7 @@ from sys import intern
 
 import msgspec
 
-from tocsin.core.messages.model import NEVER, PublishPath, RecipientState, State
+from tocsin.core.messages.model import NEVER, UNENDING, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.journal.checksums import sealed
 from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Table, Update
@@ -39,9 +39,14 @@ __all__ = [
 ]
 
 
-def _enum(members: type[StrEnum]) -> Codec:
-    by_value = f"{members.__name__}_by_value"
-    return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: {member.value: member for member in members}})
+def _enum(members: type[StrEnum], null: StrEnum | None = None) -> Codec:
+    """Return the codec of an enum; the column is null for the member `null`."""
+    by_value, by_member = f"{members.__name__}_by_value", f"{members.__name__}_by_member"
+    values = {None if member is null else member.value: member for member in members}
+    if null is None:
+        return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: values})
+    stored = {member: value for value, member in values.items()}
+    return Codec(f"{by_member}[{{0}}]", f"{by_value}[{{0}}]", {by_value: values, by_member: stored})
 
 
 _JSON = msgspec.json.Encoder()
@@ -50,6 +55,10 @@ _PACK = msgspec.msgpack.Encoder()
 _BOOL = Codec(read="bool({0})")
 #: Times that may never have happened: null in the column, `NEVER` in the field.
 _TIME_OR_NULL = Codec("{0} or None", "{0} or NEVER", {"NEVER": NEVER})
+#: Times of expiry: null where the message does not expire, as in rows from before there was a TTL.
+_UNENDING_IS_NULL = Codec(
+    "(None if {0} == UNENDING else {0})", "(UNENDING if {0} is None else {0})", {"UNENDING": UNENDING}
+)
 #: Null in rows from before the column was filled.
 _NULL_IS_ZERO = Codec(read="{0} or 0")
 #: Text that many rows have in common: recovery keeps one string for all of them.
@@ -81,11 +90,12 @@ MESSAGE_COLUMNS = (
     Column("ack_required", Kind.BOOL, Update.KEEP, _BOOL),
     Column("state", Kind.TEXT, codec=_enum(State)),
     Column("created_at", Kind.TIME, Update.KEEP),
-    *_columns(Kind.TIME, "enqueued_at expires_at"),
+    Column("enqueued_at", Kind.TIME),
+    Column("expires_at", Kind.TIME, codec=_UNENDING_IS_NULL),
     Column("sent_at", Kind.TIME, Update.KEEP),
     *_columns(Kind.TEXT, "correlation_id broadcast_id", Update.KEEP),
     Column("recipient_state", Kind.TEXT, codec=_enum(RecipientState)),
-    Column("publish_path", Kind.TEXT, codec=_enum(PublishPath)),
+    Column("publish_path", Kind.TEXT, codec=_enum(PublishPath, PublishPath.UNKNOWN)),
     Column("resolved_session", Kind.TEXT, codec=_SHARED_OR_NULL),
     Column("pushed", Kind.BOOL, codec=_BOOL),
     *_columns(Kind.INT, "attempts offers boosts"),
