@@ -233,7 +233,7 @@ def test_groups_from_before_there_was_a_chain_are_read(store: Store, journal: Jo
 
 def test_tables_that_a_pruned_journal_cannot_complete_are_not_reset(store: Store, journal: Journal) -> None:
     tables = journal.tables()
-    exchange = lived(journal, tables, 8, 150, 0.0)
+    exchange = lived(journal, tables, 9, 300, 0.0)
     project(exchange, tables)
     while journal.prune(tables.standing().seq, 1 << 60, 50):
         pass
@@ -247,7 +247,7 @@ def test_a_pruned_journal_completes_the_backup_of_the_tables(tmp_path: Path) -> 
     store = SqliteStore(tmp_path / "project", "FULL")
     journal = store.open()
     tables = journal.tables()
-    exchange = lived(journal, tables, 8, 150, 0.0)
+    exchange = lived(journal, tables, 9, 300, 0.0)
     project(exchange, tables)
     assert tables.backed_up_seq() == 0
     seq = tables.back_up(lambda: None)
@@ -276,7 +276,7 @@ def test_a_wrecked_file_of_tables_is_rebuilt(tmp_path: Path, wreck: bytes | None
     store = SqliteStore(tmp_path / "project", "FULL")
     journal = store.open()
     tables = journal.tables()
-    exchange = lived(journal, tables, 8, 150, 0.5)
+    exchange = lived(journal, tables, 9, 300, 0.5)
     project(exchange, tables)
     tables.close()
     journal.close()

@@ -8,6 +8,7 @@ append of an owner that has been replaced is refused. A journal may prune its ol
 them; `pruned_seq` is the last pruned event. All calls are synchronous and belong to one thread at a time.
 """
 
+import struct
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -108,6 +109,13 @@ def group_of(first_seq: int, count: int, at: int, epoch: int, events: bytes) -> 
     return Group(first_seq, last_seq, at, epoch, events, group_checksum(first_seq, last_seq, at, epoch, events))
 
 
+def _is_sound(group: Group) -> bool:
+    try:
+        return group.checksum == group_checksum(group.first_seq, group.last_seq, group.at, group.epoch, group.events)
+    except (TypeError, ValueError, struct.error):  # damage has changed the type of a value
+        return False
+
+
 def checked(groups: Iterator[Group], after_seq: int, name: str, before: int | None = None) -> Iterator[Group]:
     """Yield groups whose checksum is right and that follow each other; raise for the first damaged one.
 
@@ -122,7 +130,7 @@ def checked(groups: Iterator[Group], after_seq: int, name: str, before: int | No
                 raise JournalDamaged(f"{where}: events {expected} to {group.first_seq - 1} before it are missing")
         elif group.first_seq != expected:
             raise JournalDamaged(f"{where}: it should begin with event {expected}")
-        if group.checksum != group_checksum(group.first_seq, group.last_seq, group.at, group.epoch, group.events):
+        if not _is_sound(group):
             raise JournalDamaged(f"{where}: its checksum does not match its content")
         if None not in (before, group.chain) and group.chain != chained(before or 0, group.checksum):
             raise JournalDamaged(f"{where}: it does not continue the group before it; one of the two was replaced")

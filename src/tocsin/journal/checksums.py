@@ -106,7 +106,10 @@ def verifier(table: Table) -> Callable[[Row], str | None]:
             f"if {kept} is not None and ({value} is None or {kept} != {_own_checksum(column)}): return {column.name!r}"
         )
     lines += [f"if k_{column.name} is None and c_{column.name} is not None: return FROM_BEFORE" for column in own]
-    function: Callable[[Row], str | None] = compiled("\n    ".join(["def function(row):", *lines]), **_NAMES)
+    # A value whose type has changed cannot be encoded as its column's type.
+    body = "".join(f"        {line}\n" for line in lines)
+    source = f"def function(row):\n    try:\n{body}    except (TypeError, OverflowError): return 'its columns'"
+    function: Callable[[Row], str | None] = compiled(source, **_NAMES)
     return function
 
 

@@ -67,7 +67,7 @@ def translated(
         raise
     except apsw.FullError as error:
         raise otherwise("disk_full", f"{where}: {error}") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise damaged(f"{where}: {error}") from error
     except (apsw.IOError, OSError) as error:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -18,14 +18,13 @@ from tocsin.journal.errors import (
     JournalUnavailable,
     JournalUnsupported,
     OwnershipLost,
-    ProjectBusy,
     TablesDamaged,
 )
 from tocsin.journal.sqlite import commit_note
 from tocsin.journal.sqlite.checkpoints import Checkpointer
 from tocsin.journal.sqlite.commit_note import CommitNote
 from tocsin.journal.sqlite.connection import connect, translated
-from tocsin.journal.sqlite.repair import check_present, reset_tables
+from tocsin.journal.sqlite.repair import PAGE_SIZE, check_present, lock_project, reset_tables
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.journal.tables import Tables
@@ -45,7 +44,6 @@ WHERE first_seq >= ? AND last_seq > ? ORDER BY first_seq LIMIT ?"""
 _LAST = "SELECT last_seq, at, chain FROM journal ORDER BY first_seq DESC LIMIT 1"
 _BEFORE = "SELECT chain FROM journal WHERE first_seq < ? ORDER BY first_seq DESC LIMIT 1"
 _CHUNK = 64
-_PAGE_SIZE = 8192
 
 
 class SqliteJournal:
@@ -70,7 +68,7 @@ class SqliteJournal:
             opening.callback(self._closing.close)
             with translated(JournalUnavailable, path.name):
                 path.mkdir(parents=True, exist_ok=True)
-                self._lock = _lock(path, project)
+                self._lock = lock_project(path, project)
             self._closing.callback(self._lock.close)
             check_present(path, project)
             self._note = CommitNote(path / commit_note.NAME)
@@ -191,7 +189,7 @@ class SqliteJournal:
         return self._path / "journal.db"
 
     def _connect(self) -> apsw.Connection:
-        return connect(self._file, self._mode, self._vfs, _PAGE_SIZE)
+        return connect(self._file, self._mode, self._vfs, PAGE_SIZE)
 
     def _take_ownership(self) -> None:
         with translated(JournalUnavailable, "journal.db"), self._writer:
@@ -237,21 +235,6 @@ class SqliteJournal:
         with self._reading, translated(JournalUnavailable, "journal.db"):
             value: int = self._reader.execute(sql, values).get
         return value
-
-
-def _lock(path: Path, project: str) -> apsw.Connection:
-    """Lock the project against other hubs, by a transaction that stays open until the journal is closed."""
-    # The lock is shared with `tocsin doctor`, which must not change what a hub has open.
-    connection = apsw.Connection(str(path / "lock.db"))
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-    except apsw.BusyError:
-        connection.close()
-        raise ProjectBusy(project) from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _close(connection: apsw.Connection) -> None:

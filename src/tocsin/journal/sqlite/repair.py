@@ -4,22 +4,41 @@ import contextlib
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import apsw
+import msgspec
 
-from tocsin.journal.errors import JournalDamaged, JournalUnavailable, TablesDamaged
+from tocsin.journal.errors import JournalDamaged, JournalUnavailable, ProjectBusy, TablesDamaged
+from tocsin.journal.segments import read_segment
 from tocsin.journal.sqlite import commit_note
 from tocsin.journal.sqlite.connection import connect, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
 
-__all__ = ["check_present", "reset_tables"]
+__all__ = ["PAGE_SIZE", "Accepted", "accept_loss", "check_present", "lock_project", "reset_tables"]
 
 _log = logging.getLogger(__name__)
 
+#: Page size of the journal, bytes.
+PAGE_SIZE = 8192
 _TABLES = "tables.db"
 _DAMAGED = "tables.damaged.db"
 _BESIDE = ("", "-wal", "-shm")
+
+
+def lock_project(path: Path, project: str) -> apsw.Connection:
+    """Lock the project against other hubs, by a transaction that stays open until the connection is closed."""
+    connection = apsw.Connection(str(path / "lock.db"))
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except apsw.BusyError:
+        connection.close()
+        raise ProjectBusy(project) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def check_present(path: Path, project: str) -> None:
@@ -100,3 +119,91 @@ def _backed_up_seq(backup: Path) -> int:
         return 0
     finally:
         tables.close()
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """What was given up when the loss of commits was accepted."""
+
+    #: Last event that is left.
+    last_seq: int
+    #: Last event that had been confirmed.
+    confirmed_seq: int
+    #: Whether the tables had to be reset because they included lost events.
+    tables_reset: bool
+    #: Segment files that were renamed because they include lost events.
+    segments: list[str]
+
+
+def accept_loss(path: Path, project: str) -> Accepted:
+    """Continue a project without the commits that its journal has lost; no hub may have it open."""
+    with translated(JournalUnavailable, path.name):
+        lock = lock_project(path, project)
+    try:
+        check_present(path, project)
+        connection = connect(path / "journal.db", "FULL", page_size=PAGE_SIZE)
+        try:
+            migrate(connection, "journal")
+            with translated(JournalUnavailable, "journal.db"):
+                rows: list[Any] = connection.execute(
+                    "SELECT coalesce((SELECT max(last_seq) FROM journal), 0), (SELECT pruned_seq FROM ownership)"
+                ).fetchall()
+        finally:
+            connection.close()
+        pruned_seq = rows[0][1] or 0
+        last_seq = max(rows[0][0], pruned_seq)
+        note = commit_note.CommitNote(path / commit_note.NAME)
+        try:
+            confirmed = max(note.read().seq, last_seq)
+            projected = _tables_seq(path / _TABLES)
+            ahead = projected > last_seq
+            if ahead:
+                backup = path / BACKUP
+                if _backed_up_seq(backup) > last_seq:
+                    backup.unlink()
+                error = TablesDamaged(f"the tables include event {projected}, the journal ends with {last_seq}")
+                reset_tables(path, pruned_seq, error)
+            lost = [_renamed(file) for file in _segments_beyond(path, project, last_seq)]
+            _forget_segments(path / _TABLES, last_seq)
+            note.reset(last_seq, flushed=True)
+        finally:
+            note.close()
+    finally:
+        lock.close()
+    return Accepted(last_seq, max(confirmed, projected), ahead, lost)
+
+
+def _tables_seq(file: Path) -> int:
+    if not file.exists():
+        return 0
+    tables = SqliteTables(file)
+    try:
+        return tables.standing().seq
+    finally:
+        tables.close()
+
+
+def _forget_segments(file: Path, last_seq: int) -> None:
+    """Delete the record of segments that include events after a number."""
+    if file.exists():
+        connection = connect(file, "FULL")
+        try:
+            migrate(connection, "tables")
+            with translated(JournalUnavailable, _TABLES):
+                connection.execute("DELETE FROM segments WHERE last_seq > ?", (last_seq,))
+        finally:
+            connection.close()
+
+
+def _segments_beyond(path: Path, project: str, last_seq: int) -> list[Path]:
+    """Return the segment files with events after a number: those that begin after it, and the one that spans it."""
+    files = sorted((path / "segments" / f"project={project}").glob("date=*/*.ndjson.zst"), key=lambda file: file.name)
+    beyond = [file for file in files if int(file.name.partition(".")[0]) > last_seq]
+    before = files[: len(files) - len(beyond)]
+    if before and int(before[-1].name.partition(".")[0]) + len(read_segment(before[-1])) - 1 > last_seq:
+        beyond.insert(0, before[-1])
+    return beyond
+
+
+def _renamed(file: Path) -> str:
+    file.rename(file.with_name(f"{file.name}.lost"))
+    return file.name
