@@ -39,7 +39,7 @@ INSERT INTO journal (first_seq, last_seq, at, epoch, checksum, events, chain)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM ownership WHERE epoch = ?4"""
 _FROM = "SELECT coalesce(max(first_seq), 0) FROM journal WHERE first_seq <= ?"
 _READ = """
-SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM journal
+SELECT first_seq, last_seq, at, epoch, CAST(events AS BLOB), checksum, chain FROM journal
 WHERE first_seq >= ? AND last_seq > ? ORDER BY first_seq LIMIT ?"""
 _LAST = "SELECT last_seq, at, chain FROM journal ORDER BY first_seq DESC LIMIT 1"
 _BEFORE = "SELECT chain FROM journal WHERE first_seq < ? ORDER BY first_seq DESC LIMIT 1"

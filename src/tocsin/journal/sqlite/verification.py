@@ -18,7 +18,8 @@ __all__ = ["verify_directory"]
 
 #: Version of the journal's schema from which on groups have a chain value.
 _CHAINED = 2
-_GROUPS = "SELECT first_seq, last_seq, at, epoch, events, checksum, {chain} FROM journal ORDER BY first_seq"
+_GROUPS = """
+SELECT first_seq, last_seq, at, epoch, CAST(events AS BLOB), checksum, {chain} FROM journal ORDER BY first_seq"""
 
 _FACTS = "SELECT pruned_seq, {pruned_chain}, (SELECT coalesce(max(last_seq), 0) FROM journal) FROM ownership"
 
