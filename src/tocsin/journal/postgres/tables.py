@@ -11,6 +11,7 @@ from tocsin.journal.checksums import CHECKSUM, chunk_checksum, document_checksum
 from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -179,30 +180,30 @@ class PostgresTables:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        rows = self._all(history.BY_ID, self._project, message_id.partition(":")[0])
-        found = [Signal(*row) for row in rows]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (self._project, message_id.partition(":")[0], message_id, viewer, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, *values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, self._project, correlation_id, after, limit + 1), limit)
+        values = (self._project, correlation_id, after, viewer, viewer, limit + 1)
+        return page_of(self._all(history.BY_THREAD, *values), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         values = (self._project, recipient, list(states), after, limit + 1)
         return page_of(self._all(history.BY_RECIPIENT, *values), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, self._project, after, limit + 1), limit)
+        return dead_page_of(self._all(history.DEAD, self._project, after, viewer, viewer, limit + 1), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         if not query.strip():
             return Page([], None)
-        values = (self._project, query.replace("\0", " "), before or history.LATEST, limit + 1)
+        values = (self._project, query.replace("\0", " "), before or LATEST, viewer, viewer, limit + 1)
         return page_of(self._all(history.SEARCH, *values), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:

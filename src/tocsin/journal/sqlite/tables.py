@@ -15,6 +15,7 @@ from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable, TablesDamaged
 from tocsin.journal.files import sync_file
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -154,30 +155,30 @@ class SqliteTables:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, (after_seq, limit))]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        found = [Signal(*row) for row in self._all(history.BY_ID, (message_id.partition(":")[0],))]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (message_id.partition(":")[0], message_id, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1)), limit)
+        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1, viewer)), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         wanted = msgspec.json.encode(list(states)).decode()
         return page_of(self._all(history.BY_RECIPIENT, (recipient, wanted, after, limit + 1)), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, (after, limit + 1)), limit)
+        return dead_page_of(self._all(history.DEAD, (after, limit + 1, viewer)), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         words = _quoted(query)
         if not words:
             return Page([], None)
-        return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
+        return page_of(self._all(history.SEARCH, (words, before or LATEST, limit + 1, viewer)), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
         """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
