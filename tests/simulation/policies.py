@@ -32,6 +32,7 @@ CHOICES: dict[str, list[Any]] = {
     "aging.enabled": [True, True, True, False],
     "aging.threshold_s": [3, 20, 60],
     "aging.boost_levels": [1, 1, 2],
+    "aging.top": ["Blocking", "Blocking", "Blocking", "Coordinate", "Critical"],
     "decay.stale_threshold": [0, 1, 3],
     "queue_manager.latency_high_s": [2, 30],
     "queue_manager.latency_low_s": [0.5, 1.5],
