@@ -53,6 +53,8 @@ class Ledger:
         self.ack_required: dict[int, bool] = {}
         #: Messages that were ever offered.
         self.seen: set[int] = set()
+        #: Messages of this decision whose path is a push, and whether they were pushed.
+        self.pushed: dict[int, bool] = {}
         #: Level to which each message was escalated.
         self.escalated: dict[int, int] = {}
         #: Level to which each message rose by waiting; a policy adopted since may end aging lower.
@@ -64,11 +66,15 @@ class Ledger:
 
     def follow(self, events: list[Event]) -> None:
         """Check each event against the state before it, then apply it."""
+        self.pushed.clear()
         for event in decode_events(encode_events(events)):
             self._check(event)
             self.accounts.follow(event, self.shadow.state)
             self.shadow.apply(event)
             self._record(event)
+        # A pump that meets too many expired messages at a time stops there.
+        done = all(self.pushed.values()) or any(isinstance(event, ev.MessageExpired) for event in events)
+        must(done, f"the path of {self.pushed} is a push, which did not happen")
         self.accounts.teamwork_checks.decided(self.shadow.state)
 
     def _check(self, event: Event) -> None:
@@ -147,8 +153,13 @@ class Ledger:
         if isinstance(event, ev.MessageAccepted):
             self.fate[self.shadow.state.seq] = "held" if event.held else "queued"
             self.ack_required[self.shadow.state.seq] = event.ack_required
+            if event.publish_path == "pushed_to_ws":
+                self.pushed[self.shadow.state.seq] = False
         elif isinstance(event, ev.MessageOffered):
             self.fate[event.message] = "offered"
+            if event.pushed:
+                must(event.message in self.pushed, f"message {event.message} was pushed, and its path says otherwise")
+                self.pushed[event.message] = True
             self.seen.add(event.message)
         elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven | ev.MessageReleased):
             self.fate[event.message] = "queued"

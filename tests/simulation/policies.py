@@ -11,6 +11,7 @@ __all__ = ["drawn_policy"]
 #: For each field that is worth varying, what to draw from.
 CHOICES: dict[str, list[Any]] = {
     "limits.mailbox_depth_max": [3, 20, 1000],
+    "limits.mailbox_reserve": [0, 2, 1000],
     "limits.sessions_per_agent_max": [1, 3],
     "limits.broadcast_recipients_max": [2, 1000],
     "limits.drain_bytes_max": [200, 100_000],
