@@ -233,7 +233,7 @@ class ObservedExchange(Exchange):
                 touched[event.agent] = None
             elif isinstance(event, ev.AgentRetired):
                 retired[event.agent] = (self._observed.agents[seq], known.pop(event.agent), event.at)
-            elif isinstance(event, ev.GamingDetected | ev.GamingCleared):
+            elif isinstance(event, ev.GamingDetected | ev.GamingCleared | ev.AgentCharged):
                 touched[event.agent] = None
         gone = [row for name, row in retired.items() if name not in state.agents]
         return gone + [(agent_row(state.agents[name]), known[name], 0) for name in touched if name in state.agents]

@@ -138,6 +138,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
             "$.gaming.messages_min",
             "must be at most samples_max",
         ),
+        (policy.aging.top not in levels[:-1], "$.aging.top", "must be one of " + ", ".join(levels[:-1])),
         (leases.priority not in levels, "$.leases.priority", "must be one of " + ", ".join(levels)),
         (leases.ttl_default_s > leases.ttl_max_s, "$.leases.ttl_default_s", "must be at most ttl_max_s"),
         (leases.wait_default_s > leases.wait_max_s, "$.leases.wait_default_s", "must be at most wait_max_s"),

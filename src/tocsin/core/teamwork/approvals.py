@@ -25,6 +25,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
+from tocsin.core.messages.admission import bill
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
@@ -111,7 +112,11 @@ def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequeste
             expected="the id of a lease that is held",
         )
     check_room(decision, me.agent)
-    return ask_directors(decision, command.handoff, me.agent, subject, details)
+    charge = bill(decision, me, _KIND, _level(decision, me.agent), max(1, len(deciders(decision))))
+    requested = ask_directors(decision, command.handoff, me.agent, subject, details)
+    if charge is not None:
+        decision.emit(charge)
+    return requested
 
 
 def ask_directors(
@@ -256,7 +261,8 @@ def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) 
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
         notify(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
-    open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
+    cause, payer = f"approval_timeout {name}", approval.asker
+    open_escalation(decision, "approval_timeout", cause, name, detail, threshold=after_s, payer=payer)
 
 
 def lapse(decision: Decision, seq: int) -> None:
