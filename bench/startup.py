@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 from bench.hub import Hub
 from bench.report import Aim, Run, median_of, options, table
@@ -22,10 +23,10 @@ AIMS = (
 
 def cpu_s(command: list[str], environment: dict[str, str]) -> float:
     """Run a command and return its processor time, user and system."""
-    before = os.times()
+    before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
-    after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    after = getrusage(RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def main() -> None:
