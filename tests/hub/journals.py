@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tocsin.core.events import Event
 from tocsin.journal.base import Commit, Group, Journal
+from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.log import events_of
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
@@ -114,6 +115,9 @@ class MeddledJournal:
 
     def tables(self) -> Tables:
         return self._inner.tables()
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        self._inner.reset_tables(error)
 
     def close(self) -> None:
         self._inner.close()

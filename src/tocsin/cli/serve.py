@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute
 
 from tocsin.cli.output import fail, say
 from tocsin.cli.remote import Exit
+from tocsin.cli.storage import explained
 from tocsin.core.errors import TocsinError
 from tocsin.core.policy import Policy
 from tocsin.gateways.dashboard import gateway as dashboard
@@ -218,5 +219,7 @@ class _startup_errors:  # noqa: N801
             raise fail(f"{error}. Stop it, or serve another project or --data.", Exit.PROJECT_OWNED) from None
         if isinstance(error, ModuleNotFoundError) and error.name is not None and not error.name.startswith("tocsin"):
             raise fail(f"this needs {error.name}: pip install 'tocsin[postgres]'", Exit.FAILED) from None
-        if isinstance(error, JournalError | TocsinError | OSError | UnicodeDecodeError):
+        if isinstance(error, JournalError):
+            raise fail(f"{self._what}: {explained(error)}", Exit.FAILED) from None
+        if isinstance(error, TocsinError | OSError | UnicodeDecodeError):
             raise fail(f"{self._what}: {error}", Exit.FAILED) from None

@@ -15,12 +15,14 @@ from typing import Any
 from psycopg.errors import Diagnostic
 
 from tocsin.journal.base import Commit, Group, checked
+from tocsin.journal.checksums import chained
 from tocsin.journal.errors import (
     CommitFailed,
     JournalDamaged,
     JournalUnavailable,
     OwnershipLost,
     ProjectBusy,
+    TablesDamaged,
 )
 from tocsin.journal.postgres import ownership
 from tocsin.journal.postgres.connection import Connection, connect, hang_up, migrate, translated
@@ -36,19 +38,22 @@ CHANNEL = "tocsin"
 
 _INSERT = """
 WITH owner AS (SELECT FROM tocsin.projects WHERE project = %(project)s AND epoch = %(epoch)s FOR SHARE)
-INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events)
-SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b FROM owner
+INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events, chain)
+SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b, %(chain)s FROM owner
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
 _PROBE = """
 UPDATE tocsin.projects SET probes = probes + 1 WHERE project = %s AND epoch = %s
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
 _FROM = "SELECT coalesce(max(first_seq), 0) FROM tocsin.journal WHERE project = %s AND first_seq <= %s"
 _READ = """
-SELECT first_seq, last_seq, at, epoch, events, checksum FROM tocsin.journal
+SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM tocsin.journal
 WHERE project = %s AND first_seq >= %s AND last_seq > %s ORDER BY first_seq LIMIT %s"""
-_LAST = "SELECT last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
-_OLDEST = "SELECT first_seq, last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
 _SESSION = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_LAST = "SELECT last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
+_BEFORE = """
+SELECT chain FROM tocsin.journal WHERE project = %s AND first_seq < %s ORDER BY first_seq DESC LIMIT 1"""
+_PRUNED = "SELECT pruned_seq, pruned_chain FROM tocsin.projects WHERE project = %s"
+_OLDEST = "SELECT first_seq, last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
 _CHUNK = 64
 #: Time that the lock of this journal's previous connection may outlive the connection, seconds.
 _OWN_LOCK_S = 5.0
@@ -87,6 +92,7 @@ class PostgresJournal:
         self._renewer: Connection | None = None
         self._opening = threading.Lock()
         self._table_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._last_seq = self._chain = 0
         self._writer = self._connect("writer") if locked is None else locked
         try:
             if locked is not None:
@@ -102,7 +108,7 @@ class PostgresJournal:
             self.epoch = ownership.take(self._writer, project, hub, address, lease_s)
             self._use_writer(self._writer)
             self._reader = self._connect("reader")
-            self._last_seq = self._stored_last()[0]
+            self._load_end()
         except BaseException:
             self.close()
             raise
@@ -119,9 +125,10 @@ class PostgresJournal:
             "epoch": group.epoch,
             "checksum": group.checksum,
             "events": group.events,
+            "chain": (chain := chained(self._chain, group.checksum)),
         }
         commit = self._fenced(_INSERT, values)
-        self._last_seq = group.last_seq
+        self._last_seq, self._chain = group.last_seq, chain
         return commit
 
     def probe(self) -> Commit:
@@ -159,10 +166,13 @@ class PostgresJournal:
             raise JournalDamaged(
                 f"journal of {self.project}: events {after_seq + 1} to {pruned} were requested but have been pruned"
             )
-        return checked(self._groups(after_seq, limit), after_seq, f"journal of {self.project}")
+        first = self._read(_FROM, self.project, after_seq + 1)[0][0]
+        before = self._read(_BEFORE, self.project, first)
+        chain = before[0][0] if before else self._read(_PRUNED, self.project)[0][1]
+        return checked(self._groups(first, after_seq, limit), after_seq, f"journal of {self.project}", chain)
 
-    def _groups(self, after_seq: int, limit: int) -> Iterator[Group]:
-        first, left = self._read(_FROM, self.project, after_seq + 1)[0][0], limit
+    def _groups(self, first: int, after_seq: int, limit: int) -> Iterator[Group]:
+        left = limit
         while True:
             chunk = min(_CHUNK, left) if limit else _CHUNK
             rows = self._read(_READ, self.project, first, after_seq, chunk)
@@ -192,7 +202,8 @@ class PostgresJournal:
         if gone:
             with self._reading, translated(JournalUnavailable), self._reader.transaction():
                 self._reader.execute(
-                    "UPDATE tocsin.projects SET pruned_seq = %s WHERE project = %s", (gone[-1][1], self.project)
+                    "UPDATE tocsin.projects SET pruned_seq = %s, pruned_chain = %s WHERE project = %s",
+                    (gone[-1][1], gone[-1][3], self.project),
                 )
                 self._reader.execute(
                     "DELETE FROM tocsin.journal WHERE project = %s AND first_seq <= %s", (self.project, gone[-1][0])
@@ -225,7 +236,7 @@ class PostgresJournal:
             raise
         with self._reading:
             self._check_epoch()
-        self._last_seq = self._stored_last()[0]
+        self._load_end()
         if self.terms is not None:
             self.renew()
 
@@ -258,6 +269,20 @@ class PostgresJournal:
             self._table_connections.add(connection)
         return PostgresTables(connection, self.project, self.epoch)
 
+    def reset_tables(self, error: TablesDamaged) -> None:
+        """Empty damaged tables; raise if the journal cannot complete them."""
+        if pruned := self.pruned_seq():
+            raise TablesDamaged(
+                f"{error}. They cannot be rebuilt: the journal begins with event {pruned + 1}."
+                " Restore the database from a backup of the server"
+            ) from error
+        connection = connect(self._dsn, f"tables {self.project}", "off", self._batch_timeout_s)
+        tables = PostgresTables(connection, self.project, self.epoch)
+        try:
+            tables.empty()
+        finally:
+            tables.close()
+
     def close(self) -> None:
         """Close the journal and give up ownership."""
         for connection in (self._writer, getattr(self, "_reader", None), self._renewer):
@@ -284,9 +309,15 @@ class PostgresJournal:
         if seen is None or seen.epoch != self.epoch:
             raise OwnershipLost(self.project, self.epoch)
 
-    def _stored_last(self) -> tuple[int, int]:
-        rows, pruned = self._read(_LAST, self.project), self.pruned_seq()
-        return (max(rows[0][0], pruned), rows[0][1]) if rows else (pruned, 0)
+    def _load_end(self) -> None:
+        self._last_seq, _, chain = self._stored_last()
+        # A group from before there were chain values begins a new chain.
+        self._chain = chain or 0
+
+    def _stored_last(self) -> tuple[int, int, int | None]:
+        """Return the last event's number and time, and the chain value of its group."""
+        rows, (pruned, pruned_chain) = self._read(_LAST, self.project), self._read(_PRUNED, self.project)[0]
+        return (max(rows[0][0], pruned), rows[0][1], rows[0][2]) if rows else (pruned, 0, pruned_chain)
 
     def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._reading, translated(JournalUnavailable):
