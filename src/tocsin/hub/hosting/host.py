@@ -177,6 +177,10 @@ class Host:
         """Return when a commit last worked, in the loop's time."""
         return self._committer.committed_at
 
+    def tables_progressed_at(self) -> float:
+        """Return when rows were last given to the tables, by the monotonic clock."""
+        return self._projection_writer.progressed_at
+
     def request_projection(self) -> None:
         """Bring the tables up to date now, or with the next commit, instead of at the next interval."""
         if self.condition is Condition.SERVING:
