@@ -11,7 +11,15 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Escalation, Step
 
-__all__ = ["DEADLINE_KIND", "NOTICE_CODES", "apply_moved", "escalate_to_directors", "escalate_to_humans", "move"]
+__all__ = [
+    "DEADLINE_KIND",
+    "NOTICE_CODES",
+    "apply_moved",
+    "escalate_to_directors",
+    "escalate_to_humans",
+    "move",
+    "subject_of",
+]
 
 DEADLINE_KIND = "escalation"
 #: Error code in the notices of each trigger.
@@ -54,6 +62,7 @@ def escalate_to_directors(
         escalation=opened.escalation,
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
         payer=payer,
+        subject=subject_of(opened.trigger),
     )
     if not notified:
         escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director", payer)
@@ -65,7 +74,13 @@ def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: 
     move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
     code = NOTICE_CODES[opened.trigger]
     about, name = opened.subject, opened.escalation
-    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer)
+    subject = subject_of(opened.trigger)
+    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer, subject=subject)
+
+
+def subject_of(trigger: str) -> str:
+    """Return the subject of the notices about escalations of one trigger."""
+    return f"escalations: {trigger}"
 
 
 def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:

@@ -141,7 +141,8 @@ def _request(
     asked = deciders(decision)
     for director in asked:
         if director != asker:
-            notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
+            recipient, subject_ = decision.state.agents[director], f"approvals of {asker}"
+            notify(decision, recipient, "ApprovalRequested", payload, _level(decision, asker), subject=subject_)
     approval = decision.state.approvals[name]
     if not asked:
         _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")

@@ -18,6 +18,7 @@ from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
+from tocsin.core.messages.notices import unfold
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
 from tocsin.core.teamwork.model import Escalation
@@ -75,9 +76,16 @@ def _released(decision: Decision, event: ev.MessageReleased | ev.DeadLetterRedri
 
 
 def _left_queue(decision: Decision, event: Any) -> None:
+    if decision.state.folded:
+        unfold(decision, event.message)
     for name in list(decision.state.escalated.get(event.message, ())):
         if name in decision.state.open_escalations:
             close_if_over(decision, decision.state.escalations[name])
+
+
+def _delivered(decision: Decision, event: ev.MessageDelivered) -> None:
+    if decision.state.folded:
+        unfold(decision, event.message)
 
 
 def _ended(decision: Decision, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
@@ -212,6 +220,7 @@ _REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.MessageReleased: _released,
     ev.DeadLetterRedriven: _released,
     ev.MessageOffered: _left_queue,
+    ev.MessageDelivered: _delivered,
     ev.MessageExpired: _ended,
     ev.MessageRecalled: _ended,
     ev.MessageDied: _ended,
