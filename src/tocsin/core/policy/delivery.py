@@ -48,6 +48,9 @@ class Delivery(Concern, frozen=True):
     channel_retries_max: Retries
     #: Wait before each of those retries, seconds; the last value repeats.
     channel_backoff_s: list[Seconds]
+    #: Times that a poll repeats a message whose cursor is not quoted before the message becomes a dead letter; a larger
+    #: number of retries of its contract has precedence.
+    poll_retries_max: Retries
     #: Offers without receipt at a time for a push session that does not set a window; a piggyback session takes whole
     #: drains.
     window_default: Count

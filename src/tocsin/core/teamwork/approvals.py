@@ -28,7 +28,7 @@ from tocsin.core.leases.transitions import release
 from tocsin.core.messages.admission import bill
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
 from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
@@ -217,7 +217,7 @@ def _changed_payload(
 
 
 def _release(decision: Decision, approval: Approval, message: Message, payload: bytes) -> None:
-    expires_at = decision.now + message.expires_at - message.enqueued_at
+    expires_at = renewed_expiry(message, decision.now)
     decision.emit(
         ev.MessageReleased(decision.now, message.seq, approval.approval, decision.caller.agent, expires_at, payload)
     )
