@@ -91,8 +91,9 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
     version = highest_common_version(command.versions)
     if known is None and len(decision.state.agents) >= limits.agents_max:
         raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.agents_max} agents")
+    former = "" if known is None else known.role
     registered = ev.AgentRegistered(
-        decision.now, name, agent_type, role, version, command.versions, command.capabilities
+        decision.now, name, agent_type, role, version, command.versions, command.capabilities, former
     )
     if known is None or not _same(known, registered):
         decision.emit(registered)

@@ -182,7 +182,7 @@ def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule,
 
 
 def raise_message(decision: Decision, message: Message, levels: int, threshold_s: float) -> None:
-    """Raise a queued message above the priority that it was admitted with; one that is higher already stays."""
+    """Raise a queued or held message above the priority that it was admitted with; one that is higher stays."""
     own = max(message.own_level, Priority(message.priority).boost(levels))
     if own == message.own_level:
         return

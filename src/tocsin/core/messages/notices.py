@@ -30,6 +30,7 @@ __all__ = [
     "forget_folded",
     "notify",
     "notify_directors",
+    "notify_escalation",
     "notify_humans",
     "report_death",
     "unfold",
@@ -68,6 +69,21 @@ def notify_humans(
     payload = _notice(text, code, about, "high", escalation)
     for agent in _humans(decision):
         notify(decision, agent, _REPORT, payload, Priority.CRITICAL, payer=payer, subject=subject)
+
+
+def notify_escalation(
+    decision: Decision,
+    agent: Agent,
+    text: str,
+    code: str,
+    about: str,
+    escalation: str,
+    priority: Priority,
+    subject: str,
+) -> None:
+    """Notify one agent of an open escalation."""
+    payload = _notice(text, code, about, "medium", escalation)
+    notify(decision, agent, _REPORT, payload, priority, subject=subject)
 
 
 def _directors(decision: Decision) -> list[Agent]:

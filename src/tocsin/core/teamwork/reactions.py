@@ -15,6 +15,7 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.escalation.closing import close_if_over
 from tocsin.core.escalation.opening import open_escalation
+from tocsin.core.escalation.steps import notify_newcomer
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
@@ -116,7 +117,13 @@ def _retired(decision: Decision, event: ev.AgentRetired) -> None:
 
 
 def _registered(decision: Decision, event: ev.AgentRegistered) -> None:
+    """Update waits for directors; notify a new director of what was open before it came."""
     _follow_directors(decision)
+    roles, agent = decision.policy.roles, decision.state.agents.get(event.agent)
+    directed = event.former_role in roles and roles[event.former_role].directs
+    if agent is not None and roles[event.role].directs and not directed:
+        approvals.notify_new_decider(decision, event.agent)
+        notify_newcomer(decision, agent)
 
 
 def _adopted(decision: Decision, event: ev.PolicyAdopted) -> None:
