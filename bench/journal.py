@@ -51,7 +51,13 @@ gaming: {samples_max: 100}
 FLOOR_POLICY = msgspec.structs.replace(
     POLICY,
     storage=msgspec.structs.replace(
-        POLICY.storage, projection_interval_s=1e6, projection_events_max=10**9, search=False, segments=False
+        POLICY.storage,
+        projection_interval_s=1e6,
+        projection_events_max=10**9,
+        projection_lag_max=10**9,
+        projection_slice=10**9,
+        search=False,
+        segments=False,
     ),
 )
 SENDERS = (1, 64, 512)

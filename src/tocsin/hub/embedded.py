@@ -59,9 +59,7 @@ class Tocsin:
         )
         host = await Host.start(journal, run_by, segments=folder / "segments")
         try:
-            reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
-            )
+            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.projected)
         except BaseException:
             await host.close()
             raise

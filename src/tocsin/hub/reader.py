@@ -1,37 +1,35 @@
 """Queries on a project's tables, on a thread and a connection of their own, so that no query delays a decision.
 
-The tables are written some time after the journal. A fresh query waits until they include every event that was durable
-when it arrived, and requests a projection; after a time limit it fails, and the caller may try again.
+The tables are written some time after the journal. A fresh query has them brought up to date and waits until they
+include every event that was durable when it arrived; after a time limit it fails, and the caller may try again.
 
 A connection ends with its server. A query that fails is run once more on a new connection before the caller gets the
 error, so that history is available again as soon as the store is.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from tocsin.core.errors import refusal
 from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalError, JournalUnavailable
-from tocsin.journal.tables import Standing, Tables
+from tocsin.journal.tables import Tables
 
 __all__ = ["Reader"]
 
 Answer = TypeVar("Answer")
-#: Interval at which the progress of the tables is checked, seconds.
-_CHECK_S = 0.002
 
 
 class Reader:
-    """Runs queries on the tables of one project."""
+    """Runs queries on the tables of one project; `projected` brings them up to an event and waits for it."""
 
     def __init__(
-        self, journal: Journal, tables: Tables, timeout_s: float, request_projection: Callable[[], None]
+        self, journal: Journal, tables: Tables, timeout_s: float, projected: Callable[[int], Awaitable[None]]
     ) -> None:
         self._journal = journal
-        self._request_projection = request_projection
+        self._projected = projected
         self._tables = tables
         self._timeout_s = timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
@@ -53,9 +51,7 @@ class Reader:
     async def _caught_up(self, seq: int) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                while (await self._worker.run(lambda: self._answer(_standing))).seq < seq:
-                    self._request_projection()
-                    await asyncio.sleep(_CHECK_S)
+                await self._projected(seq)
         except TimeoutError:
             detail = "the history has not caught up yet: try again, or use fresh=false"
             raise refusal("E_HUB_006", detail, retry_after_s=1.0) from None
@@ -68,7 +64,3 @@ class Reader:
             self._tables.close()
             self._tables = self._journal.tables()
             return question(self._tables)
-
-
-def _standing(tables: Tables) -> Standing:
-    return tables.standing()

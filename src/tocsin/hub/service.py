@@ -122,9 +122,7 @@ class Hub:
             grants = await asyncio.to_thread(_open_grants, data, project, store)
             most, now = config.tokens_per_agent_max, Clock().now
             authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
-            reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
-            )
+            reader = Reader(journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.projected)
         except BaseException:
             await host.close()
             raise

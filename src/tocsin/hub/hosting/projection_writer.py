@@ -59,6 +59,8 @@ class ProjectionWriter:
         self._seen_seq = 0
         self._next_prune = 0.0
         self._next_chores = 0.0
+        #: Called on this thread when a capture has been written.
+        self.written: Callable[[], None] = lambda: None
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
         #: Sequence number of the last event in the tables.
@@ -130,12 +132,15 @@ class ProjectionWriter:
                     return
 
     def _write(self, capture: Capture) -> None:
-        self._journal.harden()
-        self._tables.write(batch_of(capture, _pause))
+        # A failure may have been reported after the commit; writing the rows again would fail.
+        if not self._failures or self._tables.standing().seq < capture.seq:
+            self._journal.harden()
+            self._tables.write(batch_of(capture, _pause))
         self.projected_seq = capture.seq
         with self._wake:
             self._capture = None
             self._wake.notify_all()
+        self.written()
 
     def _reconnect(self) -> None:
         """Open new connections: the old ones may be the cause of the failure."""
