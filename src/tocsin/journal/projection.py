@@ -4,13 +4,12 @@ It works on copies only and runs in the thread that writes the tables.
 """
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
 from tocsin.journal.columns import Row, Table, row_writer
 from tocsin.journal.records import LIFE_ENTRIES, life_text
@@ -42,7 +41,7 @@ _broadcast_values = row_writer(BROADCAST_COLUMNS)
 _thread_values = row_writer(THREAD_COLUMNS)
 _policy_values = row_writer(POLICY_COLUMNS)
 #: Stands for the failures of a message that had none: all columns are null.
-_NO_FAILURE: Any = SimpleNamespace(**dict.fromkeys(column.field for column in FAILURE_COLUMNS))
+_NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
 _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
 #: Events between two pauses.
 _PAUSE_EVERY = 128
@@ -181,7 +180,16 @@ def _message(
 
 def _ended_at(message: Message) -> int | None:
     """Return the time from which on nothing more is expected to happen to a message that is not open."""
-    ended_at = max(message.processed_at, message.acked_at, message.expired_at, message.recalled_at, message.dead_at)
-    if message.state is not State.DELIVERED or not message.ack_required:
-        ended_at = max(ended_at, message.delivered_at)
-    return ended_at or None
+    # Written out, because it is called for every message.
+    at = NEVER if message.state is State.DELIVERED and message.ack_required else message.delivered_at
+    if message.processed_at > at:
+        at = message.processed_at
+    if message.acked_at > at:
+        at = message.acked_at
+    if message.expired_at > at:
+        at = message.expired_at
+    if message.recalled_at > at:
+        at = message.recalled_at
+    if message.dead_at > at:
+        at = message.dead_at
+    return at or None

@@ -97,10 +97,11 @@ class PostgresTables:
 
     def _insert_messages(self, rows: Iterable[Row]) -> None:
         """Copy the rows of new messages into their table."""
+        project = self._project
         with self._connection.cursor() as cursor, cursor.copy(_COPY_MESSAGES.encode()) as out:
             out.set_types(_COPY_TYPES)
             for row in rows:
-                out.write_row((self._project, *_binary_message(row)))
+                out.write_row(_binary_message(project, row))
 
     def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
         """Update the rows of messages that are in the table."""
@@ -331,8 +332,8 @@ def _stored(column: Column, name: str) -> str:
     return f"timestamptz 'epoch' + {name} * interval '1 microsecond'" if column.kind is Kind.TIME else name
 
 
-def _binary_writer(table: Table) -> Callable[[Row], Row]:
-    """Build the function that turns a row into the values of a binary COPY.
+def _binary_writer(table: Table) -> Callable[[str, Row], Row]:
+    """Build the function that turns a project's name and a row into the values of a binary COPY.
 
     A time is sent as PostgreSQL stores it: microseconds since 2000. Text that is UTF-8 already is sent as it is.
     """
@@ -342,9 +343,9 @@ def _binary_writer(table: Table) -> Callable[[Row], Row]:
     }
     names = [f"column_{column.name}" for column in table.columns]
     values = [sources.get(column.kind, "{0}").format(name) for name, column in zip(names, table.columns, strict=True)]
-    source = f"def function(row):\n    {', '.join(names)}, = row\n    return ({', '.join(values)},)"
+    source = f"def function(project, row):\n    {', '.join(names)}, = row\n    return (project, {', '.join(values)})"
     constants = {"EPOCH_US": _EPOCH_US, "ZERO": "\0", "INSTEAD": "\ufffd"}
-    function: Callable[[Row], Row] = compiled(source, **constants)
+    function: Callable[[str, Row], Row] = compiled(source, **constants)
     return function
 
 

@@ -77,7 +77,8 @@ class SqliteTables:
                 self._write_rows(table, rows)
             self._insert_messages(batch.new_messages)
             self._change_messages(batch.changed_messages, batch.life_bytes_max)
-            run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
+            if batch.forgotten:
+                self._connection.execute(history.FORGET, (msgspec.json.encode(batch.forgotten).decode(),))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
             for queue in batch.ended:
                 self._write_ended(queue)
