@@ -2,7 +2,8 @@
 
 The same host, exchange and senders run on every store; only the journal differs. The floor is a file with one
 `fdatasync` per group and no tables; the real stores do all their work: tables, search index, segments. Rounds are
-interleaved, and figures are medians over the rounds, because other load on the machine varies.
+interleaved, and figures are medians over the rounds, because other load on the machine varies. `bench.tables` then
+measures what the tables cost; it also runs by itself.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from tests.postgres import Server
 
 from bench.floor import FloorJournal
 from bench.report import form
+from bench.tables import MESSAGES
+from bench.tables import measure as measure_tables
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
@@ -202,7 +205,7 @@ def child(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
-def report(rounds: int, seconds: float, million: int) -> None:
+def report(rounds: int, seconds: float, million: int, messages: int) -> None:
     """Measure everything and print the results side by side."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
@@ -241,6 +244,9 @@ def report(rounds: int, seconds: float, million: int) -> None:
             )
             figures["open_1m_s"] = round(opened["seconds"], 2)
             figures["rss_1m_mib"] = round(opened["rss_mib"], 1)
+    if messages:
+        print()
+        figures |= measure_tables(rounds, messages)
     print(json.dumps({"form": form(), **figures}))
 
 
@@ -249,6 +255,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--million", type=int, default=MILLION)
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="messages per round of the tables' part")
     parser.add_argument("--fill", type=Path)
     parser.add_argument("--open", type=Path)
     options = parser.parse_args()
@@ -257,7 +264,7 @@ def main() -> None:
     elif options.open is not None:
         open_one(options.open)
     else:
-        report(options.rounds, options.seconds, options.million)
+        report(options.rounds, options.seconds, options.million, options.messages)
 
 
 if __name__ == "__main__":
