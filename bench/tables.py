@@ -181,8 +181,8 @@ def stores(folder: Path) -> Iterator[dict[str, Callable[[], Journal]]]:
         server.remove()
 
 
-def measure(rounds: int, count: int) -> dict[str, float]:
-    """Measure everything, round by round, and print a table; return the figures."""
+def measure(rounds: int, count: int) -> tuple[str, dict[str, float]]:
+    """Measure everything, round by round; return a text and the figures."""
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name, stores(Path(name)) as opened:
         for number in range(rounds):
@@ -201,17 +201,20 @@ def measure(rounds: int, count: int) -> dict[str, float]:
         [figure.removeprefix("tables_"), f"{min(values):.1f}", f"{statistics.median(values):.1f}"]
         for figure, values in found.items()
     ]
-    print(f"Tables, per message, {rounds} rounds of {count:,} messages\n{table(['figure', 'least', 'median'], rows)}")
+    text = f"CPU of the tables per message, µs, rounds of {count:,} messages\n\n"
+    text += table(["figure", "least", "median"], rows)
     figures = {figure: round(statistics.median(values), 2) for figure, values in found.items()}
-    return figures | {f"{figure}_least": round(min(values), 2) for figure, values in found.items()}
+    return text, figures | {f"{figure}_least": round(min(values), 2) for figure, values in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--messages", type=int, default=MESSAGES)
-    options = parser.parse_args()
-    print(json.dumps({"form": form(), **measure(options.rounds, options.messages)}))
+    chosen = parser.parse_args()
+    text, figures = measure(chosen.rounds, chosen.messages)
+    print(text)
+    print(json.dumps({"form": form(), **figures}))
 
 
 if __name__ == "__main__":

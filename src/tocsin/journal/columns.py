@@ -70,6 +70,8 @@ class Column(msgspec.Struct, frozen=True):
     codec: Codec = PLAIN
     #: Name of the struct's field, where it is not the column's name.
     attribute: str = ""
+    #: Whether a checksum covers it.
+    sealed: bool = True
 
     @property
     def field(self) -> str:

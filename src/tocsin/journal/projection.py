@@ -11,6 +11,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
+from tocsin.journal.checksums import sealer
 from tocsin.journal.columns import Row, Table, row_writer
 from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.journal.table_definitions import (
@@ -22,6 +23,7 @@ from tocsin.journal.table_definitions import (
     DOCUMENTS,
     FAILURE_COLUMNS,
     MESSAGE_COLUMNS,
+    MESSAGES,
     POLICIES,
     POLICY_COLUMNS,
     SESSION_COLUMNS,
@@ -40,6 +42,7 @@ _session_values = row_writer(SESSION_COLUMNS)
 _broadcast_values = row_writer(BROADCAST_COLUMNS)
 _thread_values = row_writer(THREAD_COLUMNS)
 _policy_values = row_writer(POLICY_COLUMNS)
+_seal_message = sealer(MESSAGES)
 #: Stands for the failures of a message that had none: all columns are null.
 _NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
 _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
@@ -64,16 +67,21 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         latencies=capture.latencies,
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
+        settled_end=settled.end,
+        acknowledged_end=acknowledged.end,
+        held=capture.held,
     )
     facts = _facts_of(capture, pause)
     # Values that no struct has follow in the order in which the table definition names them.
     rows: list[tuple[Table, list[Row]]] = [
-        (POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
-        (AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
-        (SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
-        (BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
-        (DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
-        (THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
+        _sealed(POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
+        _sealed(AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
+        _sealed(
+            SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]
+        ),
+        _sealed(BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
+        _sealed(DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
+        _sealed(THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
     ]
     return Batch(
         standing=standing,
@@ -86,6 +94,11 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
     )
+
+
+def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
+    """Append the checksums to rows."""
+    return table, list(map(sealer(table), rows))
 
 
 class _EventFacts:
@@ -175,7 +188,7 @@ def _message(
         number not in capture.forgotten,
         life_text(facts.lives[number]),
     )
-    return _message_row(message, capture.failures.get(number, _NO_FAILURE), details)
+    return _seal_message(_message_row(message, capture.failures.get(number, _NO_FAILURE), details))
 
 
 def _ended_at(message: Message) -> int | None:

@@ -8,11 +8,16 @@ import msgspec
 import pytest
 
 from tests.hub.hosting.test_host import ADA, BOB, hosted, message, run
+from tests.stores.test_recovery import assert_same
+from tests.workload import SeededIds
 from tocsin.core.commands import Confirm, Drain, OpenSession, Receipt, SessionReady
-from tocsin.hub.hosting.host import Host
+from tocsin.core.errors import Problem
+from tocsin.hub.hosting.host import Condition, Host
 from tocsin.hub.reader import Reader
-from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.errors import CommitFailed, JournalUnavailable
 from tocsin.journal.history import life_of
+from tocsin.journal.recovery import reopen
+from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.journal.tables import Batch
 
 #: Nothing is projected by itself; groups are small, so that many of them make up the lag.
@@ -27,7 +32,7 @@ class HeldTables:
     """Holds up the writing of tables until a test lets it go on."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        tables = host._projection_writer._tables
+        tables = host._projection_writer._opened
         write = tables.write
         self.begun, self.gate = threading.Event(), threading.Event()
 
@@ -78,7 +83,7 @@ def test_a_host_that_is_closed_finishes_the_commands_that_wait_for_the_tables(
 def test_a_reader_gets_fresh_tables_long_before_the_interval_is_over(tmp_path: Path) -> None:
     async def test() -> None:
         async with hosted(tmp_path, policy()) as (host, journal):
-            reader = Reader(journal, journal.tables(), 60.0, host.projected)
+            reader = Reader(journal, journal.tables(), host.projected, fresh_timeout_s=60.0, query_timeout_s=60.0)
             for number in range(3):
                 await host.submit(message(number), ADA)
                 (signal,) = await reader.ask(lambda tables, number=number: tables.signals(f"msg_{number}_x"))  # type: ignore[misc]
@@ -128,7 +133,7 @@ def test_a_message_that_lived_between_two_updates_is_written_once(
     async def test() -> None:
         async with hosted(tmp_path, policy()) as (host, journal):
             written: list[tuple[int, int]] = []
-            tables = host._projection_writer._tables
+            tables = host._projection_writer._opened
             write = tables.write
 
             def counted(batch: Batch) -> None:
@@ -164,7 +169,7 @@ def test_rows_whose_commit_was_reported_as_failed_are_not_written_again(
     async def test() -> None:
         text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
         async with hosted(tmp_path, text) as (host, journal):
-            tables = host._projection_writer._tables
+            tables = host._projection_writer._opened
             write = tables.write
             failures = [JournalUnavailable("io_error", "the answer was lost")]
 
@@ -178,5 +183,47 @@ def test_rows_whose_commit_was_reported_as_failed_are_not_written_again(
             assert not failures
             (signal,) = journal.tables().signals("msg_1_x")
             assert [entry["kind"] for entry in life_of(signal)] == ["MessageAccepted"]
+
+    run(test())
+
+
+def test_a_state_is_not_rebuilt_while_an_attempt_to_write_the_tables_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rebuilt state used to be older than the tables, and what it wrote next was there already."""
+
+    async def test() -> None:
+        text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
+        async with hosted(tmp_path, text) as (host, journal):
+            begun, gate = threading.Event(), threading.Event()
+            write = SqliteTables.write
+            attempts: list[int] = []
+
+            def tried(tables: SqliteTables, batch: Batch) -> None:
+                attempts.append(batch.standing.seq)
+                if len(attempts) == 1:
+                    raise JournalUnavailable("io_error", "the first attempt fails")
+                begun.set()
+                gate.wait()
+                write(tables, batch)
+
+            monkeypatch.setattr(SqliteTables, "write", tried)
+            await host.submit(message(1), ADA)
+            reached = host.projected(host.committed_seq)
+            await asyncio.to_thread(begun.wait)
+            journal.append_errors.append(CommitFailed("disk_full", "no space left"))
+            assert isinstance(await host.submit(message(2), ADA), Problem)
+            for _ in range(50):  # as long as the rebuild takes if it does not wait
+                await host._writer.run(lambda: None)
+            assert host.condition.value == "recovering"
+            gate.set()
+            await reached
+            while host.condition is not Condition.SERVING:
+                await asyncio.sleep(0)
+            assert isinstance(await host.submit(message(2), ADA), Receipt)
+            await host.projected(host.committed_seq)
+            tables = journal.tables()
+            assert_same(reopen(journal, tables, SeededIds(0)).state, host.exchange.state)
+            tables.close()
 
     run(test())
