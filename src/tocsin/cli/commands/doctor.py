@@ -1,13 +1,15 @@
-"""`tocsin doctor`: checks of a hub and of the caller's token."""
+"""`tocsin doctor`: checks of a hub and of the caller's token, and the form of the installation."""
 
 from collections.abc import Callable
 from typing import Any
 
 import typer
 
+from tocsin import __version__
 from tocsin.cli.context import Json, remote_of
 from tocsin.cli.output import UNREADABLE, refusals_told, show_json, table
 from tocsin.cli.remote import Exit, Refused, Remote, Unreachable
+from tocsin.form import package_form
 
 __all__ = ["doctor"]
 
@@ -20,6 +22,7 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
         _checked("the hub answers", lambda: _condition(remote.get("health"), "serving", "standing_by")),
         _checked("the project is served", lambda: _condition(remote.get("ready"), "serving")),
         _checked("the token is valid", lambda: _identity(remote)),
+        _checked("this installation", lambda: (True, f"tocsin {__version__}, {package_form()} form")),
     ]
     if as_json:
         show_json(checks)
