@@ -242,30 +242,6 @@ def test_a_connection_that_ends_does_not_wait_for_its_reader(tmp_path: Path, las
     with_sockets(tmp_path, test, write_timeout_s=0.2, keep_alive_s=0.1)
 
 
-def test_what_a_dropped_reader_was_handed_goes_back_at_once(tmp_path: Path) -> None:
-    async def test(team: SocketTeam) -> None:
-        await team.post("ada", "/v1/messages/batch", [envelope(number) for number in range(60)])
-        one = asking(team, "bob", "/v1/inbox/drain", "POST").replace(b"Length: 0", b"Length: 11")
-        # A large answer fills the buffers, so that the small one after it cannot be written.
-        asked = (asking(team, "bob", "/openapi.json") + one.replace(b"\r\n\r\n", b'\r\n\r\n{"limit":1}')) * 60
-        messages = team.hub.host.exchange.state.messages.values()
-
-        def states() -> list[str]:
-            return sorted({message.state for message in messages})
-
-        await alone(team)
-        async with line(team, asked, deaf=True):
-            while not team.server.server_state.connections:
-                await asyncio.sleep(0.001)
-            await alone(team)
-            while team.server.server_state.tasks:
-                await asyncio.sleep(0.001)
-        await team.hub.host.durable()
-        assert states() in (["delivered", "queued"], ["queued"]), "nothing is left as handed out"
-
-    with_sockets(tmp_path, test, write_timeout_s=0.3)
-
-
 @pytest.mark.parametrize(
     "data",
     [

@@ -10,12 +10,16 @@ import msgspec
 from tocsin.client.connection import Connection
 from tocsin.core.errors import refusal
 from tocsin.wire.drafts import Written
+from tocsin.wire.operation import NamedPage
 from tocsin.wire.socket import Call
 from tocsin.wire.table import OPERATIONS
 
 __all__ = ["OperationCaller"]
 
 Reply = TypeVar("Reply")
+Item = TypeVar("Item")
+#: Items that a page is asked for; a hub may send fewer.
+_PAGE_SIZE = 500
 
 
 class OperationCaller:
@@ -36,6 +40,25 @@ class OperationCaller:
     ) -> Reply:
         """Call an operation and return its reply; a refusal is raised."""
         return await self.submit(operation, arguments, decoder, timeout_s=timeout_s, written=written)
+
+    async def call_pages(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        decoder: "msgspec.json.Decoder[NamedPage[Item]]",
+        limit: int | None,
+    ) -> list[Item]:
+        """Call a list, page by page, and return its items, up to the limit."""
+        items: list[Item] = []
+        after = ""
+        while limit is None or len(items) < limit:
+            size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(items))
+            page = await self.call(operation, {**arguments, "after": after, "limit": size}, decoder)
+            items += page.items
+            if page.next is None:
+                break
+            after = page.next
+        return items
 
     def submit(
         self,

@@ -256,8 +256,10 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_alive_s: Seconds
     #: Time for requests under way to finish when the hub shuts down, seconds.
     shutdown_timeout_s: Seconds
-    #: Rows in one page of history.
+    #: Rows in one page of a list, on every interface.
     page_max: Count
+    #: Rows of the live state that a list examines before other callers are served; one list is read at a time.
+    rows_per_turn: Count
     #: Sequence numbers that the search for one page of messages covers; the next page continues from there.
     find_depth: Count
     #: Valid tokens of one agent.

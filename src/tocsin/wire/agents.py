@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, TypeFilter
 from tocsin.core.messages.model import RecipientState
-from tocsin.wire.operation import NO_REQUEST, Access, Operation, Request, Where
+from tocsin.wire.operation import NO_REQUEST, Access, NamedPage, NamedPageRequest, Operation, Request, Where
 
 __all__ = [
     "OPERATIONS",
@@ -144,9 +144,9 @@ OPERATIONS = (
     ),
     Operation(
         name="list_agents",
-        summary="List all agents and their presence.",
-        request=NO_REQUEST,
-        reply=list[AgentRecord],
+        summary="List agents and their presence, by name.",
+        request=NamedPageRequest,
+        reply=NamedPage[AgentRecord],
         http="GET /v1/agents",
         tag="agents",
         tool="Use it to find out whom to send to. An agent that is not available receives messages when it is back.",
@@ -170,8 +170,8 @@ OPERATIONS = (
     Operation(
         name="list_tokens",
         summary="List all tokens, without their secrets.",
-        request=NO_REQUEST,
-        reply=list[TokenRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[TokenRecord],
         http="GET /v1/admin/tokens",
         tag="admin",
         access=Access.ADMIN,

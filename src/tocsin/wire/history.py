@@ -40,8 +40,11 @@ _Text = Annotated[str, Meta(max_length=200)]
 class GetMessage(Request, frozen=True):
     """Look up a message."""
 
-    message_id: Annotated[MessageRef, Meta(description="The message_id of the message.")]
+    message_id: Annotated[
+        MessageRef, Meta(description="The message_id of the message, or the signal_id of one copy of a broadcast.")
+    ]
     fresh: Annotated[bool, Meta(description="Wait until the history contains everything that is durable now.")] = True
+    limit: Annotated[Limit, Meta(description="Maximum number of copies, the newest first.")] = 100
 
 
 class ListInbox(PageRequest, frozen=True, kw_only=True):

@@ -8,7 +8,19 @@ from msgspec import Meta
 
 from tocsin.core.commands.base import CommandBase
 
-__all__ = ["NO_REQUEST", "Access", "Cursor", "Limit", "Operation", "Page", "PageRequest", "Request", "Where"]
+__all__ = [
+    "NO_REQUEST",
+    "Access",
+    "Cursor",
+    "Limit",
+    "NamedPage",
+    "NamedPageRequest",
+    "Operation",
+    "Page",
+    "PageRequest",
+    "Request",
+    "Where",
+]
 
 Item = TypeVar("Item")
 
@@ -109,6 +121,23 @@ class PageRequest(Request, frozen=True, kw_only=True):
     after: Cursor = 0
     limit: Limit = 100
     fresh: Annotated[bool, Meta(description="Wait until the history contains everything that is durable now.")] = True
+
+
+class NamedPageRequest(Request, frozen=True, kw_only=True):
+    """Parameters of a list that is read from the live state."""
+
+    after: Annotated[
+        str, Meta(max_length=300, description="`next` of the previous page; leave it out for the first page.")
+    ] = ""
+    limit: Limit = 100
+
+
+class NamedPage(msgspec.Struct, Generic[Item], frozen=True):
+    """A page of a list that is read from the live state."""
+
+    items: list[Item]
+    #: Cursor of the next page; null on the last page.
+    next: str | None = None
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
