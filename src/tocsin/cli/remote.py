@@ -192,6 +192,10 @@ class Remote:
         if operation is None:
             raise unknown_operation(name)
         request = request_of(operation, arguments or {}, envelope)
+        if operation.signed and self.token is not None:
+            from tocsin.wire.signatures import Signer
+
+            request.headers["Tocsin-Signature"] = Signer(self.token).sign(request.body or b"")
         data = self._exchange(*request)
         try:
             return msgspec.json.decode(data, type=operation.reply)

@@ -1,7 +1,7 @@
 """Calls of the operations of the table, by name."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from tocsin.client.connection import Connection
 from tocsin.core.errors import refusal
 from tocsin.wire.drafts import Written
 from tocsin.wire.operation import NamedPage
+from tocsin.wire.signatures import arguments_body
 from tocsin.wire.socket import Call
 from tocsin.wire.table import OPERATIONS
 
@@ -25,9 +26,13 @@ _PAGE_SIZE = 500
 class OperationCaller:
     """Calls operations for one agent."""
 
-    def __init__(self, connection: Connection, timeout_s: float) -> None:
+    def __init__(
+        self, connection: Connection, timeout_s: float, sign: Callable[[bytes], str | None] = lambda body: None
+    ) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
+        #: Signs a body; returns null without a signer.
+        self._sign = sign
 
     async def call(
         self,
@@ -73,6 +78,8 @@ class OperationCaller:
         call = Call(id=0, operation=operation, arguments=_given(operation, arguments))
         if written is not None:
             call.envelope, call.signature = written.envelope, written.signature
+        elif operation in OPERATIONS and OPERATIONS[operation].signed:
+            call.signature = self._sign(arguments_body(call.arguments))
         reply: asyncio.Future[Reply] = self._connection.submit(call, decoder.decode, timeout_s or self._timeout_s)
         return reply
 

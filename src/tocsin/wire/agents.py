@@ -80,6 +80,10 @@ class IssueToken(Request, frozen=True):
         TypeFilter | None, Meta(description="Register the agent with this type; null leaves that to the agent.")
     ] = "AdHoc"
     admin: Annotated[bool, Meta(description="Whether the token may administer tokens.")] = False
+    types: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")], ...] | None,
+        Meta(description="Agent types that the agent may register as; by default `type`, or any if that is null."),
+    ] = None
     lifetime_s: Annotated[Lifetime | None, Meta(description="Seconds until the token expires; null is never.")] = None
 
 
@@ -113,6 +117,8 @@ class TokenRecord(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     live: bool
+    #: Agent types that the agent may register as; null for any.
+    types: tuple[str, ...] | None = None
 
 
 class IssuedToken(msgspec.Struct, frozen=True):

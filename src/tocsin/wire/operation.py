@@ -72,6 +72,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     #: Whether it can undo or discard something.
     destructive: bool = False
+    #: Whether its arguments are words for other agents, which are signed where the policy requires signatures.
+    signed: bool = False
 
     def __post_init__(self) -> None:
         """Fill in summary and kind from the request."""

@@ -265,6 +265,7 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions",
         tag="discussions",
+        signed=True,
         tool="The outcome arrives in your inbox as DiscussionClosed.",
     ),
     Operation(
@@ -282,6 +283,7 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions/{discussion}/speak",
         tag="discussions",
+        signed=True,
         tool="Use it to argue before you vote.",
     ),
     Operation(
@@ -290,6 +292,7 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions/{discussion}/vote",
         tag="discussions",
+        signed=True,
         tool="A later vote replaces an earlier one.",
         idempotent=True,
     ),

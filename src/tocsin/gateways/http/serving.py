@@ -76,7 +76,7 @@ class OperationEndpoint:
 
     async def _answer(self, request: Request, grant: Grant) -> Response:
         hub, operation, headers = self._hub, self._operation, request.headers
-        caller = cmd.Caller(grant.agent, grant.role)
+        caller = grant.caller
         call = Call(hub.project, caller, grant, trace=headers)
         call.check_access(operation)
         if hub.closing.is_set():
@@ -108,8 +108,10 @@ class OperationEndpoint:
             raw = await read_body(request, config.batch_bytes_max, config.body_timeout_s)
             call.check_signature(raw, request.headers.get(_SIGNATURE))
             return _batch(raw)
-        body = decode_object(await read_body(request, limit, config.body_timeout_s))
-        return call.read(operation, _joined(operation, path, body))
+        raw = await read_body(request, limit, config.body_timeout_s)
+        if operation.signed:
+            call.check_signature(raw, request.headers.get(_SIGNATURE))
+        return call.read(operation, _joined(operation, path, decode_object(raw)))
 
 
 def _joined(operation: Operation, path: dict[str, str], others: dict[str, Any]) -> dict[str, Any]:

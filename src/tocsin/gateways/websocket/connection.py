@@ -14,7 +14,7 @@ import msgspec
 from starlette.websockets import WebSocket
 
 from tocsin.core import commands as cmd
-from tocsin.core.commands import Caller, Reply
+from tocsin.core.commands import Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.gateways.identity import check_again
 from tocsin.gateways.problems import HTTP_ENTRIES
@@ -32,6 +32,7 @@ from tocsin.hub.operations import Call, perform
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
 from tocsin.wire.problems import document_of
+from tocsin.wire.signatures import arguments_body
 
 __all__ = ["Connection"]
 
@@ -61,7 +62,7 @@ class Connection:
         self._host = hub.host
         self._sessions = sessions
         self._socket = socket
-        self._caller = Caller(grant.agent, grant.role)
+        self._caller = grant.caller
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
         self._fair_queue = fair_queue
@@ -324,6 +325,8 @@ class Connection:
             raise refusal("E_HUB_003", "the hub is shutting down")
         with self._hub.request_limits.one_of(self.grant.agent):
             envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
+            if operation.signed:
+                performing.check_signature(arguments_body(call.arguments), call.signature)
             request = performing.read(operation, call.arguments, envelope, call.signature)
             return await perform(performing, operation, request)
 

@@ -23,5 +23,6 @@ HANDLERS: dict[str, Handler] = {
 async def perform(call: Call, operation: Operation, request: Any) -> Any:
     """Run an operation for a caller that may use it, and return its reply; refusals are raised."""
     call.check_access(operation)
+    call.check_words(operation)
     handler = HANDLERS.get(operation.name)
     return await (call.submit(request) if handler is None else handler(call, request))

@@ -81,9 +81,16 @@ async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
             raise error_for(reply)
     # The token comes last, so that a failed registration leaves none behind.
     issued = await call.hub.token_administration.issue(
-        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s
+        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s, types=_types(request)
     )
     return _issued(call, issued)
+
+
+def _types(request: wire.IssueToken) -> tuple[str, ...] | None:
+    """Return the agent types that a new token grants, the registered one first."""
+    if request.type is None:
+        return request.types or None
+    return tuple(dict.fromkeys((request.type, *(request.types or ()))))
 
 
 async def rotate_tokens(call: Call, request: wire.RotateTokens) -> wire.IssuedToken:

@@ -18,7 +18,7 @@ from tocsin.journal.errors import (
     ProjectBusy,
 )
 from tocsin.journal.sqlite.checkpoints import Checkpointer
-from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.connection import connect, make_private, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.journal.tables import Tables
@@ -192,6 +192,7 @@ class SqliteJournal:
 
 def _lock(path: Path, project: str) -> apsw.Connection:
     """Lock the project against other hubs, by a transaction that stays open until the journal is closed."""
+    make_private(path / "lock.db")
     connection = apsw.Connection(str(path / "lock.db"))
     try:
         connection.execute("BEGIN EXCLUSIVE")
