@@ -1,6 +1,7 @@
 """Limits of HTTP connections before and between requests, over real sockets."""
 
 import asyncio
+import http.client
 import json
 import logging
 import socket
@@ -105,6 +106,27 @@ def test_an_idle_connection_is_closed_whatever_blank_it_sends(tmp_path: Path) ->
             await idle.closed()
 
     with_sockets(tmp_path, test, keep_alive_s=0.2)
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/batch", "/v1/inbox/drain"])
+def test_a_caller_that_sends_too_much_sees_the_answer(tmp_path: Path, path: str, connection: str) -> None:
+    """A client that sends its whole body before it reads must not find the connection reset."""
+
+    def post(port: int, token: str) -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        headers = {"Authorization": f"Bearer {token}", "Connection": connection}
+        try:
+            client.request("POST", path, b" " * (20 << 20), headers)
+            response = client.getresponse()
+            return response.status, json.loads(response.read())["error_code"]
+        finally:
+            client.close()
+
+    async def test(team: SocketTeam) -> None:
+        assert await asyncio.to_thread(post, team.port, team.tokens["ada"]) == (413, "too_large")
+
+    with_sockets(tmp_path, test)
 
 
 def test_a_body_that_nobody_waits_for_has_its_time_too(tmp_path: Path) -> None:

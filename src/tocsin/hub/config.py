@@ -248,6 +248,9 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests_max: Count
     #: Concurrent requests of one agent.
     requests_per_agent_max: Count
+    #: Bytes of a body that is too large that are read and discarded, so that its caller sees the answer; a longer body
+    #: is refused at once.
+    discard_bytes_max: Count
     #: Time for a caller to send its body, also one that is no longer read, seconds.
     body_timeout_s: Seconds
     #: Time for a caller to read its response, seconds; then the connection is dropped.

@@ -97,7 +97,7 @@ class OperationEndpoint:
         if operation.method in _IN_QUERY:
             return call.read(operation, _joined(operation, path, query), strict=False)
         if operation.takes_envelope:
-            raw = await read_body(request, limit, config.body_timeout_s)
+            raw = await read_body(request, limit, config)
             if not raw:
                 raise refusal("E_PROTOCOL_002", "the body is empty: it must be an envelope", expected="an envelope")
             arguments = _joined(operation, path, query)
@@ -105,10 +105,10 @@ class OperationEndpoint:
         if query:
             raise unknown_argument(f"the query of {operation.name}", next(iter(query)), [])
         if operation.request is SendMessages:
-            raw = await read_body(request, config.batch_bytes_max, config.body_timeout_s)
+            raw = await read_body(request, config.batch_bytes_max, config)
             call.check_signature(raw, request.headers.get(_SIGNATURE))
             return _batch(raw)
-        raw = await read_body(request, limit, config.body_timeout_s)
+        raw = await read_body(request, limit, config)
         if operation.signed:
             call.check_signature(raw, request.headers.get(_SIGNATURE))
         return call.read(operation, _joined(operation, path, decode_object(raw)))

@@ -134,7 +134,7 @@ class _Endpoint:
             await response(scope, exchange.receive, exchange.send)
             return
         with self._hub.request_limits.one_of(grant.agent):
-            exchange.body = await read_body(request, config.mcp_bytes_max, config.body_timeout_s)
+            exchange.body = await read_body(request, config.mcp_bytes_max, config)
             exchange.ask = _parsed(exchange.body)
             caller, piggyback = grant.caller, self._hub.project.piggyback
             receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
