@@ -9,7 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, MessageRef, TypeFilter
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import PriorityName
+from tocsin.core.protocol.priority import AnyPriorityName, PriorityName
 from tocsin.wire.operation import Access, Limit, Operation, Page, PageRequest, Request
 
 __all__ = [
@@ -95,9 +95,9 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
     #: Message type.
     type: str
     #: Priority as admitted.
-    priority: PriorityName
+    priority: AnyPriorityName
     #: Current priority, including boosts.
-    level: PriorityName
+    level: AnyPriorityName
     state: str
     delivery_class: DeliveryClass
     correlation_id: str | None
@@ -186,7 +186,7 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
     recipient: str
     #: Message type.
     type: str
-    priority: PriorityName
+    priority: AnyPriorityName
     reason: str
     code: str
     failures: int

@@ -28,7 +28,7 @@ from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
-from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
 from tocsin.wire.problems import document_of
@@ -220,7 +220,8 @@ class Connection:
     def _answer(self, submitted: list[_SUBMITTED]) -> None:
         """Answer in order up to the first missing reply; one is missing only if the host is full or failing."""
         answered = 0
-        put = self.outbox.put
+        put, state = self.outbox.put, self._host.exchange.state
+        first_version = speaks_first_version(state, self.grant.agent)
         for id_, kind, future in submitted:
             if not future.done():
                 self._answer_later(future, submitted[answered:])
@@ -232,6 +233,8 @@ class Connection:
             if type(reply) is Problem:
                 self._refuse(id_, reply)
                 continue
+            if first_version:
+                reply = in_first_version(reply, state)
             view = VIEWS.get(kind)
             put(wire.Answer(id_, reply if view is None else view(reply)), _ANSWER_BYTES)
         self._unanswered -= answered
