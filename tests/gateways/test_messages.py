@@ -121,7 +121,7 @@ def test_a_broadcast_that_leaves_someone_out_says_so(tmp_path: Path) -> None:
         answer = await team.post("ada", "/v1/messages", envelope(1, receiver="*", qos={"deliveryClass": "sync"}))
         assert answer.status_code == 207
         assert [receipt["recipient"] for receipt in answer.json()["receipts"]] == ["bob"]
-        assert answer.json()["failed"]["boss"]["error_code"] == "recipient_unavailable"
+        assert answer.json()["failed"]["boss"]["error_code"] == "recipient_not_available"
 
     with_team(tmp_path, test)
 

@@ -229,9 +229,9 @@ def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
         critical, offline = '{priority="Critical"}', '{state="not_available_offline"}'
         await moved(f"messages_sent_total{critical}", f"queue_depth{critical}", f"recipient_state_total{offline}")
-        await team.post("bob", "/v1/inbox/drain")
+        cursor = (await team.post("bob", "/v1/inbox/drain")).json()["cursor"]
         await moved(f"delivery_latency_count{critical}")
-        await team.get("bob", "/v1/me")
+        await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
         await moved(f"messages_delivered_total{critical}")
         assert before[f"queue_depth{critical}"] == 0
         assert before['delivery_latency_bucket{le="3600.0",priority="Critical"}'] == 1

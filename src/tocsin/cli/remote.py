@@ -4,7 +4,6 @@ Only the standard library is imported before the first operation: the check that
 must start quickly.
 """
 
-import http.client
 import json
 import os
 from enum import IntEnum
@@ -248,6 +247,8 @@ class Remote:
         return self._decoded(self._exchange(method, target, content, headers))
 
     def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
+        import http.client  # Slow, and not needed for the help.
+
         opened = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = opened(self._host, self._port, timeout=self._timeout_s)
         headers = {"Content-Type": "application/json"} | self._headers | headers

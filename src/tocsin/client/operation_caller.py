@@ -56,14 +56,13 @@ class OperationCaller:
         """Call a list, page by page, and return its items, up to the limit."""
         items: list[Item] = []
         after = ""
-        while limit is None or len(items) < limit:
+        while True:
             size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(items))
             page = await self.call(operation, {**arguments, "after": after, "limit": size}, decoder)
             items += page.items
-            if page.next is None:
-                break
+            if page.next is None or (limit is not None and len(items) >= limit):
+                return items
             after = page.next
-        return items
 
     def submit(
         self,

@@ -85,6 +85,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.MessagesForgotten: retention.apply_forgotten,
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
+    ev.AgentCharged: admission.apply_charge,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.FramesShed: _nothing,
     ev.WorkBegun: attention_transitions.apply_begun,
@@ -211,6 +212,7 @@ class Exchange:
             reply = error.problem
         if has_policy:
             reactions.react(decision)
+            admission.charge_owed(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)
 

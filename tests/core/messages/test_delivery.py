@@ -406,8 +406,8 @@ def test_a_drain_is_always_in_order(letters: list[tuple[str, int, float, float]]
         team.advance(pause_s)
     known = team.exchange.state.messages.values()
     waiting = [message for message in known if message.recipient == "impl_002" and message.state is State.QUEUED]
-    decay = team.exchange.state.policy.decay
-    waiting.sort(key=lambda message: rank(message, team.now, decay))
+    decay, top = team.exchange.state.policy.decay, team.exchange.state.policy.aging.top_level
+    waiting.sort(key=lambda message: rank(message, team.now, decay, top))
     expected = [message.message_id for message in waiting]
     drained: list[str] = []
     while batch := team.drain(session, limit):

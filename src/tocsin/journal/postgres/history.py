@@ -101,8 +101,9 @@ SELECT q.project, q.seq, to_tsvector('simple', left(coalesce(q.payload, b.payloa
 
 OWNED = "SELECT 1 FROM tocsin.projects WHERE project = %s AND epoch = %s FOR SHARE"
 STAND = """
-INSERT INTO tocsin.standing (project, seq, document, indexed_seq) VALUES (%s, %s, %s, 0)
-ON CONFLICT (project) DO UPDATE SET seq = EXCLUDED.seq, document = EXCLUDED.document"""
+INSERT INTO tocsin.standing (project, seq, document, checksum, indexed_seq) VALUES (%s, %s, %s, %s, 0)
+ON CONFLICT (project) DO UPDATE
+SET seq = EXCLUDED.seq, document = EXCLUDED.document, checksum = EXCLUDED.checksum"""
 DROP_DOCUMENT = "DELETE FROM tocsin.documents WHERE project = %s AND kind = %s AND id = %s"
 DROP_THREADS = """
 DELETE FROM tocsin.threads WHERE project = %s AND touched_seq

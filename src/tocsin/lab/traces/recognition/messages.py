@@ -271,6 +271,7 @@ MESSAGES: dict[type, Opener] = {
     ev.MessagesForgotten: _forgotten,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _gaming,
+    ev.AgentCharged: always(FOLLOWS),
     ev.DecayRateChanged: _rate,
     ev.TopicPublished: _published,
 }
