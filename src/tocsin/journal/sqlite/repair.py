@@ -12,7 +12,7 @@ import msgspec
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable, ProjectBusy, TablesDamaged
 from tocsin.journal.segments import read_segment
 from tocsin.journal.sqlite import commit_note
-from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.connection import connect, make_private, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
 
@@ -29,6 +29,7 @@ _BESIDE = ("", "-wal", "-shm")
 
 def lock_project(path: Path, project: str) -> apsw.Connection:
     """Lock the project against other hubs, by a transaction that stays open until the connection is closed."""
+    make_private(path / "lock.db")
     connection = apsw.Connection(str(path / "lock.db"))
     try:
         connection.execute("BEGIN EXCLUSIVE")
