@@ -17,7 +17,7 @@ from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
-from tocsin.hub.config import ServerConfig
+from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
 from tocsin.hub.observability.exporters import configured
 from tocsin.hub.observability.feed import Feed
@@ -30,9 +30,9 @@ from tocsin.hub.request_limits import RequestLimits
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.policies import frames_policy
+from tocsin.policies import default_policy, frames_policy
 
-__all__ = ["ADMIN_TOKEN_FILE", "Hub", "UnknownStore", "check_store", "is_postgres", "keep_secret"]
+__all__ = ["ADMIN_TOKEN_FILE", "Hub", "UnknownStore", "check_store", "is_postgres", "keep_secret", "open_journal"]
 
 ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -193,6 +193,11 @@ def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str
     from tocsin.journal.postgres import PostgresJournal  # the driver is optional
 
     return PostgresJournal(store, project, hub=_hub_name(), address=_address(config))
+
+
+def open_journal(data: Path, project: str, store: str) -> Journal:
+    """Open a project's journal as its owner, for work that no hub may disturb."""
+    return _open_journal(data, default_policy(), load_config(data / "server.yaml"), project, store)
 
 
 async def _wait_for_journal(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
