@@ -32,5 +32,5 @@ def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
     state.policy_version = event.version
     queue_manager.keep_in_bounds(state)
     for agent in state.agents.values():
-        agent.mailbox = Mailbox(state.messages)
+        agent.mailbox = Mailbox(state.messages, state.policy.aging.top_level)
     schedule_all(state)

@@ -17,6 +17,7 @@ import msgspec
 from tocsin.journal.checksums import chained, group_checksum
 from tocsin.journal.errors import JournalDamaged, TablesDamaged
 from tocsin.journal.tables import Tables
+from tocsin.journal.terms import OwnershipTerms
 
 __all__ = ["BUFFERED", "FLUSHED", "REPLICATED", "Commit", "Group", "Journal", "checked", "group_of"]
 
@@ -62,6 +63,10 @@ class Journal(Protocol):
     project: str
     #: Number of this owner, counted over all owners of the project.
     epoch: int
+    #: Terms of the owner's lease; null where ownership needs no renewal.
+    terms: OwnershipTerms | None
+    #: Time for one commit, seconds; null is no limit.
+    commit_timeout_s: float | None
 
     def append(self, group: Group) -> Commit:
         """Make a group durable; it must follow the last one."""
@@ -92,6 +97,12 @@ class Journal(Protocol):
 
     def recover(self) -> None:
         """Reconnect as the owner after a failed commit."""
+
+    def renew(self) -> None:
+        """Renew the owner's lease, on a connection of its own."""
+
+    def lease_left_s(self) -> float:
+        """Return for how long the owner may serve without another renewal, seconds."""
 
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""

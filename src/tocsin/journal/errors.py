@@ -40,7 +40,7 @@ class CommitFailed(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost`, `conflict`, `not_replicated` or `refused`.
+        #: `disk_full`, `io_error`, `connection_lost`, `timeout`, `conflict`, `not_replicated` or `refused`.
         self.reason = reason
         self.detail = detail
 
@@ -72,7 +72,7 @@ class JournalUnavailable(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost` or `database_error`.
+        #: `disk_full`, `io_error`, `connection_lost`, `timeout` or `database_error`.
         self.reason = reason
         self.detail = detail
 

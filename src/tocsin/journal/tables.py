@@ -12,7 +12,7 @@ import msgspec
 from tocsin.journal.checksums import chunk_checksum, document_checksum
 from tocsin.journal.columns import Row, Table
 from tocsin.journal.errors import TablesDamaged
-from tocsin.journal.history import Brief, Conversation, DeadLetter, Page, Signal, Wanted
+from tocsin.journal.history import LATEST, Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
 __all__ = ["Batch", "EndedQueue", "Segment", "Standing", "Tables", "entries_of", "standing_of"]
 
@@ -57,9 +57,13 @@ class Batch(msgspec.Struct, frozen=True):
     """Changes between two projections, to be written in one transaction."""
 
     standing: Standing
-    #: Rows by table, each in the order of its columns; they can be read once.
-    rows: list[tuple[Table, Iterable[Row]]]
-    #: Messages that the state no longer holds; their rows stay as history.
+    #: Rows by table, each in the order of its columns, to be inserted, or updated if they are there.
+    rows: list[tuple[Table, list[Row]]]
+    #: Rows of messages that are not in the table; they can be read once.
+    new_messages: Iterable[Row]
+    #: Rows of messages that are in the table; they can be read once.
+    changed_messages: Iterable[Row]
+    #: Messages, other than new ones, that the state no longer holds; their rows stay as history.
     forgotten: list[int]
     ended: list[EndedQueue]
     #: The longest idle thread that the state holds: older rows are deleted; null if it holds none.
@@ -125,19 +129,21 @@ class Tables(Protocol):
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
+    # A query with a viewer finds only what that agent sent or received.
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:

@@ -88,6 +88,7 @@ app = typer.Typer(
     help="A message bus for teams of AI agents. The options below come before the command.",
     epilog="Begin with: tocsin serve; tocsin agents add ada --save; tocsin --as ada send ada hello; tocsin top",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from tocsin.journal.sqlite.repair import PAGE_SIZE, check_present, lock_project,
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.journal.tables import Tables
+from tocsin.journal.terms import OwnershipTerms
 
 __all__ = ["SqliteJournal"]
 
@@ -50,12 +52,22 @@ class SqliteJournal:
     """One project's journal in a directory."""
 
     def __init__(
-        self, path: Path, project: str = "default", *, mode: str = "FULL", checkpoint_bytes: int, vfs: str | None = None
+        self,
+        path: Path,
+        project: str = "default",
+        *,
+        mode: str = "FULL",
+        checkpoint_bytes: int,
+        vfs: str | None = None,
+        commit_timeout_s: float | None = None,
     ) -> None:
         if mode not in _MODES:
             raise JournalUnsupported(f"{mode!r} is not a durability mode of SQLite: use one of {', '.join(_MODES)}")
         self.project = project
         self.epoch = 0
+        #: No other machine can take a directory over while its lock is held.
+        self.terms: OwnershipTerms | None = None
+        self.commit_timeout_s = commit_timeout_s
         self._path = path
         self._mode = mode
         self._vfs = vfs
@@ -171,6 +183,13 @@ class SqliteJournal:
         self._load_end()
         if int(self._one("SELECT epoch FROM ownership")) != self.epoch:
             raise OwnershipLost(self.project, self.epoch)
+
+    def renew(self) -> None:
+        """Do nothing: the lock of the directory needs no renewal."""
+
+    def lease_left_s(self) -> float:
+        """Return infinity: the lock of the directory does not end."""
+        return math.inf
 
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
