@@ -12,9 +12,9 @@ import msgspec
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable, ProjectBusy, TablesDamaged
 from tocsin.journal.segments import read_segment
 from tocsin.journal.sqlite import commit_note
-from tocsin.journal.sqlite.connection import connect, make_private, translated
+from tocsin.journal.sqlite.connection import connect, make_private, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
+from tocsin.journal.sqlite.tables import BACKUP, TABLES_PAGE_SIZE, SqliteTables
 
 __all__ = ["PAGE_SIZE", "Accepted", "accept_loss", "check_present", "lock_project", "reset_tables"]
 
@@ -78,16 +78,19 @@ def reset_tables(path: Path, pruned_seq: int, error: TablesDamaged, vfs: str | N
     with contextlib.ExitStack() as closing:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY) if backed_up else apsw.Connection("")
         closing.callback(source.close)
-        if not backed_up:
-            migrate(source, "tables")
+        page_size = int(str(pragma(source, "page_size"))) if backed_up else TABLES_PAGE_SIZE
         try:
-            target = connect(path / _TABLES, "NORMAL", vfs, damaged=TablesDamaged)
+            target = connect(path / _TABLES, "NORMAL", vfs, page_size, TablesDamaged)
         except TablesDamaged:
             # Not even its header can be read. Nothing can have it open, so it can be removed.
             for suffix in _BESIDE:
                 (path / f"{_TABLES}{suffix}").unlink(missing_ok=True)
-            target = connect(path / _TABLES, "NORMAL", vfs)
+            target = connect(path / _TABLES, "NORMAL", vfs, page_size)
         closing.callback(target.close)
+        if not backed_up:
+            # Pages are copied as they are, so those of the empty tables must have the size of the file's.
+            pragma(source, f"page_size={pragma(target, 'page_size')}")
+            migrate(source, "tables")
         with translated(JournalUnavailable, _TABLES), target.backup("main", source, "main") as copy:
             while not copy.done:
                 copy.step()
