@@ -80,8 +80,8 @@ class GroupCommitter:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the open group has as many events as the policy allows."""
-        return len(self.group.events) >= self._state.storage.group_events_max
+        """Tell whether commands have to wait: for the commit of the open group, or for the tables."""
+        return len(self.group.events) >= self._state.storage.group_events_max or self._projections.is_full
 
     @property
     def all_committed(self) -> bool:
