@@ -174,6 +174,8 @@ STORY: tuple[Step, ...] = (
     Step("ada", "check_policy", {"policy": {"aging": {"threshold_s": -1}}}),
     Step("ada", "adopt_policy", {"policy": {}}, refused="E_AUTH_003"),
     Step("boss", "adopt_policy", {"policy": {"storage": {"projection_interval_s": 0.02}}, "reason": "the story"}),
+    Step("boss", "adopt_policy", {"policy": {"aging": {"threshold_s": 61}}, "scope": "change"}),
+    Step("ada", "list_policies", {"limit": 2}),
     Step("ada", "get_status"),
     Step("boss", "get_overview"),
     Step("boss", "list_pending"),

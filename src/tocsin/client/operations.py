@@ -46,6 +46,7 @@ from tocsin.wire.project import (
     PendingMessages,
     PolicyCheck,
     PolicyRecord,
+    PolicyVersion,
     ProjectStatus,
 )
 from tocsin.wire.teamwork import (
@@ -86,6 +87,7 @@ _LIST_WAITS = msgspec.json.Decoder(WaitGraphRecord)
 _GET_POLICY = msgspec.json.Decoder(PolicyRecord)
 _ADOPT_POLICY = msgspec.json.Decoder(Adopted)
 _CHECK_POLICY = msgspec.json.Decoder(PolicyCheck)
+_LIST_POLICIES = msgspec.json.Decoder(Page[PolicyVersion])
 _GET_STATUS = msgspec.json.Decoder(ProjectStatus)
 _GET_OVERVIEW = msgspec.json.Decoder(Overview)
 _LIST_PENDING = msgspec.json.Decoder(PendingMessages)
@@ -559,30 +561,58 @@ class Operations:
         policy: dict[str, Any],
         *,
         reason: str = "",
+        scope: Literal["whole", "change"] = "whole",
     ) -> Adopted:
-        """Adopt a policy: the defaults with the given changes.
+        """Adopt a policy: a whole one, or a change to the one in force.
 
         Only directors and humans may call it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return await self._caller.call("adopt_policy", {"policy": policy, "reason": reason}, _ADOPT_POLICY)
+        return await self._caller.call(
+            "adopt_policy", {"policy": policy, "reason": reason, "scope": scope}, _ADOPT_POLICY
+        )
 
     async def check_policy(
         self,
         policy: dict[str, Any],
         *,
         reason: str = "",
+        scope: Literal["whole", "change"] = "whole",
     ) -> PolicyCheck:
         """Check whether a policy is valid, without adopting it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return await self._caller.call("check_policy", {"policy": policy, "reason": reason}, _CHECK_POLICY)
+        return await self._caller.call(
+            "check_policy", {"policy": policy, "reason": reason, "scope": scope}, _CHECK_POLICY
+        )
+
+    async def list_policies(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+    ) -> Page[PolicyVersion]:
+        """List the policies that were adopted, the newest first, with what each changed.
+
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return await self._caller.call(
+            "list_policies", {"after": after, "limit": limit, "fresh": fresh}, _LIST_POLICIES
+        )
 
     async def get_status(self) -> ProjectStatus:
         """Show counts and condition of the project."""

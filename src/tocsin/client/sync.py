@@ -68,6 +68,7 @@ from tocsin.wire.project import (
     PendingMessages,
     PolicyCheck,
     PolicyRecord,
+    PolicyVersion,
     ProjectStatus,
 )
 from tocsin.wire.teamwork import (
@@ -881,25 +882,43 @@ class SyncAgent(AgentFacade):
         """Show the policy in force."""
         return self._background.run(self._wrapped.get_policy())
 
-    def adopt_policy(self, policy: dict[str, Any], *, reason: str = "") -> Adopted:
-        """Adopt a policy: the defaults with the given changes.
+    def adopt_policy(
+        self, policy: dict[str, Any], *, reason: str = "", scope: Literal["whole", "change"] = "whole"
+    ) -> Adopted:
+        """Adopt a policy: a whole one, or a change to the one in force.
 
         Only directors and humans may call it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return self._background.run(self._wrapped.adopt_policy(policy, reason=reason))
+        return self._background.run(self._wrapped.adopt_policy(policy, reason=reason, scope=scope))
 
-    def check_policy(self, policy: dict[str, Any], *, reason: str = "") -> PolicyCheck:
+    def check_policy(
+        self, policy: dict[str, Any], *, reason: str = "", scope: Literal["whole", "change"] = "whole"
+    ) -> PolicyCheck:
         """Check whether a policy is valid, without adopting it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return self._background.run(self._wrapped.check_policy(policy, reason=reason))
+        return self._background.run(self._wrapped.check_policy(policy, reason=reason, scope=scope))
+
+    def list_policies(self, *, after: int = 0, limit: int = 100, fresh: bool = True) -> Page[PolicyVersion]:
+        """List the policies that were adopted, the newest first, with what each changed.
+
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return self._background.run(self._wrapped.list_policies(after=after, limit=limit, fresh=fresh))
 
     def get_status(self) -> ProjectStatus:
         """Show counts and condition of the project."""

@@ -1,5 +1,6 @@
 """Handlers of the operations on the policy and the project as a whole."""
 
+import msgspec
 import yaml
 
 from tocsin.core import commands as cmd
@@ -9,20 +10,23 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.messages.admission import levels
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
-from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, Session
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import in_turns, live_page
 from tocsin.hub.operations.records import by_priority, message_summary, record_of
-from tocsin.policies import parse_policy
+from tocsin.hub.policy_file import AdoptedPolicy, adopted_policies
+from tocsin.policies import Difference, changed_policy, differences, parse_policy
 from tocsin.wire import project as wire
-from tocsin.wire.operation import Request
+from tocsin.wire.operation import Page, PageRequest, Request
 
 __all__ = ["HANDLERS"]
 
 
-def _policy(request: wire.ChangePolicy) -> Policy:
+def _policy(call: Call, request: wire.ChangePolicy) -> Policy:
+    if request.scope == "change":
+        return changed_policy(call.state.policy, request.policy)
     return parse_policy(yaml.safe_dump(request.policy))
 
 
@@ -34,18 +38,44 @@ async def get_policy(call: Call, request: Request) -> wire.PolicyRecord:
 
 
 async def adopt_policy(call: Call, request: wire.ChangePolicy) -> cmd.Adopted:
-    """Adopt the defaults with changes."""
-    adopted: cmd.Adopted = await call.submit(cmd.AdoptPolicy(document_of(_policy(request)), request.reason))
+    """Adopt a whole policy, or a change to the one in force."""
+    adopted: cmd.Adopted = await call.submit(cmd.AdoptPolicy(document_of(_policy(call, request)), request.reason))
     return adopted
 
 
 async def check_policy(call: Call, request: wire.ChangePolicy) -> wire.PolicyCheck:
     """Check a policy without adopting it."""
     try:
-        _policy(request)
+        _policy(call, request)
     except TocsinError as error:
         return wire.PolicyCheck(False, error.problem)
     return wire.PolicyCheck(True)
+
+
+async def list_policies(call: Call, request: PageRequest) -> Page[wire.PolicyVersion]:
+    """List the adopted policies, each with its differences from the one before it."""
+    limit = min(request.limit, call.project.page_max)
+    found = await call.project.reader.ask(
+        lambda tables: adopted_policies(tables, request.after, limit + 1), fresh=request.fresh
+    )
+    items = [
+        wire.PolicyVersion(
+            one.version,
+            as_datetime(one.adopted_at),
+            one.by,
+            one.reason,
+            []
+            if one.version == 1
+            else [wire.PolicyDifference(*msgspec.structs.astuple(each)) for each in _changes(found, index)],
+        )
+        for index, one in enumerate(found[:limit])
+    ]
+    return Page(items, items[-1].version if len(found) > limit else None)
+
+
+def _changes(found: list[AdoptedPolicy], index: int) -> list[Difference]:
+    """Return what a policy changed; the one before it follows it in the list."""
+    return [] if index + 1 == len(found) else differences(found[index + 1].document, found[index].document)
 
 
 async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
@@ -199,6 +229,7 @@ HANDLERS: dict[str, Handler] = {
     "get_policy": get_policy,
     "adopt_policy": adopt_policy,
     "check_policy": check_policy,
+    "list_policies": list_policies,
     "get_status": get_status,
     "get_overview": get_overview,
     "list_pending": list_pending,
