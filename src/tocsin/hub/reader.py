@@ -1,7 +1,9 @@
 """Queries on a project's tables, on a thread and a connection of their own, so that no query delays a decision.
 
 The tables are written some time after the journal. A fresh query has them brought up to date and waits until they
-include every event that was durable when it arrived; after a time limit it fails, and the caller may try again.
+include every event that was durable when it arrived. It waits as long as rows are being written, up to a limit: after
+many messages in a short time the tables need longer. If nothing is written for a time, it fails, and the caller may try
+again.
 
 A connection ends with its server. A query that fails is run once more on a new connection before the caller gets the
 error, so that history is available again as soon as the store is. A caller waits for its query no longer than a limit;
@@ -9,7 +11,8 @@ a query whose caller has gone is not begun.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from tocsin.core.errors import refusal
@@ -30,15 +33,19 @@ class Reader:
         self,
         journal: Journal,
         tables: Tables,
-        projected: Callable[[int], Awaitable[None]],
+        projected: Callable[[int], "asyncio.Future[None]"],
+        progressed_at: Callable[[], float],
         *,
         fresh_timeout_s: float,
+        fresh_max_s: float,
         query_timeout_s: float,
     ) -> None:
         self._journal = journal
         self._projected = projected
         self._tables = tables
+        self._progressed_at = progressed_at
         self._fresh_timeout_s = fresh_timeout_s
+        self._fresh_max_s = fresh_max_s
         self._query_timeout_s = query_timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
 
@@ -57,12 +64,16 @@ class Reader:
         self._tables.close()
 
     async def _caught_up(self, seq: int) -> None:
-        try:
-            async with asyncio.timeout(self._fresh_timeout_s):
-                await self._projected(seq)
-        except TimeoutError:
-            detail = "the history has not caught up yet: try again, or use fresh=false"
-            raise refusal("E_HUB_006", detail, retry_after_s=1.0) from None
+        """Wait until the tables include an event."""
+        reached = self._projected(seq)
+        began_at = time.monotonic()
+        while not reached.done():
+            until = min(max(began_at, self._progressed_at()) + self._fresh_timeout_s, began_at + self._fresh_max_s)
+            if (left_s := until - time.monotonic()) <= 0:
+                detail = "the history has not caught up yet: try again, or use fresh=false"
+                raise refusal("E_HUB_006", detail, retry_after_s=1.0)
+            await asyncio.wait({reached}, timeout=left_s)
+        await reached
 
     async def _run(self, question: Callable[[Tables], Answer]) -> Answer:
         """Run a query on the thread, within the time limit."""

@@ -177,6 +177,10 @@ class Host:
         """Return when a commit last worked, in the loop's time."""
         return self._committer.committed_at
 
+    def tables_progressed_at(self) -> float:
+        """Return when rows were last given to the tables, by the monotonic clock."""
+        return self._projection_writer.progressed_at
+
     def projected(self, seq: int) -> "asyncio.Future[None]":
         """Return a future that is done once the tables include an event; they are brought up to date at once."""
         reached = self._projections.reached(seq)

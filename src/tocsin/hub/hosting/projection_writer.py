@@ -63,6 +63,8 @@ class ProjectionWriter:
         self._next_prune = 0.0
         self._next_backup = 0.0
         self._next_chores = 0.0
+        #: When rows were last given to the tables, by the monotonic clock.
+        self.progressed_at = 0.0
         #: Called on this thread when a capture has been written.
         self.written: Callable[[], None] = lambda: None
         #: Sequence number of the last commit; set by the host.
@@ -146,12 +148,17 @@ class ProjectionWriter:
         # A failure may have been reported after the commit; writing the rows again would fail.
         if not self._failures or self._opened.standing().seq < capture.seq:
             self._journal.harden()
-            self._opened.write(batch_of(capture, _pause))
+            self._opened.write(batch_of(capture, self._pause))
         self.projected_seq = capture.seq
         with self._wake:
             self._capture, self._writing = None, False
             self._wake.notify_all()
         self.written()
+
+    def _pause(self) -> None:
+        """Note that rows are being written, and yield the interpreter."""
+        self.progressed_at = time.monotonic()
+        _pause()
 
     @property
     def _opened(self) -> Tables:
@@ -185,11 +192,12 @@ class ProjectionWriter:
             self._prune(storage)
 
     def _index(self, storage: Storage) -> None:
-        """Index one batch while commits go on, and all the rest when they pause."""
+        """Index one batch while commits go on or a capture waits, and all the rest when they pause."""
         seen = self._seen_seq
         self._seen_seq = self.committed_seq
         while self._opened.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
-            pass
+            if self._capture is not None:
+                return
 
     def _prune(self, storage: Storage) -> None:
         now, tables = time.time(), self._opened
