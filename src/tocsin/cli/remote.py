@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_URL",
-    "EXPLICIT",
     "Exit",
     "HttpRequest",
     "NoHub",
@@ -32,8 +31,6 @@ __all__ = [
 
 #: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
-#: Headers of calls that do not confirm earlier deliveries; such a caller confirms them explicitly.
-EXPLICIT = {"Tocsin-Receipts": "explicit"}
 _TIMEOUT_S = 60.0
 #: Maximum size of a reply; a hub never sends more.
 _REPLY_BYTES_MAX = 256 * 2**20

@@ -33,6 +33,7 @@ from tocsin.core.messages import (
     delivery,
     drain,
     expiry,
+    notices,
     recall,
     retention,
     sending,
@@ -85,6 +86,8 @@ _APPLIERS: dict[type, Apply] = {
     ev.MessagesForgotten: retention.apply_forgotten,
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
+    ev.AgentCharged: admission.apply_charge,
+    ev.NoticeFolded: notices.apply_folded,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.FramesShed: _nothing,
     ev.WorkBegun: attention_transitions.apply_begun,
@@ -211,6 +214,7 @@ class Exchange:
             reply = error.problem
         if has_policy:
             reactions.react(decision)
+            admission.charge_owed(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)
 

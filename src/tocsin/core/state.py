@@ -24,6 +24,7 @@ from tocsin.core.teamwork.model import (
     Deferred,
     Discussion,
     Escalation,
+    FoldedNotices,
     Request,
     TimedRecord,
     Topic,
@@ -185,6 +186,10 @@ class ProjectState:
         self.leases = LeaseBook(self.waits, self.inherited)
         #: Messages that an agent's inherited priority raises, by agent.
         self.lent: dict[str, dict[int, None]] = {}
+        #: Notices that were not sent, by recipient and subject.
+        self.folded: dict[str, FoldedNotices] = {}
+        #: Queued notices of the bus that have a subject, by recipient and subject.
+        self.noticed: dict[tuple[str, str], dict[int, None]] = {}
         #: Queued messages by sender.
         self.outgoing: dict[str, dict[int, None]] = {}
 

@@ -24,7 +24,7 @@ class _Commands(LazyGroup):
         Entry(
             "doctor",
             _HUB,
-            "Check that a hub answers, serves its project and accepts the token.",
+            "Check that a hub answers, serves its project and accepts the token; or check what is stored.",
             "commands.doctor:doctor",
         ),
         Entry("status", _HUB, "Show counts and condition of the project."),

@@ -24,10 +24,15 @@ class Storage(Concern, frozen=True):
     recovery_attempts_max: Count
     #: Wait before each of those attempts, seconds.
     recovery_backoff_s: Seconds
-    #: Maximum time between two updates of the tables from the journal, seconds.
+    #: Time between two updates of the tables from the journal, seconds. A reader that needs newer tables does not wait
+    #: for it.
     projection_interval_s: Seconds
     #: Events after which the tables are updated sooner.
     projection_events_max: Count
+    #: Events that the tables may be behind; commands wait while it is more.
+    projection_lag_max: Count
+    #: Events after which the messages that they changed are copied for the next update.
+    projection_slice: Count
     #: Bytes that the recorded history of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.
@@ -40,6 +45,9 @@ class Storage(Concern, frozen=True):
     journal_s: Annotated[float, Meta(ge=0)]
     #: Interval between prunings, seconds.
     prune_interval_s: Seconds
+    #: Minimum time between two backups of the tables of a SQLite project, seconds. The journal is pruned only up to the
+    #: last one, so that damaged tables can be rebuilt.
+    backup_interval_s: Seconds
     #: Rows pruned at a time.
     prune_batch: Count
     #: Whether the journal is exported to segment files.

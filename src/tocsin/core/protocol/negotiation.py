@@ -12,7 +12,7 @@ import msgspec
 
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.model import UNENDING, Message
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.envelope import VERSIONS, iso
 from tocsin.core.protocol.priority import apm_name, priority_name
@@ -84,5 +84,6 @@ def _type_of(name: str, state: ProjectState) -> str:
 def _metadata(message: Message) -> dict[str, object]:
     known: dict[str, object] = msgspec.json.decode(message.metadata) if message.metadata != b"{}" else {}
     known["retryCount"] = message.attempts
-    known["ttl"] = (message.expires_at - message.enqueued_at) / 1_000_000
+    if message.expires_at != UNENDING:
+        known["ttl"] = (message.expires_at - message.enqueued_at) / 1_000_000
     return known

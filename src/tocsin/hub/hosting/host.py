@@ -36,6 +36,7 @@ from tocsin.core.events import Event
 from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.hub.clock import Clock
 from tocsin.hub.hosting.committer import Follower, GroupCommitter, OpenGroup
+from tocsin.hub.hosting.lease_keeper import LeaseKeeper
 from tocsin.hub.hosting.live_state import LiveState
 from tocsin.hub.hosting.outgoing import Sink
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
@@ -73,13 +74,16 @@ class Host:
         self._state = state = LiveState(policy)
         self._projection_writer = ProjectionWriter(journal, segments, self._tables_gave_up, self._tables_failed)
         self._projections = ProjectionSchedule(
-            loop, state, self._projection_writer, lambda: self._committer.all_committed
+            loop, state, self._projection_writer, lambda: self._committer.all_committed, self._flushed
         )
         self._committer = GroupCommitter(
             loop, journal, self._writer, state, self._projections, self._flushed, self._fail
         )
         self._ticks = TickTimer(loop, state, self._clock, self._tick)
         self._loader = StateLoader(journal, self._writer, self._projection_writer)
+        self._lease = LeaseKeeper(loop, journal, lapsed=self._suspend, renewed=self._resume, lost=self._stop_serving)
+        #: Whether it does not serve only because its lease has lapsed; its state is still right.
+        self._suspended = False
         #: Commands that wait for room in a group.
         self._waiting: deque[Waiting] = deque()
         self._sinks: dict[str, Sink] = {}
@@ -98,6 +102,7 @@ class Host:
         """Load a project and serve it; a new project adopts `policy`, an existing one keeps its own."""
         host = cls(journal, policy, segments=segments)
         try:
+            host._lease.start()
             host._use(await host._loader.load())
         except BaseException:
             await host._release()
@@ -161,10 +166,27 @@ class Host:
             self._committer.answer(future, Done())
         return future
 
-    def request_projection(self) -> None:
-        """Bring the tables up to date now, or with the next commit, instead of at the next interval."""
-        if self.condition is Condition.SERVING:
+    def probe(self) -> "asyncio.Future[Exception | None]":
+        """Make a commit without events, after those under way; the future holds the error if it fails."""
+        probing = self._committer.probe()
+        probing.add_done_callback(self._probed)
+        return probing
+
+    @property
+    def committed_at(self) -> float:
+        """Return when a commit last worked, in the loop's time."""
+        return self._committer.committed_at
+
+    def tables_progressed_at(self) -> float:
+        """Return when rows were last given to the tables, by the monotonic clock."""
+        return self._projection_writer.progressed_at
+
+    def projected(self, seq: int) -> "asyncio.Future[None]":
+        """Return a future that is done once the tables include an event; they are brought up to date at once."""
+        reached = self._projections.reached(seq)
+        if self.condition is Condition.SERVING and not reached.done():
             self._projections.request()
+        return reached
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Call a follower with every group after it is durable and its replies are sent; return how to stop that.
@@ -207,9 +229,9 @@ class Host:
         """Finish the commands under way, bring the tables up to date, and close the journal."""
         if self.condition is Condition.SERVING:
             self.condition, self.reason = Condition.STOPPED, "the hub is shutting down"
-            self._projections.cancel()
             while self._waiting or not self._committer.idle:
                 await self._writer.run(lambda: None)
+            self._projections.cancel()
             await self._projections.finish()
         elif self._recovery is not None:
             self.condition = Condition.STOPPED
@@ -220,6 +242,8 @@ class Host:
 
     async def _release(self) -> None:
         self._cancel_timers()
+        self._committer.cancel_deadline()
+        await self._lease.close()
         await asyncio.to_thread(self._projection_writer.close)
         await self._writer.close()
         await asyncio.to_thread(self._journal.close)
@@ -231,6 +255,7 @@ class Host:
         self._committer.reset(exchange.state.seq + 1, loaded.durability)
 
     def _serve(self) -> None:
+        self._suspended = False
         self.condition, self.reason = Condition.SERVING, ""
         self._ticks.schedule()
         self._projections.start()
@@ -304,11 +329,26 @@ class Host:
 
     def _probe(self) -> None:
         if self.condition is Condition.SERVING:
-            self._committer.probe(self._probe_failed)
+            self.probe()
 
-    def _probe_failed(self, error: Exception) -> None:
-        if self.condition is Condition.SERVING:
+    def _probed(self, probing: "asyncio.Future[Exception | None]") -> None:
+        if not probing.cancelled() and (error := probing.result()) and self.condition is Condition.SERVING:
             self._fail(error)
+
+    def _suspend(self, reason: str) -> None:
+        """Stop serving until the lease is renewed: another hub may own the project by now."""
+        if self.condition is Condition.SERVING:
+            _log.error("project %s is not served for now: %s", self.project, reason)
+            self._suspended = True
+            self.condition, self.reason = Condition.RECOVERING, reason
+            self._cancel_timers()
+
+    def _resume(self) -> None:
+        """Serve again after a lapse in which nobody has taken over."""
+        if self._suspended and self.condition is Condition.RECOVERING and self._recovery is None:
+            _log.info("project %s is served again: the lease is renewed", self.project)
+            self._serve()
+            self._flushed()
 
     def _fail(self, error: Exception | None) -> None:
         """Answer every waiting caller with a problem and rebuild the state; stop if that is not possible."""
