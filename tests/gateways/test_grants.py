@@ -138,7 +138,7 @@ def test_a_folder_that_others_may_list_leaves_no_database_readable(tmp_path: Pat
             for path in folder.glob("*.db*"):
                 path.chmod(0o644)
         async with team_at(tmp_path) as team:
-            team.hub.host.request_projection()
+            await team.hub.host.projected(team.hub.host.committed_seq)
             await team.hub.reader.ask(lambda tables: tables.standing())
             found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.db*")}
             assert {"journal.db", "tables.db", "tokens.db"} <= found.keys()
