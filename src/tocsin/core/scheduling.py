@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 _BUS = SYSTEM.agent
+# Members of an enum are looked up by name only once: a message passes here several times.
+_HELD, _QUEUED, _OFFERED, _DELIVERED, _DEAD = State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED, State.DEAD
+_OVERRIDE = Priority.DIRECTOR_OVERRIDE
 
 
 def schedule(state: ProjectState, message: Message) -> None:
@@ -42,7 +45,8 @@ def schedule(state: ProjectState, message: Message) -> None:
     timers = state.timers
     # Typed as Any so that the compiled form keeps this int object and does not create another.
     seq: Any = message.seq
-    if message.state is State.QUEUED:
+    status = message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.schedule(seq, message.ready_at)
         else:
@@ -61,21 +65,21 @@ def schedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.schedule(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.schedule(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.schedule(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.schedule(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
 
 
 def unschedule(state: ProjectState, message: Message) -> None:
     """Remove a message from its mailbox and timers."""
-    timers, seq = state.timers, message.seq
-    if message.state is State.QUEUED:
+    timers, seq, status = state.timers, message.seq, message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.cancel(seq, message.ready_at)
         else:
@@ -91,14 +95,14 @@ def unschedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.cancel(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.cancel(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.cancel(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.cancel(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
 
 
@@ -113,7 +117,7 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
 def boost_due(state: ProjectState, message: Message) -> int | None:
     """Return when aging next raises a message, or null where it does not rise again."""
     aging = state.policy.aging
-    if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
+    if not aging.enabled or message.overdue or message.level == _OVERRIDE:
         return None
     boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
     return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us

@@ -38,6 +38,7 @@ __all__ = [
 
 #: How far the recipient is with a message.
 AckStatus: TypeAlias = Literal["received", "queued", "processed"]
+_HELD = State.HELD
 _Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
 
 
@@ -214,19 +215,21 @@ class Redriven(msgspec.Struct, frozen=True):
 
 def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
     """Return the receipt of an accepted message; a redrive does not change it."""
+    held = message.state is _HELD
+    # By position, in the order of the fields: every send makes one.
     return Receipt(
-        signal_id=signal,
-        message_id=message.message_id,
-        delivered=message.pushed,
-        queued=not message.pushed and message.state is not State.HELD,
-        recipient=message.recipient,
-        recipient_state=message.recipient_state,
-        delivery_class=message.delivery_class,
-        expires_at=as_datetime(message.created_at + message.expires_at - message.enqueued_at),
-        resolved_to_session=message.resolved_session,
-        publish_path=message.publish_path,
-        priority=PRIORITY_NAMES[message.priority],
-        requested_priority=PRIORITY_NAMES[message.requested],
-        duplicate=duplicate,
-        held=message.state is State.HELD,
+        signal,
+        message.message_id,
+        message.pushed,
+        not message.pushed and not held,
+        message.recipient,
+        message.recipient_state,
+        message.delivery_class,
+        as_datetime(message.created_at + message.expires_at - message.enqueued_at),
+        message.resolved_session,
+        message.publish_path,
+        PRIORITY_NAMES[message.priority],
+        PRIORITY_NAMES[message.requested],
+        duplicate,
+        held,
     )

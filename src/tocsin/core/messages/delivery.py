@@ -10,9 +10,10 @@ from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
+from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.core.protocol.negotiation import render
-from tocsin.core.scheduling import move, schedule
+from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import Agent, ProjectState, Session
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "offer",
     "pump",
     "requeue",
+    "start_offer",
     "take",
 ]
 
@@ -125,12 +127,20 @@ def fire_backoff(decision: Decision, seq: int) -> None:
 
 def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
     """Record the offer in its session."""
-    message = move(state, event.message, ev.MessageOffered)
+    message = state.message(event.message)
+    unschedule(state, message)
+    start_offer(state, message, event)
+
+
+def start_offer(state: ProjectState, message: Message, event: ev.MessageOffered) -> None:
+    """Put a message that is in no queue on its way to a session."""
+    advance(message, ev.MessageOffered)
+    session = state.session(event.session)
     message.offered_at = event.at
-    message.session = event.session
+    message.session = session.session
     message.offers = event.offer
     message.pushed = message.pushed or event.pushed
-    state.session(event.session).in_flight[message.seq] = None
+    session.in_flight[message.seq] = None
     schedule(state, message)
 
 

@@ -14,7 +14,7 @@ from tocsin.core.protocol.contracts import Contract, DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, AgentRef
 from tocsin.core.state import Agent
 
-__all__ = ["Route", "check_sender", "recipients_of", "route"]
+__all__ = ["Route", "check_recipient", "check_sender", "recipients_of", "route"]
 
 #: Type that a director or a human has in addition to its own.
 _DIRECTING_TYPE = "Manager"
@@ -95,7 +95,7 @@ def route(
 ) -> Route | Problem:
     """Return the route to one recipient, or the problem that prevents it."""
     try:
-        _check_recipient(recipient, message_type, contract, decision.policy)
+        check_recipient(recipient, message_type, contract, decision.policy)
         limit = decision.policy.limits.mailbox_depth_max
         hint_s = decision.policy.delivery.retry_hint_s
         if recipient.mailbox.depth >= limit:
@@ -117,7 +117,8 @@ def route(
     return Route(recipient, recipient_state, path, session)
 
 
-def _check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+def check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+    """Refuse a recipient that the contract does not allow for this type, or that did not declare it."""
     if policy.routing.enforce_direction and not _allowed(recipient, contract.receivers, policy):
         raise refusal(
             "E_ROUTING_002",

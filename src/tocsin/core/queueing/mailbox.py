@@ -22,6 +22,7 @@ from tocsin.core.queueing.decay import current_importance
 
 __all__ = ["Mailbox", "rank"]
 
+_QUEUED = State.QUEUED
 _SEQ_BITS = 48
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _ATTEMPT_BITS = 12
@@ -59,9 +60,7 @@ def _key_of(message: Message) -> int:
 
 def _is_current(message: Message, level: int, key: int) -> bool:
     """Return whether a heap entry is the current entry of a message."""
-    return (
-        message.state is State.QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
-    )
+    return message.state is _QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
 
 
 class _Level:
@@ -103,9 +102,10 @@ class Mailbox:
     def add(self, message: Message) -> None:
         """Add a queued message."""
         level = self._levels[message.level]
-        heap = level.classes.get(_class_of(message))
+        name = _class_of(message)
+        heap = level.classes.get(name)
         if heap is None:
-            heap = level.classes[_class_of(message)] = []
+            heap = level.classes[name] = []
         heapq.heappush(heap, _key_of(message))
         level.entries += 1
         level.live += 1
