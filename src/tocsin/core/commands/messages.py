@@ -12,6 +12,7 @@ from tocsin.core.messages.model import Message, PublishPath, RecipientState, Sta
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.rendering import render_envelope
 from tocsin.core.protocol.timestamps import as_datetime
 
 __all__ = [
@@ -151,17 +152,34 @@ class BroadcastReceipt(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One message that was offered to a session."""
+    """One message that was offered to a session, as it was then; its envelope is written when it is asked for."""
 
     signal_id: str
     session: str
     offer: int
-    #: The envelope, in the recipient's protocol version.
-    envelope: bytes
+    #: The message; only what never changes may be read from it.
+    message: Message
+    #: Name of its type in the recipient's protocol version.
+    message_type: str
+    sender_type: str
+    recipient_type: str
+    #: Protocol version of the recipient.
+    version: str
+    #: Payload and metadata as accepted; the message loses them when it ends.
+    payload: bytes
+    metadata: bytes
+    #: Retries used.
+    attempt: int
     #: messageId of the work that it interrupts: put that aside first.
     interrupts: str | None = None
     #: Current level, including boosts.
     priority: int = Priority.INFO
+
+    @property
+    def envelope(self) -> bytes:
+        """Return the envelope, in the recipient's protocol version."""
+        types, content = (self.sender_type, self.recipient_type), (self.payload, self.metadata)
+        return render_envelope(self.message, self.message_type, types, self.version, content, self.attempt)
 
 
 class Drained(msgspec.Struct, frozen=True):

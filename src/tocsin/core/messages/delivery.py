@@ -12,7 +12,8 @@ from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
-from tocsin.core.protocol.negotiation import render
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.negotiation import type_name_for, type_of
 from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import Agent, ProjectState, Session
 
@@ -30,6 +31,9 @@ __all__ = [
     "start_offer",
     "take",
 ]
+
+
+_LATEST = VERSIONS[-1]
 
 
 def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
@@ -89,15 +93,25 @@ def offer(decision: Decision, message: Message, session: Session, *, pushed: boo
 
 def delivery_of(state: ProjectState, message: Message) -> Delivery:
     """Return an offered message in the form that is sent out."""
-    attention = state.attention.get(message.recipient)
     interrupts = None
-    if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
-        interrupts = attention.work.message_id
+    if state.attention:
+        attention = state.attention.get(message.recipient)
+        if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
+            interrupts = attention.work.message_id
+    recipient = state.agents.get(message.recipient)
+    version = _LATEST if recipient is None else recipient.version
     return Delivery(
-        signal_id(message),
+        message.message_id if message.broadcast_id is None else signal_id(message),
         message.session or "",
         message.offers,
-        render(message, state),
+        message,
+        message.type if version == _LATEST else type_name_for(message.type, version, state.policy),
+        type_of(message.sender, state),
+        type_of(message.recipient, state),
+        version,
+        message.payload,
+        message.metadata,
+        message.attempts,
         interrupts,
         message.level,
     )
