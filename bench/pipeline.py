@@ -20,9 +20,10 @@ from typing import Any
 
 import msgspec
 
-from bench.report import table
+from bench.report import Run, options, table
 from bench.traffic import landing_of
 
+EVENTS, QUICK_EVENTS = 1_000_000, 20_000
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
 #: Interval at which the memory of the process tree is measured, seconds.
 _LOOK_S = 0.2
@@ -162,8 +163,14 @@ def duckdb_silver(folder: Path, cores: int) -> dict[str, Any]:
     return {"duckdb_s": statistics.median(times), "messages": found[0] if found else 0}
 
 
-def report(events: int, cores: int, rounds: int) -> None:
+def report(events: int, cores: int, run: Run) -> None:
     """Measure everything and print the results."""
+    with run:
+        text, found = _measured(events, cores, run.rounds)
+    run.finish(text, found)
+
+
+def _measured(events: int, cores: int, rounds: int) -> tuple[str, dict[str, Any]]:
     found: dict[str, Any] = {}
     peaks: list[float] = []
     runs: dict[int, list[dict[str, Any]]] = {}
@@ -206,27 +213,25 @@ def report(events: int, cores: int, rounds: int) -> None:
     }
     stages = runs[events][0]["stages"]
     rows = [["bronze", f"{middle(events, 'bronze_s'):.1f}"], *([name, f"{s:.1f}"] for name, s in stages.items())]
-    print(f"{count:,} events on {cores} cores, medians of {rounds} rounds\n")
-    print(table(["stage", "seconds"], rows), "\n")
-    print(table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()]))
-    print(json.dumps(found))
+    figures = table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()])
+    return f"{count:,} events on {cores} cores\n\n{table(['stage', 'seconds'], rows)}\n\n{figures}", found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser = options("bench-pipeline", __doc__, rounds=1)
+    parser.add_argument("--events", type=int, default=None, help=f"events of the history (default: {EVENTS})")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--part", choices=("whole", "duckdb"))
-    parser.add_argument("--landing", type=Path)
-    parser.add_argument("--folder", type=Path)
-    options = parser.parse_args()
-    if options.part == "whole":
-        print(msgspec.json.encode(whole(options.landing, options.folder, options.cores)).decode())
-    elif options.part == "duckdb":
-        print(msgspec.json.encode(duckdb_silver(options.folder, options.cores)).decode())
+    parser.add_argument("--part", choices=("whole", "duckdb"), help=argparse.SUPPRESS)
+    parser.add_argument("--landing", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.part == "whole":
+        print(msgspec.json.encode(whole(chosen.landing, chosen.folder, chosen.cores)).decode())
+    elif chosen.part == "duckdb":
+        print(msgspec.json.encode(duckdb_silver(chosen.folder, chosen.cores)).decode())
     else:
-        report(options.events, options.cores, options.rounds)
+        events = chosen.events or (QUICK_EVENTS if chosen.quick else EVENTS)
+        report(events, chosen.cores, Run("bench-pipeline", chosen, rounds=1, rounds_min=1))
 
 
 if __name__ == "__main__":

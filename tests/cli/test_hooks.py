@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
-from tocsin.cli.hook_check import is_check, output_of
+from tocsin.cli import is_check
+from tocsin.cli.hook_check import output_of
 
 EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}

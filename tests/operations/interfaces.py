@@ -97,7 +97,7 @@ class HttpInterface(Interface):
         self.client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}")
 
     def headers(self, agent: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.tokens[agent]}", "Tocsin-Receipts": "explicit"}
+        return {"Authorization": f"Bearer {self.tokens[agent]}"}
 
     async def call(
         self, agent: str, operation: Operation, arguments: dict[str, Any], envelope: dict[str, Any] | None
@@ -242,7 +242,7 @@ class CliInterface(HttpInterface):
     ) -> Answer:
         if operation.request is SendMessages or not _complete(operation, {**arguments, "envelope": envelope}):
             return await super().call(agent, operation, arguments, envelope)
-        remote = Remote(f"http://127.0.0.1:{self.port}", self.tokens[agent], headers={"Tocsin-Receipts": "explicit"})
+        remote = Remote(f"http://127.0.0.1:{self.port}", self.tokens[agent])
         written = None
         if envelope is not None:
             written = Written(envelope["messageId"], msgspec.Raw(msgspec.json.encode(envelope)), None)

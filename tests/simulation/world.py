@@ -525,7 +525,7 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
     escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
     followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
-    noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten)
+    noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten, ev.AgentCharged)
     return isinstance(event, (*kinds, *followed, *noticed))
 
 

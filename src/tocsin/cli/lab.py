@@ -15,8 +15,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.context import HERE, DataHere, data_of, remote_of
-from tocsin.cli.output import console, fail, refusals_told, show_json, table
+from tocsin.cli.output import fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit
+from tocsin.cli.terminal import console
 
 if TYPE_CHECKING:
     from tocsin.lab.experiment import Candidate, Experiment

@@ -4,7 +4,6 @@ Only the standard library is imported before the first operation: the check that
 must start quickly.
 """
 
-import http.client
 import json
 import os
 from enum import IntEnum
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_URL",
-    "EXPLICIT",
     "Exit",
     "HttpRequest",
     "NoHub",
@@ -33,8 +31,6 @@ __all__ = [
 
 #: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
-#: Headers of calls that do not confirm earlier deliveries; such a caller confirms them explicitly.
-EXPLICIT = {"Tocsin-Receipts": "explicit"}
 _TIMEOUT_S = 60.0
 #: Maximum size of a reply; a hub never sends more.
 _REPLY_BYTES_MAX = 256 * 2**20
@@ -228,6 +224,8 @@ class Remote:
         return self._decoded(self._exchange(method, target, content, headers))
 
     def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
+        import http.client  # Slow, and not needed for the help.
+
         opened = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = opened(self._host, self._port, timeout=self._timeout_s)
         headers = {"Content-Type": "application/json"} | self._headers | headers

@@ -6,7 +6,7 @@ that they touch; a document that does not exist after an event is removed. Docum
 order of `KINDS`, and within a kind by `seq`, where there is one, and by id.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 import msgspec
@@ -18,7 +18,16 @@ from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
 from tocsin.core.waiting.graph import Wait, wait_key
 
-__all__ = ["DOCUMENT_EVENTS", "KINDS", "Kind", "document", "documents", "restore_documents", "touched"]
+__all__ = [
+    "DOCUMENT_EVENTS",
+    "KINDS",
+    "Kind",
+    "document",
+    "document_count",
+    "documents",
+    "restore_documents",
+    "touched",
+]
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -261,6 +270,15 @@ def documents(state: ProjectState) -> list[tuple[str, str, bytes]]:
     for kind in KINDS:
         found += [(kind.name, id_, _JSON.encode(kind.read(state, id_))) for id_ in sorted(kind.ids(state))]
     return found
+
+
+def document_count(state: ProjectState) -> int:
+    """Return the number of documents."""
+    count = 0
+    for kind in KINDS:
+        ids = kind.ids(state)
+        count += len(ids) if isinstance(ids, Sized) else sum(1 for _ in ids)
+    return count
 
 
 def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes]]) -> None:

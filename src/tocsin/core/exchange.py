@@ -86,6 +86,7 @@ _APPLIERS: dict[type, Apply] = {
     ev.MessagesForgotten: retention.apply_forgotten,
     ev.GamingDetected: admission.apply_gaming,
     ev.GamingCleared: admission.apply_gaming,
+    ev.AgentCharged: admission.apply_charge,
     ev.DecayRateChanged: queue_manager.apply_rate,
     ev.FramesShed: _nothing,
     ev.WorkBegun: attention_transitions.apply_begun,
@@ -220,6 +221,7 @@ class Exchange:
             reply = error.problem
         if has_policy:
             reactions.react(decision)
+            admission.charge_owed(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)
 
@@ -236,6 +238,7 @@ class Exchange:
         decision.events.append(event)
         settlement.follow_receipt(decision, state.message(event.message))
         reactions.react(decision)
+        admission.charge_owed(decision)
         retention.trim(decision)
         return decision.events
 

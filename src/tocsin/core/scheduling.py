@@ -11,7 +11,6 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import Message, State
-from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.decay import stale_at
 from tocsin.core.state import ProjectState, Session
 from tocsin.core.waiting.graph import Wait
@@ -37,7 +36,6 @@ __all__ = [
 _BUS = SYSTEM.agent
 # Members of an enum are looked up by name only once: a message passes here several times.
 _HELD, _QUEUED, _OFFERED, _DELIVERED, _DEAD = State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED, State.DEAD
-_OVERRIDE = Priority.DIRECTOR_OVERRIDE
 
 
 def schedule(state: ProjectState, message: Message) -> None:
@@ -117,9 +115,10 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
 def boost_due(state: ProjectState, message: Message) -> int | None:
     """Return when aging next raises a message, or null where it does not rise again."""
     aging = state.policy.aging
-    if not aging.enabled or message.overdue or message.level == _OVERRIDE:
+    enough = aging.boosts_to_front[message.priority]
+    if not aging.enabled or enough is None or (message.overdue and message.own_level >= aging.top_level):
         return None
-    boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
+    boosts = message.boosts + 1
     return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol.validation import explain
+from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
 
 __all__ = [
     "Channels",
@@ -22,6 +23,7 @@ __all__ = [
     "Destination",
     "FileAgent",
     "HistoryConfig",
+    "ReadinessConfig",
     "ServerConfig",
     "SocketConfig",
     "WebhookConfig",
@@ -227,6 +229,15 @@ class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aside_max: Count
 
 
+class ReadinessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of `/ready`, which means that a commit has just worked."""
+
+    #: Age up to which a commit counts as just made, seconds; otherwise `/ready` makes one without events.
+    fresh_s: Seconds
+    #: Time for that commit, seconds; then the answer is 503.
+    timeout_s: Seconds
+
+
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of one hub process."""
 
@@ -300,6 +311,12 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     health_window_s: Seconds
     #: Webhooks.
     webhooks: WebhookConfig
+    #: Ownership of a project on PostgreSQL.
+    ownership: OwnershipTerms
+    #: Time limits of the store.
+    store: StoreTimeouts
+    #: The answer of `/ready`.
+    readiness: ReadinessConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

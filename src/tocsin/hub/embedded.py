@@ -55,12 +55,22 @@ class Tocsin:
         """Open or create a project's directory; with `durability="NORMAL"` a power cut can lose the last messages."""
         folder, run_by, config = Path(path), policy or default_policy(), load_config()
         journal = await asyncio.to_thread(
-            lambda: SqliteJournal(folder, project, mode=durability, checkpoint_bytes=run_by.storage.checkpoint_bytes)
+            lambda: SqliteJournal(
+                folder,
+                project,
+                mode=durability,
+                checkpoint_bytes=run_by.storage.checkpoint_bytes,
+                commit_timeout_s=config.store.commit_timeout_s,
+            )
         )
         host = await Host.start(journal, run_by, segments=folder / "segments")
         try:
             reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+                journal,
+                await asyncio.to_thread(journal.tables),
+                host.request_projection,
+                fresh_timeout_s=config.fresh_timeout_s,
+                query_timeout_s=config.store.query_timeout_s,
             )
         except BaseException:
             await host.close()

@@ -200,7 +200,6 @@ class InProcessLink:
         call = Call(self._project, self._caller)
         envelope = None if operation.envelope is msgspec.UNSET else bytes(operation.envelope)
         reply: object = await perform(call, row, call.read(row, operation.arguments, envelope))
-        call.replied(received=True)
         return reply
 
     async def _hello(self, hello: op.Hello) -> op.Welcome:

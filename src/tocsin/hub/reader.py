@@ -4,7 +4,8 @@ The tables are written some time after the journal. A fresh query waits until th
 when it arrived, and requests a projection; after a time limit it fails, and the caller may try again.
 
 A connection ends with its server. A query that fails is run once more on a new connection before the caller gets the
-error, so that history is available again as soon as the store is.
+error, so that history is available again as soon as the store is. A caller waits for its query no longer than a limit;
+a query whose caller has gone is not begun.
 """
 
 import asyncio
@@ -28,12 +29,19 @@ class Reader:
     """Runs queries on the tables of one project."""
 
     def __init__(
-        self, journal: Journal, tables: Tables, timeout_s: float, request_projection: Callable[[], None]
+        self,
+        journal: Journal,
+        tables: Tables,
+        request_projection: Callable[[], None],
+        *,
+        fresh_timeout_s: float,
+        query_timeout_s: float,
     ) -> None:
         self._journal = journal
         self._request_projection = request_projection
         self._tables = tables
-        self._timeout_s = timeout_s
+        self._fresh_timeout_s = fresh_timeout_s
+        self._query_timeout_s = query_timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
 
     async def ask(self, question: Callable[[Tables], Answer], *, fresh: bool = True) -> Answer:
@@ -41,7 +49,7 @@ class Reader:
         try:
             if fresh:
                 await self._caught_up(self._journal.last_seq())
-            return await self._worker.run(lambda: self._answer(question))
+            return await self._run(question)
         except JournalError as error:
             raise refusal("E_HUB_007", f"the history cannot be read: {error}") from None
 
@@ -52,13 +60,33 @@ class Reader:
 
     async def _caught_up(self, seq: int) -> None:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                while (await self._worker.run(lambda: self._answer(_standing))).seq < seq:
+            async with asyncio.timeout(self._fresh_timeout_s):
+                while (await self._run(_standing)).seq < seq:
                     self._request_projection()
                     await asyncio.sleep(_CHECK_S)
         except TimeoutError:
             detail = "the history has not caught up yet: try again, or use fresh=false"
             raise refusal("E_HUB_006", detail, retry_after_s=1.0) from None
+
+    async def _run(self, question: Callable[[Tables], Answer]) -> Answer:
+        """Run a query on the thread, within the time limit."""
+        abandoned = False
+
+        def job() -> Answer:
+            if abandoned:
+                raise JournalUnavailable("timeout", "the caller no longer waits")
+            return self._answer(question)
+
+        limit = asyncio.timeout(self._query_timeout_s)
+        try:
+            async with limit:
+                return await self._worker.run(job)
+        except TimeoutError:
+            if not limit.expired():
+                raise  # the caller's own limit
+            raise JournalUnavailable("timeout", f"no answer within {self._query_timeout_s:g} s") from None
+        finally:
+            abandoned = True
 
     def _answer(self, question: Callable[[Tables], Answer]) -> Answer:
         """Query the open tables, or new ones if that fails."""

@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tocsin.core.policy import Policy
 from tocsin.hub.answer_cache import Shared
@@ -23,6 +24,7 @@ from tocsin.hub.observability.exporters import configured
 from tocsin.hub.observability.feed import Feed
 from tocsin.hub.observability.health import HealthWatch
 from tocsin.hub.observability.metrics import Metrics
+from tocsin.hub.observability.readiness import Readiness
 from tocsin.hub.observability.telemetry import Telemetry
 from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader
@@ -32,7 +34,19 @@ from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import frames_policy
 
-__all__ = ["ADMIN_TOKEN_FILE", "Hub", "UnknownStore", "check_store", "is_postgres", "keep_secret"]
+if TYPE_CHECKING:
+    from tocsin.hub.ownership import Standby
+
+__all__ = [
+    "ADMIN_TOKEN_FILE",
+    "Hub",
+    "UnknownStore",
+    "check_store",
+    "hub_address",
+    "hub_name",
+    "is_postgres",
+    "keep_secret",
+]
 
 ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -95,6 +109,8 @@ class Hub:
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
         self.health = HealthWatch(host, config.health_interval_s, config.health_window_s)
+        #: The answer of `/ready`.
+        self.readiness = Readiness(host, self.closing, config.readiness)
 
     @classmethod
     async def open(
@@ -105,25 +121,29 @@ class Hub:
         *,
         project: str,
         store: str = "",
-        standby: bool = False,
+        standby: "Standby | None" = None,
     ) -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
 
-        A standby waits until no other hub serves the project.
+        With a standby, wait until it owns the project.
         """
         check_store(store)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if standby:
-            journal = await _wait_for_journal(policy, config, project, store)
+        if standby is not None:
+            journal: Journal = await standby.journal()
         else:
             journal = await asyncio.to_thread(_open_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
-            grants = await asyncio.to_thread(_open_grants, data, project, store)
+            grants = await asyncio.to_thread(_open_grants, data, config, project, store)
             most, now = config.tokens_per_agent_max, Clock().now
             authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
             reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+                journal,
+                await asyncio.to_thread(journal.tables),
+                host.request_projection,
+                fresh_timeout_s=config.fresh_timeout_s,
+                query_timeout_s=config.store.query_timeout_s,
             )
         except BaseException:
             await host.close()
@@ -189,25 +209,30 @@ def keep_secret(path: Path, text: str) -> Path:
 
 def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
     if not is_postgres(store):
-        return SqliteJournal(data, project, checkpoint_bytes=policy.storage.checkpoint_bytes)
+        return SqliteJournal(
+            data,
+            project,
+            checkpoint_bytes=policy.storage.checkpoint_bytes,
+            commit_timeout_s=config.store.commit_timeout_s,
+        )
     from tocsin.journal.postgres import PostgresJournal  # the driver is optional
 
-    return PostgresJournal(store, project, hub=_hub_name(), address=_address(config))
+    return PostgresJournal(
+        store, project, hub=hub_name(), address=hub_address(config), terms=config.ownership, timeouts=config.store
+    )
 
 
-async def _wait_for_journal(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
-    from tocsin.hub.ownership import Standby  # the driver is optional
-
-    return await Standby(store, project, policy, hub=_hub_name(), address=_address(config)).journal()
-
-
-def _hub_name() -> str:
+def hub_name() -> str:
+    """Return the name of this process among the hubs of a project."""
     return f"{socket.gethostname()} {os.getpid()}"
 
 
-def _address(config: ServerConfig) -> str:
+def hub_address(config: ServerConfig) -> str:
+    """Return the address that other hubs name to callers."""
     return f"http://{config.address}:{config.port}"
 
 
-def _open_grants(data: Path, project: str, store: str) -> GrantStore:
-    return PostgresGrants(store, project) if is_postgres(store) else SqliteGrants(data, project)
+def _open_grants(data: Path, config: ServerConfig, project: str, store: str) -> GrantStore:
+    if not is_postgres(store):
+        return SqliteGrants(data, project)
+    return PostgresGrants(store, project, config.store.commit_timeout_s)

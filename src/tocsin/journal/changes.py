@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.documents import DOCUMENT_EVENTS, document, touched
+from tocsin.core.documents import DOCUMENT_EVENTS, document, document_count, touched
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Failure, Message
@@ -70,6 +70,8 @@ class Capture(msgspec.Struct, frozen=True):
     ended: list[EndedQueue]
     oldest_thread: str | None
     life_bytes_max: int
+    #: Number of rows that the state holds, by table.
+    held: dict[str, int]
 
 
 class EventNumbers(msgspec.Struct):
@@ -214,6 +216,13 @@ class ObservedExchange(Exchange):
             ended=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
             oldest_thread=next(iter(state.threads), None),
             life_bytes_max=state.policy.storage.life_bytes_max if state.has_policy else 0,
+            held={
+                "signal_queue": len(messages),
+                "agents": len(state.agents),
+                "sessions": len(state.sessions),
+                "threads": len(state.threads),
+                "documents": document_count(state),
+            },
         )
         self._captured_seq, self._captured_at, self._observed = state.seq, capture.at, _Observations()
         return capture
@@ -229,7 +238,7 @@ class ObservedExchange(Exchange):
                 touched[event.agent] = None
             elif isinstance(event, ev.AgentRetired):
                 retired[event.agent] = (self._observed.agents[seq], known.pop(event.agent), event.at)
-            elif isinstance(event, ev.GamingDetected | ev.GamingCleared):
+            elif isinstance(event, ev.GamingDetected | ev.GamingCleared | ev.AgentCharged):
                 touched[event.agent] = None
         gone = [row for name, row in retired.items() if name not in state.agents]
         return gone + [(agent_row(state.agents[name]), known[name], 0) for name in touched if name in state.agents]

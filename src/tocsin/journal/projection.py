@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tocsin.core import events as ev
 from tocsin.core.messages.model import NEVER, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
+from tocsin.journal.checksums import sealer
 from tocsin.journal.columns import Row, Table, row_writer
 from tocsin.journal.records import life_line
 from tocsin.journal.table_definitions import (
@@ -40,6 +41,7 @@ _session_values = row_writer(SESSION_COLUMNS)
 _broadcast_values = row_writer(BROADCAST_COLUMNS)
 _thread_values = row_writer(THREAD_COLUMNS)
 _policy_values = row_writer(POLICY_COLUMNS)
+_seal_message = sealer(MESSAGES)
 _NO_FAILURE = (None,) * len(FAILURE_COLUMNS)
 #: Rows between two pauses.
 _PAUSE_EVERY = 16
@@ -61,17 +63,22 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         latencies=capture.latencies,
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
+        settled_end=settled.end,
+        acknowledged_end=acknowledged.end,
+        held=capture.held,
     )
     facts = _facts_of(capture, pause)
     # Values that no struct has follow in the order in which the table definition names them.
     rows: list[tuple[Table, Iterable[Row]]] = [
-        (POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
-        (AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
-        (SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
-        (BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
+        _sealed(POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
+        _sealed(AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
+        _sealed(
+            SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]
+        ),
+        _sealed(BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
         (MESSAGES, _messages(capture, facts, pause)),
-        (DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
-        (THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
+        _sealed(DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
+        _sealed(THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
     ]
     return Batch(
         standing=standing,
@@ -82,6 +89,11 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         life_bytes_max=capture.life_bytes_max,
         removed=[(kind, id_) for kind, id_, data in capture.documents if data is None],
     )
+
+
+def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
+    """Append the checksums to rows."""
+    return table, list(map(sealer(table), rows))
 
 
 class _EventFacts:
@@ -156,10 +168,12 @@ def _message(message: Message, facts: _EventFacts, capture: Capture) -> Row:
         remembered=number not in capture.forgotten,
         life=b"\n".join(facts.lives[number]),
     )
-    return (
-        *_message_values(message),
-        *(_NO_FAILURE if failure is None else _failure_values(failure)),
-        *_detail_values(details),
+    return _seal_message(
+        (
+            *_message_values(message),
+            *(_NO_FAILURE if failure is None else _failure_values(failure)),
+            *_detail_values(details),
+        )
     )
 
 

@@ -21,6 +21,7 @@ from tocsin.core.events import Event
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable
+from tocsin.journal.files import sync_file
 from tocsin.journal.log import tail
 from tocsin.journal.records import record_of
 from tocsin.journal.tables import Segment, Tables
@@ -98,7 +99,7 @@ class Exporter:
             return self._existing(first_seq)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(folder)
+        sync_file(folder)
         return self._recorded(path, first_seq, last_seq)
 
     def _write(
@@ -131,11 +132,3 @@ def read_segment(path: Path) -> list[bytes]:
     """Return the lines of a segment."""
     with zstd.open(path, "rb") as reader:
         return reader.read().splitlines()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

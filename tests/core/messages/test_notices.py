@@ -49,3 +49,23 @@ def test_nobody_is_told_unless_the_policy_asks(new_team: NewTeam) -> None:
     team.attach("one")
     team.detach(team.attach("two"))
     assert told(team) == []
+
+
+def test_an_announcement_is_charged_to_the_agent_that_comes_and_goes(new_team: NewTeam) -> None:
+    team = pair(new_team, "true")
+    team.attach("one")
+    for _ in range(3):
+        team.detach(team.attach("two"))
+    assert [(event.agent, event.cause, event.cost) for event in team.happened(ev.AgentCharged)] == [
+        ("two", "notices", 1)
+    ] * 6
+
+
+def test_a_notice_that_cannot_be_refused_takes_no_more_than_there_is(new_team: NewTeam) -> None:
+    team = new_team("{sessions: {announce: true}, bucket: {capacity: 2, refill_per_s: 0.001}}")
+    for agent in ("one", "two"):
+        team.register(agent)
+    team.attach("one")
+    for _ in range(3):
+        team.detach(team.attach("two"))
+    assert [event.tokens for event in team.happened(ev.AgentCharged)] == [1, 0, 0, 0, 0, 0]

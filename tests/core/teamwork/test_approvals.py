@@ -10,6 +10,8 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Caller
+from tocsin.core.errors import Problem
+from tocsin.core.messages.admission import levels
 from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.policies import default_policy, parse_policy
@@ -406,3 +408,35 @@ def test_a_lease_that_ends_takes_the_overrides_of_it_along(team: Team, way: str)
     assert team.happened(ev.ApprovalEnded)[-1].outcome == "moot"
     words = [json.loads(word.payload) for word in told(team, "impl_002", "ApprovalDecided")]
     assert [(word["outcome"], word["subject"]) for word in words] == [("moot", held.lease)]
+
+
+def balances(team: Team, agent: str) -> tuple[float, float, float]:
+    return levels(team.exchange.state.agents[agent], team.exchange.state.policy, team.now)
+
+
+def test_an_asker_pays_for_the_notice_to_each_director(team: Team) -> None:
+    team.register("chief", "Director", "director")
+    team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
+    assert balances(team, "impl_001") == (1000 - 20 - 1, 5, 19), "Blocking once, Info for the other director"
+    (charged,) = team.happened(ev.AgentCharged)
+    assert (charged.agent, charged.cause, charged.copies, charged.cost) == ("impl_001", "approval", 2, 21)
+
+
+def test_a_held_message_pays_for_the_notices_about_it(team: Team) -> None:
+    plan(team)
+    assert balances(team, "impl_001")[0] == 1000 - 5 - 1
+
+
+def test_asking_and_withdrawing_does_not_fill_a_directors_mailbox(team: Team) -> None:
+    """300 approvals, asked for and withdrawn, put 300 messages into a director's mailbox, and nothing was refused."""
+    refused: list[Problem] = []
+    for _ in range(300):
+        reply = team.handle(cmd.RequestApproval("pre_merge_review", "the branch"), team.caller("twin")).reply
+        if isinstance(reply, cmd.ApprovalRequested):
+            team.ask(cmd.WithdrawApproval(reply.approval), "twin", cmd.Done)
+        else:
+            assert isinstance(reply, Problem)
+            refused.append(reply)
+    assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
+    assert len(refused) == 200, "a clone's bucket holds 100 Coordinate messages"
+    assert len(team.happened(ev.ApprovalRequested)) == 100

@@ -17,7 +17,7 @@ from mcp_types import CancelledNotificationParams, JSONRPCResponse
 from tests.cli.processes import COMMAND
 from tests.gateways.mcp.clients import SOURCES, Caller, Hub, new_hub, over_http, over_stdio, together
 from tocsin.cli.mcp import Bridge
-from tocsin.cli.remote import EXPLICIT, Remote
+from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.mcp.inbox import urgent_inbox
 from tocsin.gateways.mcp.tool_call import AnswerLimits
@@ -167,7 +167,7 @@ def context(method: str, number: int, **params: Any) -> Any:
 
 def bridge_of(hub: Hub, agent: str) -> Bridge:
     return Bridge(
-        lambda trace: Remote(hub.url, hub.token(agent), headers=EXPLICIT | trace),
+        lambda trace: Remote(hub.url, hub.token(agent), headers=trace),
         AnswerLimits(5, 10_000, 10_000, 2_000, 64),
     )
 

@@ -8,9 +8,10 @@ import yaml
 
 from tocsin.cli.context import Json, remote_of
 from tocsin.cli.operations import group_of
-from tocsin.cli.output import console, fail, refusals_told, say, show_json
+from tocsin.cli.output import fail, refusals_told, say, show_json
 from tocsin.cli.remote import Exit
 from tocsin.cli.replies import show as show_reply
+from tocsin.cli.terminal import console
 from tocsin.core.errors import TocsinError
 from tocsin.policies import load_policy
 

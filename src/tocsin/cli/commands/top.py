@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.output import console, refusals_told, show_json
+from tocsin.cli.output import refusals_told, show_json
 from tocsin.cli.remote import Remote
+from tocsin.cli.terminal import console
 
 __all__ = ["top"]
 

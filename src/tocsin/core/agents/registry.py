@@ -258,7 +258,7 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
             supported=event.supported,
             capabilities=event.capabilities,
             registered_at=event.at,
-            mailbox=Mailbox(state.messages),
+            mailbox=Mailbox(state.messages, state.policy.aging.top_level),
             sessions={},
             tokens=tokens,
             tokens_at=event.at,

@@ -26,6 +26,7 @@ __all__ = [
     "Drain",
     "Drained",
     "MarkProcessed",
+    "QuotedCursors",
     "Recall",
     "RecallResult",
     "Receipt",
@@ -40,6 +41,8 @@ __all__ = [
 #: How far the recipient is with a message.
 AckStatus: TypeAlias = Literal["received", "queued", "processed"]
 _HELD = State.HELD
+#: Cursors of drains, separated by commas or spaces; one names a few bytes for each of its messages.
+QuotedCursors: TypeAlias = Annotated[str, Meta(max_length=16_384)]
 _Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
 
 
@@ -58,14 +61,13 @@ class Drain(CommandBase, frozen=True):
     at_least: int = 0
     #: Payload bytes in all; the policy's limit if absent, which the first message may exceed.
     bytes_max: int | None = None
-    #: Whether the call confirms everything that the session was offered before.
-    confirms: bool = True
 
 
 class Confirm(CommandBase, frozen=True):
     """Confirm the receipt of messages."""
 
-    message_ids: Annotated[tuple[MessageRef, ...], Meta(description="Messages that were received.")]
+    message_ids: Annotated[tuple[MessageRef, ...], Meta(description="Messages that were received.")] = ()
+    receipt: Annotated[QuotedCursors, Meta(description="Cursors of the drains that were received.")] = ""
 
 
 class Acknowledge(CommandBase, frozen=True):
@@ -187,13 +189,15 @@ class Drained(msgspec.Struct, frozen=True):
 
     deliveries: tuple[Delivery, ...]
     waiting: tuple[int, ...]
+    #: Names these messages: quoting it confirms that they were received. Empty if there are none.
+    cursor: str = ""
 
 
 class Confirmed(msgspec.Struct, frozen=True):
     """Number of receipts that were new."""
 
     confirmed: int
-    #: Ids that are unknown or belong to another agent.
+    #: Ids and cursors that are unknown or belong to another agent.
     unknown: tuple[str, ...] = ()
 
 

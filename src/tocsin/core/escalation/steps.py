@@ -37,7 +37,9 @@ def move(
     decision.emit(ev.EscalationMoved(decision.now, opened.escalation, step, opened.state, after, by, detail, due_at))
 
 
-def escalate_to_directors(decision: Decision, opened: Escalation, step: str, priority: Priority) -> None:
+def escalate_to_directors(
+    decision: Decision, opened: Escalation, step: str, priority: Priority, payer: str = ""
+) -> None:
     """Notify the directors of an escalation; if there is none, escalate to the humans at once."""
     move(decision, opened, step, detail=opened.detail, due_at=decision.now + decision.policy.escalation.director_us)
     if opened.trigger == "deadlock":
@@ -51,18 +53,19 @@ def escalate_to_directors(decision: Decision, opened: Escalation, step: str, pri
         priority=priority,
         escalation=opened.escalation,
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
+        payer=payer,
     )
     if not notified:
-        escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director")
+        escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director", payer)
 
 
-def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: str) -> None:
+def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: str, payer: str = "") -> None:
     """Move an escalation to the humans and notify them."""
     due_at = decision.now + decision.policy.escalation.director_us
     move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
-    notify_humans(
-        decision, opened.detail, code=NOTICE_CODES[opened.trigger], about=opened.subject, escalation=opened.escalation
-    )
+    code = NOTICE_CODES[opened.trigger]
+    about, name = opened.subject, opened.escalation
+    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer)
 
 
 def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from tocsin.core.events.agents import (
+    AgentCharged,
     AgentRegistered,
     AgentRetired,
     GamingCleared,
@@ -120,6 +121,7 @@ from tocsin.core.events.waits import (
 
 __all__ = [
     "EVENT_TYPES",
+    "AgentCharged",
     "AgentRegistered",
     "AgentRetired",
     "AlertCleared",
@@ -290,6 +292,7 @@ Event: TypeAlias = (
     | HealthBreached
     | HealthRecovered
     | FramesShed
+    | AgentCharged
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

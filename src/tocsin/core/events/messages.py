@@ -165,7 +165,8 @@ class MessageDelivered(EventBase, frozen=True):
 
     #: The message.
     message: int
-    #: `receipt`, `next_call`, or the confirmation that implied it: `ack`, `nack`, `response`.
+    #: `receipt`, or the confirmation that implied it: `ack`, `nack`, `response`; `next_call` before receipts quoted a
+    #: cursor.
     how: str
 
 

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
+from tocsin.core.agents.preemption import is_held_back
 from tocsin.core.commands import Receipt, receipt_of
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.admission import Admission, spend
 from tocsin.core.messages.correlation import follow
 from tocsin.core.messages.delivery import pump, start_offer
-from tocsin.core.messages.model import Message, State, signal_id
+from tocsin.core.messages.model import Message, PublishPath, State, signal_id
 from tocsin.core.messages.routing import Route
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.contracts import AckRule, Contract, DeliveryClass
@@ -20,10 +21,10 @@ from tocsin.core.protocol.envelope import Envelope, Qos, body, instant, metadata
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.scheduling import schedule
-from tocsin.core.state import ProjectState
-from tocsin.core.waiting.inheritance import lend_on_acceptance
+from tocsin.core.state import Agent, ProjectState
+from tocsin.core.waiting.inheritance import lend_on_acceptance, level_on_acceptance
 
-__all__ = ["Draft", "accept", "apply_accepted", "apply_pushed", "draft_of", "message_of"]
+__all__ = ["Draft", "accept", "apply_accepted", "apply_pushed", "draft_of", "emit_accepted", "message_of"]
 
 _NO_QOS = Qos()
 _HELD, _QUEUED = State.HELD, State.QUEUED
@@ -72,7 +73,9 @@ def draft_of(
 def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
     """Accept a draft for one recipient and offer it if the recipient can take it now."""
     envelope = draft.envelope
-    decision.emit(
+    message = emit_accepted(
+        decision,
+        way.recipient,
         ev.MessageAccepted(
             at=decision.now,
             message_id=envelope.message_id,
@@ -101,13 +104,26 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
             critical_quota=admission.critical_quota,
             blocking_quota=admission.blocking_quota,
             held=draft.held,
-        )
+        ),
     )
-    message = decision.state.messages[decision.state.seq]
-    if draft.held:
-        return receipt_of(message, signal_id(message), duplicate=False)
-    pump(decision, way.recipient, message.seq)
     return receipt_of(message, signal_id(message), duplicate=False)
+
+
+def emit_accepted(decision: Decision, recipient: Agent, event: ev.MessageAccepted) -> Message:
+    """Emit an acceptance, with the path that the message really takes, and offer it if the recipient can take it now.
+
+    A message that is held for approval, or that waits until a busy recipient pauses, is queued.
+    """
+    state = decision.state
+    pushed = event.publish_path is PublishPath.PUSHED
+    attention = state.attention.get(recipient.agent) if pushed else None
+    if event.held or (attention is not None and is_held_back(attention, level_on_acceptance(state, event))):
+        event = msgspec.structs.replace(event, publish_path=PublishPath.QUEUED, resolved_session=None)
+    decision.emit(event)
+    message = state.messages[state.seq]
+    if not event.held:
+        pump(decision, recipient, message.seq)
+    return message
 
 
 def message_of(

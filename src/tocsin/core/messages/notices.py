@@ -12,6 +12,8 @@ from tocsin.core import events as ev
 from tocsin.core.agents.presence import resolve
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
+from tocsin.core.messages.acceptance import emit_accepted
+from tocsin.core.messages.admission import owe
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.policy import microseconds
@@ -34,19 +36,21 @@ def notify_directors(
     priority: Priority = Priority.BLOCKING,
     escalation: str = "",
     but: tuple[str, ...] = (),
+    payer: str = "",
 ) -> bool:
-    """Notify every director except those listed; return whether there is a director."""
+    """Notify every director except those listed; return whether there is a director. `payer` is charged for it."""
     found = [agent for agent in decision.state.agents.values() if agent.role == "director"]
     for agent in found:
         if agent.agent not in but:
-            notify(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority)
+            notify(decision, agent, _REPORT, _notice(text, code, about, "medium", escalation), priority, payer=payer)
     return bool(found)
 
 
-def notify_humans(decision: Decision, text: str, *, code: str, about: str, escalation: str) -> None:
-    """Notify every human, at the highest priority that the bus itself uses."""
+def notify_humans(decision: Decision, text: str, *, code: str, about: str, escalation: str, payer: str = "") -> None:
+    """Notify every human, at the highest priority that the bus itself uses; `payer` is charged for it."""
     for agent in [agent for agent in decision.state.agents.values() if agent.role == "human"]:
-        notify(decision, agent, _REPORT, _notice(text, code, about, "high", escalation), Priority.CRITICAL)
+        payload = _notice(text, code, about, "high", escalation)
+        notify(decision, agent, _REPORT, payload, Priority.CRITICAL, payer=payer)
 
 
 def _notice(text: str, code: str, about: str, severity: str, escalation: str) -> dict[str, object]:
@@ -96,7 +100,7 @@ def announce(decision: Decision, peer: Agent, message_type: str) -> None:
     payload = {"agentId": peer.agent, "type": peer.agent_type, "role": peer.role}
     attached = [agent for agent in decision.state.agents.values() if agent.sessions and agent is not peer]
     for agent in attached[: decision.policy.limits.broadcast_recipients_max]:
-        notify(decision, agent, message_type, payload, Priority.INFO)
+        notify(decision, agent, message_type, payload, Priority.INFO, payer=peer.agent)
 
 
 def notify(
@@ -106,14 +110,24 @@ def notify(
     payload: Mapping[str, object],
     priority: Priority,
     correlation_id: str | None = None,
+    *,
+    payer: str = "",
 ) -> None:
-    """Send a notice to an agent; skip it if the agent's mailbox is full."""
-    if agent.mailbox.depth >= decision.policy.limits.mailbox_depth_max:
+    """Send a notice to an agent; skip it if the agent's mailbox is full.
+
+    `payer` is the agent that caused it and is charged for it; empty if it is already paid for, or is an answer.
+    """
+    if agent.mailbox.depth >= decision.policy.limits.mailbox_limit(priority):
         return
+    if payer and payer != agent.agent:
+        owe(decision, payer)
+    pump(decision, agent)  # room in a window goes to what waits already
     recipient_state, path, session = resolve(agent, decision.policy, decision.now)
     contract = decision.policy.contract_of(message_type)
     ttl_s = contract.ttl_s if contract is not None else decision.policy.custom_contract.ttl_s
-    decision.emit(
+    emit_accepted(
+        decision,
+        agent,
         ev.MessageAccepted(
             at=decision.now,
             message_id=decision.ids.fresh("msg", decision.now),
@@ -141,6 +155,5 @@ def notify(
             tokens=None,
             critical_quota=None,
             blocking_quota=None,
-        )
+        ),
     )
-    pump(decision, agent)

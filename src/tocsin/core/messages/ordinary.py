@@ -8,7 +8,7 @@ the events and the state of both ways at every step.
 """
 
 from tocsin.core import events as ev
-from tocsin.core.agents.presence import push_session, resolve
+from tocsin.core.agents.presence import resolve
 from tocsin.core.commands import Caller
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.messages.plans import Plan, plan_of
@@ -51,8 +51,7 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
     depth, sessions = recipient.mailbox.depth, recipient.sessions
     if depth >= plan.depth_max:
         return None
-    # The route, and the session that would get what waits; as `resolve` and `push_session` find them.
-    offered_to: str | None = None
+    # The route, as `resolve` finds it.
     resolved: str | None = None
     presence, path = _OFFLINE, _QUEUED
     if len(sessions) == 1:
@@ -60,20 +59,15 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         if now - session.heartbeat_at > plan.stale_after_us:
             presence = _STALE
         else:
-            presence, resolved = _AVAILABLE, session.session
+            presence = _AVAILABLE
             if session.kind == "piggyback":
-                path = _PIGGYBACK
-            else:
-                path = _PUSHED
-                if len(session.in_flight) < session.window:
-                    offered_to = resolved
+                path, resolved = _PIGGYBACK, session.session
+            elif len(session.in_flight) < session.window:
+                path, resolved = _PUSHED, session.session
     elif sessions:
         presence, path, resolved = resolve(recipient, state.policy, now)
-        best = push_session(recipient, state.policy, now)
-        if best is not None:
-            offered_to = best.session
-    if offered_to is None:
-        if plan.is_sync:
+    if path is not _PUSHED:
+        if plan.is_sync and path is _QUEUED:
             return None
     elif depth or plan.recipient_name in state.attention or _is_lent(state, plan):
         return None
@@ -142,9 +136,9 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
         critical,
         blocking,
     )
-    if offered_to is None:
+    if path is not _PUSHED or resolved is None:
         return accepted, None
-    return accepted, ev.MessageOffered(now, state.seq + 1, offered_to, 1, requested, 0, True)
+    return accepted, ev.MessageOffered(now, state.seq + 1, resolved, 1, requested, 0, True)
 
 
 def _is_lent(state: ProjectState, plan: Plan) -> bool:

@@ -89,7 +89,7 @@ class Plan:
         self.gaming_window_us: int = gaming.window_us
         self.gaming_min: int = gaming.messages_min
         self.gaming_ratio: float = gaming.high_priority_ratio
-        #: Messages that the mailbox may hold.
+        #: Messages that the mailbox may hold without its reserve.
         self.depth_max: int = policy.limits.mailbox_depth_max
         self.stale_after_us: int = policy.sessions.stale_after_us
 

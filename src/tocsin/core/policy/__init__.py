@@ -10,7 +10,7 @@ from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.base import microseconds
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
-from tocsin.core.policy.document import Policy, document_of, policy_from
+from tocsin.core.policy.document import Policy, document_of, policy_from, stored_policy
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
@@ -53,4 +53,5 @@ __all__ = [
     "document_of",
     "microseconds",
     "policy_from",
+    "stored_policy",
 ]

@@ -19,7 +19,10 @@ from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.protocol.priority import Priority, priority_name
 
-__all__ = ["Policy", "document_of", "policy_from"]
+__all__ = ["LATER", "Policy", "document_of", "policy_from", "stored_policy"]
+
+#: Settings that policies in the journals of earlier versions lack, and the value that each is taken to have.
+LATER: dict[str, Any] = {"storage.backup_interval_s": 21600.0}
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -80,6 +83,17 @@ def policy_from(document: object) -> Policy:
         ) from None
 
 
+def stored_policy(document: object) -> Policy:
+    """Parse a policy from a journal; settings that the version which stored it did not have are added."""
+    if isinstance(document, dict):
+        document = dict(document)
+        for path, value in LATER.items():
+            section, _, name = path.partition(".")
+            if isinstance(settings := document.get(section), dict):
+                document[section] = {name: value, **settings}
+    return policy_from(document)
+
+
 def document_of(policy: Policy) -> Any:
     """Return the policy as the plain document that `policy_from` takes."""
     return msgspec.to_builtins(policy)
@@ -124,6 +138,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
             "$.gaming.messages_min",
             "must be at most samples_max",
         ),
+        (policy.aging.top not in levels[:-1], "$.aging.top", "must be one of " + ", ".join(levels[:-1])),
         (leases.priority not in levels, "$.leases.priority", "must be one of " + ", ".join(levels)),
         (leases.ttl_default_s > leases.ttl_max_s, "$.leases.ttl_default_s", "must be at most ttl_max_s"),
         (leases.wait_default_s > leases.wait_max_s, "$.leases.wait_default_s", "must be at most wait_max_s"),

@@ -44,6 +44,9 @@ class Storage(Concern, frozen=True):
     journal_s: Annotated[float, Meta(ge=0)]
     #: Interval between prunings, seconds.
     prune_interval_s: Seconds
+    #: Minimum time between two backups of the tables of a SQLite project, seconds. The journal is pruned only up to the
+    #: last one, so that damaged tables can be rebuilt.
+    backup_interval_s: Seconds
     #: Rows pruned at a time.
     prune_batch: Count
     #: Whether the journal is exported to segment files.

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tocsin.core.messages.model import Message
+from tocsin.core.messages.model import UNENDING, Message
 from tocsin.core.protocol.envelope import VERSIONS, iso
 from tocsin.core.protocol.priority import apm_name, priority_name
 
@@ -57,10 +57,14 @@ def metadata_json(message: Message, accepted: bytes, attempt: int) -> bytes:
     """Return a message's metadata with the retries so far and its time to live."""
     known: dict[str, object] = msgspec.json.decode(accepted) if accepted != _EMPTY else {}
     known["retryCount"] = attempt
-    known["ttl"] = ttl_s(message)
+    ttl = ttl_s(message)
+    if ttl is not None:
+        known["ttl"] = ttl
     return _ENCODER.encode(known)
 
 
-def ttl_s(message: Message) -> float:
-    """Return a message's time to live, in seconds; a redrive does not change it."""
+def ttl_s(message: Message) -> float | None:
+    """Return a message's time to live, in seconds, or null if it does not expire; a redrive does not change it."""
+    if message.expires_at == UNENDING:
+        return None
     return (message.expires_at - message.enqueued_at) / 1_000_000

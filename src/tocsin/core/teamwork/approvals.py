@@ -25,9 +25,10 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
+from tocsin.core.messages.admission import bill
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
 from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
@@ -111,7 +112,11 @@ def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequeste
             expected="the id of a lease that is held",
         )
     check_room(decision, me.agent)
-    return ask_directors(decision, command.handoff, me.agent, subject, details)
+    charge = bill(decision, me, _KIND, _level(decision, me.agent), max(1, len(deciders(decision))))
+    requested = ask_directors(decision, command.handoff, me.agent, subject, details)
+    if charge is not None:
+        decision.emit(charge)
+    return requested
 
 
 def ask_directors(
@@ -211,7 +216,7 @@ def _changed_payload(
 
 
 def _release(decision: Decision, approval: Approval, message: Message, payload: bytes) -> None:
-    expires_at = decision.now + message.expires_at - message.enqueued_at
+    expires_at = renewed_expiry(message, decision.now)
     decision.emit(
         ev.MessageReleased(decision.now, message.seq, approval.approval, decision.caller.agent, expires_at, payload)
     )
@@ -256,7 +261,8 @@ def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) 
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
         notify(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
-    open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
+    cause, payer = f"approval_timeout {name}", approval.asker
+    open_escalation(decision, "approval_timeout", cause, name, detail, threshold=after_s, payer=payer)
 
 
 def lapse(decision: Decision, seq: int) -> None:

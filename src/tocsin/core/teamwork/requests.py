@@ -241,8 +241,8 @@ def fire_request(decision: Decision, name: str) -> None:
     _end(decision, request, "timeout", detail)
     _notify(decision, request, "E_PROTOCOL_004", detail)
     if request.escalate:
-        cause = f"request_timeout {name}"
-        open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
+        cause, payer, limit_s = f"request_timeout {name}", request.requester, request.timeout_s
+        open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=limit_s, payer=payer)
 
 
 def _end(decision: Decision, request: Request, outcome: str, detail: str) -> None:

@@ -110,4 +110,5 @@ def _notify(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wa
     notified = [agent for agent in directors(decision) if agent.agent != victim.waiter]
     mine = decision.state.agents.get(victim.waiter)
     for agent in [mine, *notified] if mine is not None else notified:
-        notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)
+        payer = decision.caller.agent if agent is not mine else ""
+        notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING, payer=payer)

@@ -317,7 +317,6 @@ class Connection:
             self.outbox.put(wire.Refusal(call.id, document_of(problem, entry)), _ANSWER_BYTES)
         else:
             self.outbox.put(wire.Answer(call.id, raw), len(bytes(raw)))
-            performing.replied(received=True)
 
     async def _performed(self, call: wire.Call, performing: Call) -> Any:
         operation = find_operation(call.operation)

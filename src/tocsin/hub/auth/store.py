@@ -84,12 +84,12 @@ class SqliteGrants:
 class PostgresGrants:
     """Grants in a table beside the journal."""
 
-    def __init__(self, dsn: str, project: str) -> None:
+    def __init__(self, dsn: str, project: str, timeout_s: float | None = None) -> None:
         from tocsin.journal.postgres import connection as postgres  # its driver is optional
 
         self._project = project
         self._translated = postgres.translated
-        self._connect = partial(postgres.connect, dsn, "tokens")
+        self._connect = partial(postgres.connect, dsn, "tokens", timeout_s=timeout_s)
         self._connection = self._connect()
         try:
             postgres.migrate(self._connection)

@@ -19,6 +19,7 @@ import msgspec
 from tocsin.core.commands import BroadcastReceipt, Delivery, Published, Receipt, Reply, Requested
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, encode_events
+from tocsin.hub.hosting.commit_deadline import CommitDeadline
 from tocsin.hub.hosting.live_state import LiveState
 from tocsin.hub.hosting.outgoing import OutgoingQueue, Sink
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
@@ -76,7 +77,10 @@ class GroupCommitter:
         self._flush_due = False
         self._receipt_timer: asyncio.TimerHandle | None = None
         self._receipts_due = False
-        self._probing = False
+        self._probing: asyncio.Future[Exception | None] | None = None
+        self._deadline = CommitDeadline(loop, journal.commit_timeout_s, failed)
+        #: When the last commit ended well, in the loop's time.
+        self.committed_at = loop.time()
         #: Durability of the last commit.
         self._durability = Commit("none", 0)
         #: Called with every group after it is durable and its replies are on their way.
@@ -151,18 +155,27 @@ class GroupCommitter:
                 if not future.done():
                     future.set_result(problem)
 
-    def probe(self, failed: Callable[[Exception], None]) -> None:
-        """Find out whether commits still work, unless a commit under way will show it; `failed` takes the error."""
-        if self._committing is not None or self._probing:
-            return
+    def probe(self) -> "asyncio.Future[Exception | None]":
+        """Make a commit without events after those under way; the future holds the error if it fails."""
+        if self._probing is not None:
+            return self._probing
+        self._probing = future = self._loop.create_future()
 
-        def done(_: Commit | None, error: Exception | None) -> None:
-            self._probing = False
-            if error is not None:
-                failed(error)
+        def done(commit: Commit | None, error: Exception | None) -> None:
+            self._probing = None
+            self._deadline.end()
+            if commit is not None:
+                self.committed_at = self._loop.time()
+            if not future.done():
+                future.set_result(error)
 
-        self._probing = True
+        self._deadline.begin()
         self._writer.start(self._journal.probe, done)
+        return future
+
+    def cancel_deadline(self) -> None:
+        """Stop the timer of the time limit."""
+        self._deadline.cancel()
 
     def _flush(self) -> None:
         """Commit the open group; the next one gathers meanwhile."""
@@ -177,6 +190,7 @@ class GroupCommitter:
         else:
             self._committing = group
             group.capture = self._projections.capture_if_due()
+            self._deadline.begin()
             self._writer.start(lambda: self._append(group), self._committed)
         self._flushed()
 
@@ -187,6 +201,7 @@ class GroupCommitter:
         )
 
     def _committed(self, commit: Commit | None, error: Exception | None) -> None:
+        self._deadline.end()
         group = self._committing
         if group is None:
             return
@@ -194,6 +209,7 @@ class GroupCommitter:
             self._failed(error)
             return
         self._committing = None
+        self.committed_at = self._loop.time()
         self._durability = commit
         self._projections.committed(group.first_seq + len(group.events) - 1, group.capture)
         self._release(group)

@@ -38,6 +38,7 @@ from tocsin.core.policy import Policy, Storage, document_of
 from tocsin.core.protocol.priority import VOCABULARY, Priority
 from tocsin.hub.clock import Clock
 from tocsin.hub.hosting.committer import Follower, GroupCommitter, OpenGroup
+from tocsin.hub.hosting.lease_keeper import LeaseKeeper
 from tocsin.hub.hosting.live_state import LiveState
 from tocsin.hub.hosting.outgoing import Sink
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
@@ -86,6 +87,9 @@ class Host:
         )
         self._ticks = TickTimer(loop, state, self._clock, self._tick)
         self._loader = StateLoader(journal, self._writer, self._projection_writer)
+        self._lease = LeaseKeeper(loop, journal, lapsed=self._suspend, renewed=self._resume, lost=self._stop_serving)
+        #: Whether it does not serve only because its lease has lapsed; its state is still right.
+        self._suspended = False
         #: Commands that wait for room in a group.
         self._waiting: deque[Waiting] = deque()
         self._sinks: dict[str, Sink] = {}
@@ -104,6 +108,7 @@ class Host:
         """Load a project and serve it; a new project adopts `policy`, an existing one keeps its own."""
         host = cls(journal, policy, segments=segments)
         try:
+            host._lease.start()
             host._use(await host._loader.load())
         except BaseException:
             await host._release()
@@ -196,6 +201,17 @@ class Host:
             self._committer.answer(future, Done())
         return future
 
+    def probe(self) -> "asyncio.Future[Exception | None]":
+        """Make a commit without events, after those under way; the future holds the error if it fails."""
+        probing = self._committer.probe()
+        probing.add_done_callback(self._probed)
+        return probing
+
+    @property
+    def committed_at(self) -> float:
+        """Return when a commit last worked, in the loop's time."""
+        return self._committer.committed_at
+
     def request_projection(self) -> None:
         """Bring the tables up to date now, or with the next commit, instead of at the next interval."""
         if self.condition is Condition.SERVING:
@@ -256,6 +272,8 @@ class Host:
 
     async def _release(self) -> None:
         self._cancel_timers()
+        self._committer.cancel_deadline()
+        await self._lease.close()
         await asyncio.to_thread(self._projection_writer.close)
         await self._writer.close()
         await asyncio.to_thread(self._journal.close)
@@ -267,6 +285,7 @@ class Host:
         self._committer.reset(exchange.state.seq + 1, loaded.durability)
 
     def _serve(self) -> None:
+        self._suspended = False
         self.condition, self.reason = Condition.SERVING, ""
         self._ticks.schedule()
         self._projections.start()
@@ -348,11 +367,26 @@ class Host:
 
     def _probe(self) -> None:
         if self.condition is Condition.SERVING:
-            self._committer.probe(self._probe_failed)
+            self.probe()
 
-    def _probe_failed(self, error: Exception) -> None:
-        if self.condition is Condition.SERVING:
+    def _probed(self, probing: "asyncio.Future[Exception | None]") -> None:
+        if not probing.cancelled() and (error := probing.result()) and self.condition is Condition.SERVING:
             self._fail(error)
+
+    def _suspend(self, reason: str) -> None:
+        """Stop serving until the lease is renewed: another hub may own the project by now."""
+        if self.condition is Condition.SERVING:
+            _log.error("project %s is not served for now: %s", self.project, reason)
+            self._suspended = True
+            self.condition, self.reason = Condition.RECOVERING, reason
+            self._cancel_timers()
+
+    def _resume(self) -> None:
+        """Serve again after a lapse in which nobody has taken over."""
+        if self._suspended and self.condition is Condition.RECOVERING and self._recovery is None:
+            _log.info("project %s is served again: the lease is renewed", self.project)
+            self._serve()
+            self._flushed()
 
     def _fail(self, error: Exception | None) -> None:
         """Answer every waiting caller with a problem and rebuild the state; stop if that is not possible."""

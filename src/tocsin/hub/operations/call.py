@@ -35,7 +35,6 @@ class Call:
         grant: Grant | None = None,
         *,
         trace: Mapping[str, str] | None = None,
-        confirms: bool = True,
     ) -> None:
         self.project = project
         self.caller = caller
@@ -43,11 +42,8 @@ class Call:
         self.grant = grant
         #: Headers that may name the trace that the call belongs to.
         self.trace: Mapping[str, str] = trace or {}
-        #: Whether the caller's next call confirms what this one hands out.
-        self.confirms = confirms
         #: Whether the signature of what is sent has been checked.
         self.signature_checked = False
-        self._afterwards: list[Callable[[bool], None]] = []
 
     @property
     def state(self) -> ProjectState:
@@ -71,21 +67,6 @@ class Call:
         """Tell whether the caller may see what is not its own."""
         role = self.state.policy.roles.get(self.caller.role)
         return role is not None and role.directs
-
-    def after_reply(self, callback: Callable[[bool], None]) -> None:
-        """Call back once the reply has left; the argument tells whether anybody received it."""
-        self._afterwards.append(callback)
-
-    @property
-    def awaits_departure(self) -> bool:
-        """Tell whether anything depends on the reply being received."""
-        return bool(self._afterwards)
-
-    def replied(self, *, received: bool) -> None:
-        """Report that the reply has left, or that nobody received it."""
-        for callback in self._afterwards:
-            callback(received)
-        self._afterwards.clear()
 
     async def submit(self, command: Command) -> Any:
         """Let the exchange decide a command; a refusal is raised."""

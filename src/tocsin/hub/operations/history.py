@@ -1,7 +1,7 @@
 """Handlers of the operations that read the history of messages, and dead letters.
 
-An agent sees what it sent and what it received; directors see everything. A page may therefore hold fewer items than
-its limit; `next` says whether there are more.
+An agent sees what it sent and what it received; directors see everything. The queries know the viewer, so that a page
+is full and its `next` tells nothing about messages that the caller may not see.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds
 from tocsin.core.state import ProjectState
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
-from tocsin.journal.history import Brief, Signal, Wanted
 from tocsin.journal.history import Page as Rows
+from tocsin.journal.history import Signal, Wanted
 from tocsin.journal.tables import Tables
 from tocsin.wire import history as wire
 from tocsin.wire.operation import Page, PageRequest
@@ -25,8 +25,9 @@ from tocsin.wire.operation import Page, PageRequest
 __all__ = ["HANDLERS"]
 
 
-def _may_see(call: Call, row: Signal | Brief) -> bool:
-    return call.directs or call.agent in (row.sender, row.recipient)
+def _viewer(call: Call) -> str | None:
+    """Return the agent whose messages the caller may see; null for all."""
+    return None if call.directs else call.agent
 
 
 def _limit(call: Call, limit: int) -> int:
@@ -35,9 +36,8 @@ def _limit(call: Call, limit: int) -> int:
 
 async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
     """Return the copies of a message that the caller may see."""
-    name = request.message_id
-    found = await call.project.reader.ask(lambda tables: tables.signals(name), fresh=request.fresh)
-    seen = [signal for signal in found if _may_see(call, signal)]
+    name, viewer = request.message_id, _viewer(call)
+    seen = await call.project.reader.ask(lambda tables: tables.signals(name, viewer), fresh=request.fresh)
     if not seen:
         raise refusal("E_STATE_001", f"there is no message {name[:192]} that you may see", found=name[:192])
     return seen
@@ -45,7 +45,7 @@ async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
 
 async def _page(call: Call, question: Callable[[Tables], Rows[Signal]], *, fresh: bool) -> Page[wire.MessageRecord]:
     rows = await call.project.reader.ask(question, fresh=fresh)
-    return Page([message_record(signal) for signal in rows.items if _may_see(call, signal)], rows.next)
+    return Page([message_record(signal) for signal in rows.items], rows.next)
 
 
 async def get_message(call: Call, request: wire.GetMessage) -> list[wire.MessageRecord]:
@@ -68,14 +68,14 @@ async def list_inbox(call: Call, request: wire.ListInbox) -> Page[wire.MessageRe
 
 async def list_thread(call: Call, request: wire.ListThread) -> Page[wire.MessageRecord]:
     """List the messages of a thread."""
-    name, limit = request.correlation_id, _limit(call, request.limit)
-    return await _page(call, lambda tables: tables.thread(name, request.after, limit), fresh=request.fresh)
+    name, limit, viewer = request.correlation_id, _limit(call, request.limit), _viewer(call)
+    return await _page(call, lambda tables: tables.thread(name, request.after, limit, viewer), fresh=request.fresh)
 
 
 async def search_messages(call: Call, request: wire.SearchMessages) -> Page[wire.MessageRecord]:
     """Search messages by words of their payload."""
-    limit = _limit(call, request.limit)
-    return await _page(call, lambda tables: tables.search(request.q, request.after, limit), fresh=request.fresh)
+    limit, viewer = _limit(call, request.limit), _viewer(call)
+    return await _page(call, lambda tables: tables.search(request.q, request.after, limit, viewer), fresh=request.fresh)
 
 
 async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.MessageSummary]:
@@ -93,11 +93,12 @@ async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.Mes
         publish_path=request.publish_path,
         since_at=_microseconds(request.since),
         until_at=_microseconds(request.until),
+        viewer=_viewer(call),
     )
     rows = await call.project.reader.ask(
         lambda tables: tables.find(wanted, request.after, limit, depth), fresh=request.fresh
     )
-    return Page([message_summary(brief) for brief in rows.items if _may_see(call, brief)], rows.next)
+    return Page([message_summary(brief) for brief in rows.items], rows.next)
 
 
 def _microseconds(at: datetime | None) -> int | None:
@@ -106,9 +107,11 @@ def _microseconds(at: datetime | None) -> int | None:
 
 async def list_dead_letters(call: Call, request: PageRequest) -> Page[wire.DeadLetterRecord]:
     """List dead letters."""
-    limit = _limit(call, request.limit)
-    rows = await call.project.reader.ask(lambda tables: tables.dead_letters(request.after, limit), fresh=request.fresh)
-    return Page([dead_letter_record(item) for item in rows.items if _may_see(call, item.signal)], rows.next)
+    limit, viewer = _limit(call, request.limit), _viewer(call)
+    rows = await call.project.reader.ask(
+        lambda tables: tables.dead_letters(request.after, limit, viewer), fresh=request.fresh
+    )
+    return Page([dead_letter_record(item) for item in rows.items], rows.next)
 
 
 def _cause(state: ProjectState, message: Message) -> tuple[str, str]:

@@ -1,15 +1,17 @@
 """The tables in PostgreSQL; rows are written by COPY into temporary tables and merged from there."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from tocsin.journal.checksums import CHECKSUM, chunk_checksum, document_checksum, is_checksum, sealer
 from tocsin.journal.columns import Kind, Row, Table, Update
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -22,8 +24,8 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import SEGMENTS
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
+from tocsin.journal.table_definitions import RECOVERED, SEGMENTS
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
 
@@ -31,8 +33,6 @@ __all__ = ["PostgresTables"]
 # ruff: noqa: S608
 
 _PACK = msgspec.msgpack.Encoder()
-_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
-_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
 _STAGED = {
     Kind.INT: "bigint",
     Kind.REAL: "double precision",
@@ -55,8 +55,8 @@ class PostgresTables:
 
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
-        rows = self._all("SELECT document FROM tocsin.standing WHERE project = %s", self._project)
-        return _STANDING.decode(rows[0][0]) if rows else Standing()
+        rows = self._all("SELECT seq, document, checksum FROM tocsin.standing WHERE project = %s", self._project)
+        return standing_of(rows[0], f"tables of {self._project}") if rows else Standing()
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
@@ -75,7 +75,8 @@ class PostgresTables:
             for queue in batch.ended:
                 self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
-            self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
+            seq, document = batch.standing.seq, _PACK.encode(batch.standing)
+            self._run(history.STAND, self._project, seq, document, document_checksum(seq, document))
 
     def _upsert(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
         create, copy = _staging(table)
@@ -85,20 +86,15 @@ class PostgresTables:
         with self._connection.cursor() as cursor:
             with cursor.copy(copy.encode()) as out:
                 for row in rows:
-                    out.write_row(_storable(row, texts, bodies))
+                    out.write_row(_storable(table, row, texts, bodies))
             cursor.execute(_merge(table, life_bytes_max).encode(), (self._project,))
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
-            self._run(
-                "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s)",
-                self._project,
-                queue.name,
-                first,
-                len(queue.added),
-                _PACK.encode(queue.added),
-            )
+            values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
+            statement = "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s, %s)"
+            self._run(statement, self._project, *values, chunk_checksum(*values))
         self._run(
             "DELETE FROM tocsin.lines WHERE project = %s AND name = %s AND first + count <= %s",
             self._project,
@@ -115,6 +111,20 @@ class PostgresTables:
     def harden(self) -> None:
         """Do nothing: pruning the journal commits later in the same log as these tables."""
 
+    def empty(self) -> None:
+        """Delete every row of the project, also those of the search index and of segments."""
+        with self._transaction():
+            for name in ("signal_search", "segments", "lines", "standing", *(table.name for table in RECOVERED)):
+                self._run(f"DELETE FROM tocsin.{name} WHERE project = %s", self._project)
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        """Copy nothing: the server's own backups and standbys have the tables."""
+        return self.standing().seq
+
+    def backed_up_seq(self) -> int:
+        """Return the last event in the tables."""
+        return self.standing().seq
+
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
         columns = ", ".join(history.readable(column.name, column.kind) for column in table.columns)
@@ -128,16 +138,12 @@ class PostgresTables:
 
     def ended_queue(self, name: str) -> list[tuple[int, int]]:
         """Return the entries of a queue of ended messages that the state still holds."""
-        standing = self.standing()
-        head = standing.settled_head if name == "settled" else standing.acknowledged_head
-        entries: list[tuple[int, int]] = []
-        for first, data in self._all(
-            "SELECT first, entries FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first",
-            self._project,
-            name,
-        ):
-            entries += _ENTRIES.decode(data)[max(0, head - first) :]
-        return entries
+        statement = (
+            "SELECT first, count, entries, checksum FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first"
+        )
+        return entries_of(
+            name, self._all(statement, self._project, name), self.standing(), f"tables of {self._project}"
+        )
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -174,30 +180,30 @@ class PostgresTables:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        rows = self._all(history.BY_ID, self._project, message_id.partition(":")[0])
-        found = [Signal(*row) for row in rows]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (self._project, message_id.partition(":")[0], message_id, viewer, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, *values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, self._project, correlation_id, after, limit + 1), limit)
+        values = (self._project, correlation_id, after, viewer, viewer, limit + 1)
+        return page_of(self._all(history.BY_THREAD, *values), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         values = (self._project, recipient, list(states), after, limit + 1)
         return page_of(self._all(history.BY_RECIPIENT, *values), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, self._project, after, limit + 1), limit)
+        return dead_page_of(self._all(history.DEAD, self._project, after, viewer, viewer, limit + 1), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         if not query.strip():
             return Page([], None)
-        values = (self._project, query.replace("\0", " "), before or history.LATEST, limit + 1)
+        values = (self._project, query.replace("\0", " "), before or LATEST, viewer, viewer, limit + 1)
         return page_of(self._all(history.SEARCH, *values), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
@@ -241,12 +247,17 @@ class PostgresTables:
             yield
 
 
-def _storable(row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
+def _storable(table: Table, row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
     """Convert a row's text for PostgreSQL, which does not store NUL characters."""
     values = list(row)
+    replaced = False
     for place in texts:
         if values[place] is not None and "\0" in values[place]:
             values[place] = values[place].replace("\0", "\ufffd")
+            replaced = True
+    if replaced and table.names[-1] == CHECKSUM:
+        plain = [value for value, column in zip(values, table.columns, strict=True) if not is_checksum(column)]
+        values = list(sealer(table)(tuple(plain)))
     for place in bodies:
         if values[place] is not None:
             values[place] = values[place].decode("utf-8")

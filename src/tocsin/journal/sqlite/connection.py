@@ -1,5 +1,6 @@
 """Connections to SQLite: required version, settings, and translation of exceptions."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,16 @@ def check_version(version: str) -> None:
         raise JournalUnsupported(f"SQLite {version} is too old: {wanted} or newer is needed")
 
 
-def connect(path: Path, synchronous: str, vfs: str | None = None, page_size: int = 4096) -> apsw.Connection:
-    """Open a database in WAL mode, without automatic checkpoints."""
+def connect(
+    path: Path,
+    synchronous: str,
+    vfs: str | None = None,
+    page_size: int = 4096,
+    damaged: type[JournalDamaged] = JournalDamaged,
+) -> apsw.Connection:
+    """Open a database in WAL mode, without automatic checkpoints; a broken file raises `damaged`."""
     check_version(apsw.sqlite_lib_version())
-    with translated(JournalUnavailable, path.name):
+    with translated(JournalUnavailable, path.name, damaged):
         connection = apsw.Connection(str(path), vfs=vfs)
         try:
             connection.set_busy_timeout(_BUSY_MS)
@@ -48,18 +55,23 @@ def pragma(connection: apsw.Connection, text: str) -> object:
 
 
 @contextmanager
-def translated(otherwise: type[CommitFailed] | type[JournalUnavailable], where: str) -> Iterator[None]:
-    """Turn SQLite's exceptions into the journal's; temporary ones become `otherwise`."""
+def translated(
+    otherwise: type[CommitFailed] | type[JournalUnavailable],
+    where: str,
+    damaged: type[JournalDamaged] = JournalDamaged,
+) -> Iterator[None]:
+    """Turn SQLite's exceptions into the journal's: those of a broken file become `damaged`, others `otherwise`."""
     try:
         yield
     except JournalError:
         raise
     except apsw.FullError as error:
         raise otherwise("disk_full", f"{where}: {error}") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise JournalDamaged(f"{where}: {error}") from error
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+        raise damaged(f"{where}: {error}") from error
     except (apsw.IOError, OSError) as error:
-        raise otherwise("io_error", f"{where}: {error}") from error
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise otherwise("disk_full" if full else "io_error", f"{where}: {error}") from error
     except apsw.Error as error:
         reason = "refused" if otherwise is CommitFailed else "database_error"
         raise otherwise(reason, f"{where}: {type(error).__name__}: {error}") from error

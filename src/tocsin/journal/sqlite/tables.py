@@ -1,7 +1,7 @@
 """The tables in a SQLite file."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -10,9 +10,12 @@ from typing import Any
 import apsw
 import msgspec
 
+from tocsin.journal.checksums import chunk_checksum, document_checksum, verified
 from tocsin.journal.columns import Kind, Row, Table, Update
-from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.errors import JournalUnavailable, TablesDamaged
+from tocsin.journal.files import sync_file
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -26,16 +29,19 @@ from tocsin.journal.history import (
 from tocsin.journal.sqlite import history
 from tocsin.journal.sqlite.connection import connect, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.table_definitions import SEGMENTS
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
+from tocsin.journal.table_definitions import RECOVERED, SEGMENTS
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
-__all__ = ["SqliteTables"]
+__all__ = ["BACKUP", "SqliteTables"]
+
+#: Name of the backup of the tables in the project's directory.
+BACKUP = "tables.backup.db"
 
 #: Rows written by one statement.
 _ROWS = 16
+#: Pages copied between two pauses of a backup.
+_BACKUP_PAGES = 256
 _PACK = msgspec.msgpack.Encoder()
-_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
-_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
 _NAME = "tables.db"
 _WAL_BYTES_MAX = 64 * 1024 * 1024
 
@@ -47,17 +53,17 @@ class SqliteTables:
         self._path = path
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
-        self._connection = connect(path, "NORMAL", vfs)
+        self._connection = connect(path, "NORMAL", vfs, damaged=TablesDamaged)
         try:
-            migrate(self._connection, "tables")
+            migrate(self._connection, "tables", damaged=TablesDamaged)
         except BaseException:
             self._connection.close()
             raise
 
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
-        document: bytes = self._get("SELECT document FROM standing")
-        return _STANDING.decode(document) if document else Standing()
+        row = next(iter(self._all("SELECT seq, document, checksum FROM standing", ())), None)
+        return standing_of(row, _NAME) if row is None or row[1] else Standing()
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
@@ -70,9 +76,9 @@ class SqliteTables:
             for queue in batch.ended:
                 self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
-            self._connection.execute(
-                "UPDATE standing SET seq = ?, document = ?", (batch.standing.seq, _PACK.encode(batch.standing))
-            )
+            seq, document = batch.standing.seq, _PACK.encode(batch.standing)
+            values = (seq, document, document_checksum(seq, document))
+            self._connection.execute("UPDATE standing SET seq = ?, document = ?, checksum = ?", values)
         self._checkpoint()
 
     def _write_rows(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
@@ -86,7 +92,7 @@ class SqliteTables:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
-            self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", values)
+            self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", (*values, chunk_checksum(*values)))
         self._connection.execute("DELETE FROM lines WHERE name = ? AND first + count <= ?", (queue.name, queue.head))
 
     def _drop_threads(self, oldest: str | None) -> None:
@@ -105,20 +111,13 @@ class SqliteTables:
         )
         sql = f"SELECT {columns} FROM {table.name}"  # noqa: S608
         sql += (f" WHERE {where}" if where else "") + (f" ORDER BY {order}" if order else "")
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             yield from self._connection.execute(sql)
 
     def ended_queue(self, name: str) -> list[tuple[int, int]]:
         """Return the entries of a queue of ended messages that the state still holds."""
-        standing = self.standing()
-        head = standing.settled_head if name == "settled" else standing.acknowledged_head
-        entries: list[tuple[int, int]] = []
-        with translated(JournalUnavailable, _NAME):
-            for first, data in self._connection.execute(
-                "SELECT first, entries FROM lines WHERE name = ? ORDER BY first", (name,)
-            ):
-                entries += _ENTRIES.decode(data)[max(0, head - first) :]
-        return entries
+        chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
+        return entries_of(name, chunks, self.standing(), _NAME)
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -156,30 +155,30 @@ class SqliteTables:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, (after_seq, limit))]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        found = [Signal(*row) for row in self._all(history.BY_ID, (message_id.partition(":")[0],))]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (message_id.partition(":")[0], message_id, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1)), limit)
+        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1, viewer)), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         wanted = msgspec.json.encode(list(states)).decode()
         return page_of(self._all(history.BY_RECIPIENT, (recipient, wanted, after, limit + 1)), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, (after, limit + 1)), limit)
+        return dead_page_of(self._all(history.DEAD, (after, limit + 1, viewer)), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         words = _quoted(query)
         if not words:
             return Page([], None)
-        return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
+        return page_of(self._all(history.SEARCH, (words, before or LATEST, limit + 1, viewer)), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
         """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
@@ -207,26 +206,66 @@ class SqliteTables:
 
     def harden(self) -> None:
         """Make every batch so far safe from a power failure."""
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        """Copy the tables to their backup, once every row of the copy has been verified; return its last event."""
+        backup = self._path.with_name(BACKUP)
+        fresh = backup.with_name(f"{BACKUP}.new")
+        with _translated():
+            fresh.unlink(missing_ok=True)
+            target = apsw.Connection(str(fresh))
+            try:
+                with target.backup("main", self._connection, "main") as copy:
+                    while not copy.done:
+                        copy.step(_BACKUP_PAGES)
+                        pause()
+            finally:
+                target.close()
+        copied = SqliteTables(fresh)
+        try:
+            for table, where in RECOVERED.items():
+                for number, _ in enumerate(verified(table, copied.rows(table, where))):
+                    if not number % _ROWS:
+                        pause()
+            seq = copied.standing().seq
+        finally:
+            copied.close()
+        with _translated():
+            sync_file(fresh)
+            fresh.replace(backup)
+            sync_file(backup.parent)
+        return seq
+
+    def backed_up_seq(self) -> int:
+        """Return the last event in the backup of the tables; 0 where there is none."""
+        backup = self._path.with_name(BACKUP)
+        if not backup.exists():
+            return 0
+        tables = SqliteTables(backup)
+        try:
+            return tables.standing().seq
+        finally:
+            tables.close()
 
     def _checkpoint(self) -> None:
         wal = self._path.with_name(self._path.name + "-wal")
         if wal.exists() and wal.stat().st_size > _WAL_BYTES_MAX:
-            with translated(JournalUnavailable, _NAME), contextlib.suppress(apsw.BusyError):
+            with _translated(), contextlib.suppress(apsw.BusyError):
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             return list(self._connection.execute(sql, values))
 
     def _get(self, sql: str) -> Any:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             return self._connection.execute(sql).get
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -235,6 +274,10 @@ class SqliteTables:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _translated() -> contextlib.AbstractContextManager[None]:
+    return translated(JournalUnavailable, _NAME, TablesDamaged)
 
 
 def _quoted(query: str) -> str:

@@ -1,14 +1,14 @@
 """Aging: waiting times compared with the bound of the policy, and boosts (LIMINAL).
 
-The bound of a priority is the waiting time after which a message is overdue: from then on only overrides, and messages
-that are both older and overdue, are delivered before it (docs/concepts/priorities.md). It does not apply while the
+The bound of a priority is the waiting time after which a message is overdue: from then on only messages above the
+policy's `aging.top`, and messages that are both older and overdue, are delivered before it
+(docs/concepts/priorities.md). It does not apply while the
 recipient takes no messages, so messages to recipients that were available at send time are counted separately.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tocsin.core.protocol.priority import Priority
 from tocsin.pipeline.gold.histogram import DISTRIBUTION, distribution
 from tocsin.pipeline.silver.policy_span import in_force
 from tocsin.pipeline.tables.balance import counts_all, counts_kinds
@@ -22,7 +22,7 @@ _WAIT_COLUMNS = columns(
     ("date", "date", "Day of acceptance of the messages, UTC."),
     ("hour", "timestamp", "Hour of acceptance."),
     ("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
-    ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null without aging."),
+    ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null if it does not age."),
     ("messages", "bigint", "Number of messages accepted."),
     ("boosted", "bigint", "Of those, boosted at least once."),
     ("boosts", "bigint", "Total number of boosts."),
@@ -38,9 +38,9 @@ def aging_wait(message_life: DataFrame, policy_span: DataFrame) -> DataFrame:
     """Compare the time to the first offer, or to an end without one, with the bound of the policy in force."""
     ended_at = F.coalesce("expired_at", "recalled_at", "dead_at")
     ended_us = F.when(ended_at.isNotNull(), F.greatest(F.unix_micros(ended_at) - F.unix_micros("created_at"), F.lit(0)))
-    rises = F.greatest(F.lit(int(Priority.CRITICAL)) - F.col("priority"), F.lit(0))
+    rises = F.greatest(F.col("aging_top") - F.col("priority"), F.lit(0))
     boosts_to_front = F.ceil(rises / F.col("aging_boost_levels")) + 1
-    ages = F.col("aging_enabled") & (F.col("priority") <= int(Priority.CRITICAL))
+    ages = F.col("aging_enabled") & (F.col("priority") <= F.col("aging_top"))
     messages = in_force(message_life, policy_span, "created_at").withColumns(
         {
             "hour": F.date_trunc("hour", "created_at"),

@@ -3,10 +3,14 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.pipeline.tables.contract import columns, conform
 from tocsin.pipeline.tables.table import Grain, Input, Reach, Table
 
 __all__ = ["POLICY_SPAN", "in_force"]
+
+#: Where aging ended before the policy had a setting for it.
+_TOP_BEFORE = "Critical"
 
 _COLUMNS = columns(
     ("project", "string", "The project."),
@@ -19,6 +23,7 @@ _COLUMNS = columns(
     ("aging_enabled", "boolean", "Whether aging boosts waiting messages."),
     ("aging_threshold_us", "bigint", "Waiting time after which a message is boosted, each time, microseconds."),
     ("aging_boost_levels", "int", "Levels of one boost."),
+    ("aging_top", "int", "Level at whose front aging ends; Critical in policies that do not name one."),
     ("gaming_messages_min", "int", "Smallest number of messages in a window for gaming detection."),
     ("gaming_ratio", "double", "Share of Blocking and above over which a sender counts as gaming."),
     (
@@ -45,6 +50,7 @@ def policy_span(event: DataFrame) -> DataFrame:
             "aging_enabled": _field("aging.enabled"),
             "aging_threshold_us": _microseconds("aging.threshold_s"),
             "aging_boost_levels": _field("aging.boost_levels"),
+            "aging_top": _level("aging.top", default=_TOP_BEFORE),
             "gaming_messages_min": _field("gaming.messages_min"),
             "gaming_ratio": _field("gaming.high_priority_ratio"),
             "critical_delivery_us": _microseconds("health.limits.critical_delivery_s"),
@@ -53,6 +59,11 @@ def policy_span(event: DataFrame) -> DataFrame:
         }
     )
     return conform(spans, _COLUMNS)
+
+
+def _level(path: str, default: str) -> Column:
+    names = F.array(*(F.lit(name) for name in PRIORITY_NAMES))
+    return F.array_position(names, F.coalesce(_field(path), F.lit(default))) - 1
 
 
 def _field(path: str) -> Column:
@@ -81,7 +92,7 @@ def in_force(frame: DataFrame, policy_span: DataFrame, at: str) -> DataFrame:
 
 
 _POLICY_VALUES = (
-    *("aging_enabled", "aging_threshold_us", "aging_boost_levels", "gaming_messages_min", "gaming_ratio"),
+    *("aging_enabled", "aging_threshold_us", "aging_boost_levels", "aging_top", "gaming_messages_min", "gaming_ratio"),
     *("critical_delivery_us", "blocking_delivery_us", "breach_sustained_us"),
 )
 

@@ -164,8 +164,8 @@ function usePickup(mail) {
     if (!waiting || busy.current || document.hidden) return;
     busy.current = true;
     (async () => {
-      const { deliveries } = await api.post("/v1/inbox/drain", { limit: SHOWN_MAX });
-      if (deliveries.length) await api.post("/v1/inbox/receipts", { message_ids: deliveries.map(({ signal_id: signal }) => signal) });
+      const { cursor } = await api.post("/v1/inbox/drain", { limit: SHOWN_MAX });
+      if (cursor) await api.post("/v1/inbox/receipts", { receipt: cursor });
     })()
       .catch(() => {})
       .finally(() => {
