@@ -32,7 +32,7 @@ async def meddled(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Tocsin
     """Open a bus on a journal whose commits can be held back or made to fail."""
     journal = MeddledJournal(path / "project")
     host = await Host.start(journal, parse_policy(policy))
-    reader = Reader(journal, journal.tables(), 5.0, host.request_projection)
+    reader = Reader(journal, journal.tables(), host.request_projection, fresh_timeout_s=5.0, query_timeout_s=5.0)
     bus = Tocsin(Project(host, reader, page_max=100, find_depth=100, clock=Clock()))
     try:
         yield bus, journal
