@@ -37,7 +37,7 @@ from tocsin.client.settling import Settler
 from tocsin.client.teamwork import Teamwork
 from tocsin.client.transport import Bus, Transport
 from tocsin.client.work import Worker
-from tocsin.core.commands import BroadcastReceipt, Delivery, Receipt
+from tocsin.core.commands import SYSTEM, BroadcastReceipt, Delivery, Receipt
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import PRIORITY_NAMES
@@ -343,7 +343,8 @@ class Agent(Teamwork):
     def _receive(self, message: Message) -> None:
         self._worker.arrived(message)
         awaited = self._requests.match(message)
-        if awaited is None and (self._leases.takes(message) or self._requests.takes(message)):
+        is_notice = awaited is None and message.sender == SYSTEM.agent
+        if is_notice and (self._leases.takes(message) or self._requests.takes(message)):
             self._connection.confirm(message.signal_id)
         elif awaited is None:
             self._inbox.put(message)
@@ -378,7 +379,7 @@ class Messages:
         if self._in_hand is not None:
             self._inbox.confirm(self._in_hand)
             self._in_hand = None
-        message = await self._take()
+        message = self._inbox.take_now() or await self._take()
         if message is None:
             raise StopAsyncIteration
         # Nothing is awaited between here and the application, so nothing can be cancelled.

@@ -12,7 +12,7 @@ import msgspec
 from tocsin.client.envelopes import Received
 from tocsin.core.commands import Acknowledged, AckStatus, Delivery, Done, Rejected
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.core.protocol.rendering import metadata_json, ttl_s
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.wire.drafts import Options, Payload
@@ -105,6 +105,11 @@ class Message:
     def priority(self) -> str:
         """Return the name of its priority."""
         return self._received.priority or PRIORITY_NAMES[Priority.INFO]
+
+    @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return VOCABULARY.get(self.priority, Priority.INFO)
 
     @property
     def correlation_id(self) -> str | None:
@@ -220,6 +225,11 @@ class LocalMessage(Message):
     def priority(self) -> str:
         """Return the name of its priority."""
         return PRIORITY_NAMES[self._delivery.message.priority]
+
+    @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return self._delivery.message.priority
 
     @property
     def correlation_id(self) -> str | None:

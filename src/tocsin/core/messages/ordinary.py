@@ -91,15 +91,24 @@ def decide_send(state: ProjectState, caller: Caller, envelope: Envelope, now: in
     blocking: float | None = None
     factor = plan.multiplier
     if factor is not None:
-        elapsed_s = max(0, now - sender.tokens_at) / 1_000_000
-        tokens = min(plan.bucket_capacity, sender.tokens + elapsed_s * plan.bucket_refill * factor)
+        # The arithmetic of `admission.levels`, in the same order, so that the balances are equal to the last bit.
+        elapsed_us = now - sender.tokens_at
+        elapsed_s = elapsed_us / 1_000_000 if elapsed_us > 0 else 0.0
+        tokens = sender.tokens + elapsed_s * plan.bucket_refill * factor
+        if tokens > plan.bucket_capacity:
+            tokens = plan.bucket_capacity
         cost = plan.costs[requested]
         if tokens < cost:
             return None
         tokens -= cost
-        elapsed_s = max(0, now - sender.quotas_at) / 1_000_000
-        critical = min(plan.critical_cap, sender.critical_quota + elapsed_s * plan.critical_refill * factor)
-        blocking = min(plan.blocking_cap, sender.blocking_quota + elapsed_s * plan.blocking_refill * factor)
+        elapsed_us = now - sender.quotas_at
+        elapsed_s = elapsed_us / 1_000_000 if elapsed_us > 0 else 0.0
+        critical = sender.critical_quota + elapsed_s * plan.critical_refill * factor
+        if critical > plan.critical_cap:
+            critical = plan.critical_cap
+        blocking = sender.blocking_quota + elapsed_s * plan.blocking_refill * factor
+        if blocking > plan.blocking_cap:
+            blocking = plan.blocking_cap
         if requested == _CRITICAL:
             if critical < 1:
                 return None

@@ -64,10 +64,7 @@ def _key_of(message: Message, top: int) -> int:
 def _is_current(message: Message, level: int, key: int, top: int) -> bool:
     """Return whether a heap entry is the current entry of a message."""
     return (
-        message.state is _QUEUED
-        and not message.backing_off
-        and message.level == level
-        and _key_of(message, top) == key
+        message.state is _QUEUED and not message.backing_off and message.level == level and _key_of(message, top) == key
     )
 
 

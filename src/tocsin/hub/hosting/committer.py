@@ -219,7 +219,16 @@ class GroupCommitter:
     def _release(self, group: OpenGroup) -> None:
         """Send replies and pushes: the commits that they depend on are durable."""
         commit = self._durability
-        replies = [(future, _with_durability(reply, commit)) for future, reply in group.replies]
+        durability, copies, replace = commit.durability, commit.copies, msgspec.structs.replace
+        replies = [
+            (
+                future,
+                replace(reply, durability=durability, copies=copies)
+                if type(reply) is Receipt
+                else _with_durability(reply, commit),
+            )
+            for future, reply in group.replies
+        ]
         self._outgoing.add(group.pushes, replies)
 
     def _notify(self, group: OpenGroup) -> None:
@@ -232,9 +241,7 @@ class GroupCommitter:
 
 
 def _with_durability(reply: Reply, commit: Commit) -> Reply:
-    """Add durability and copy count to the receipts of a reply."""
-    if type(reply) is Receipt:
-        return _durable_receipt(reply, commit)
+    """Add durability and copy count to the receipts of a reply to a command with several messages."""
     if type(reply) is BroadcastReceipt or type(reply) is Published:
         receipts = tuple([_durable_receipt(receipt, commit) for receipt in reply.receipts])
         return msgspec.structs.replace(reply, receipts=receipts)
