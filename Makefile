@@ -22,7 +22,7 @@ ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(W
 .DEFAULT_GOAL := help
 .PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity bench-startup
+.PHONY: bench-peers bench-capacity bench-startup bench-budget
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ compiled: $(STAMP) ## The compiled form, in build/compiled: put it first in PYTH
 
 form: $(STAMP)
 	@test "$(FORM)" = pure || $(BIN)/python tools/compile.py --if-possible
+
+bench-budget: form ## What each layer costs per message, before and now
+	@$(BENCH) -m bench.budget $(ALL_BENCHES)
 
 bench-core: form ## What one decision costs: rates, percentiles, memory, garbage collector
 	@$(BENCH) -m bench.core $(ALL_BENCHES)

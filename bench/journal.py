@@ -2,7 +2,8 @@
 
 The same host, exchange and senders run on every store; only the journal differs. The floor is a file with one
 `fdatasync` per group and no tables; the real stores do all their work: tables, search index, segments. Rounds are
-interleaved, and figures are medians over the rounds, because other load on the machine varies.
+interleaved, and figures are medians over the rounds, because other load on the machine varies. `bench.tables` then
+measures what the tables cost; it also runs by itself.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from tests.postgres import Server
 
 from bench.floor import FloorJournal
 from bench.report import Aim, Run, options, table
+from bench.tables import MESSAGES
+from bench.tables import measure as measure_tables
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
@@ -51,7 +54,13 @@ gaming: {samples_max: 100}
 FLOOR_POLICY = msgspec.structs.replace(
     POLICY,
     storage=msgspec.structs.replace(
-        POLICY.storage, projection_interval_s=1e6, projection_events_max=10**9, search=False, segments=False
+        POLICY.storage,
+        projection_interval_s=1e6,
+        projection_events_max=10**9,
+        projection_lag_max=10**9,
+        projection_slice=10**9,
+        search=False,
+        segments=False,
     ),
 )
 SENDERS = (1, 64, 512)
@@ -203,7 +212,7 @@ def child(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
-def report(run: Run, seconds: float, million: int) -> None:
+def report(run: Run, seconds: float, million: int, messages: int) -> None:
     """Measure everything and print the results side by side."""
     found: dict[tuple[str, int], list[Measure]] = {}
     opened: dict[str, float] = {}
@@ -221,6 +230,7 @@ def report(run: Run, seconds: float, million: int) -> None:
             path = Path(name) / "million"
             child("--fill", str(path), "--million", str(million))
             opened = json.loads(child("--open", str(path)))
+        tables_text, tables_figures = measure_tables(run.rounds, messages)
     figures: dict[str, float] = {}
     rows = []
     for (store, senders), measures in sorted(found.items(), key=lambda item: [*bench.stores].index(item[0][0])):
@@ -245,7 +255,7 @@ def report(run: Run, seconds: float, million: int) -> None:
         )
         figures["open_1m_s"] = round(opened["seconds"], 2)
         figures["rss_1m_mib"] = round(opened["rss_mib"], 1)
-    run.finish(text, figures, AIMS)
+    run.finish(f"{text}\n\n{tables_text}", figures | tables_figures, AIMS)
 
 
 def main() -> None:
@@ -262,7 +272,8 @@ def main() -> None:
         open_one(chosen.open)
     else:
         seconds = chosen.seconds or (0.3 if chosen.quick else 2.0)
-        report(Run("bench-journal", chosen, rounds=ROUNDS), seconds, million)
+        messages = 1000 if chosen.quick else MESSAGES
+        report(Run("bench-journal", chosen, rounds=ROUNDS), seconds, million, messages)
 
 
 if __name__ == "__main__":

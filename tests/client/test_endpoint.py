@@ -119,7 +119,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"websockets", "starlette", "uvicorn"}:
+        if name.split(".")[0] in {"picows", "websockets", "starlette", "uvicorn"}:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Missing())

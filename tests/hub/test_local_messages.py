@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -16,11 +17,8 @@ from tocsin.core import events as ev
 from tocsin.core.commands import Delivery, RegisterAgent
 from tocsin.core.errors import AdmissionRefused, HubUnavailable, ProtocolViolation, TocsinError, ValidationFailed
 from tocsin.core.protocol.envelope import Envelope
-from tocsin.hub.clock import Clock
+from tocsin.hub import embedded
 from tocsin.hub.embedded import Tocsin
-from tocsin.hub.hosting.host import Host
-from tocsin.hub.project import Project
-from tocsin.hub.reader import Reader
 from tocsin.policies import parse_policy
 from tocsin.wire.drafts import EnvelopeWriter, Written
 
@@ -30,10 +28,15 @@ NOTE = "CUSTOM_NOTE"
 @asynccontextmanager
 async def meddled(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Tocsin, MeddledJournal]]:
     """Open a bus on a journal whose commits can be held back or made to fail."""
-    journal = MeddledJournal(path / "project")
-    host = await Host.start(journal, parse_policy(policy))
-    reader = Reader(journal, journal.tables(), host.request_projection, fresh_timeout_s=5.0, query_timeout_s=5.0)
-    bus = Tocsin(Project(host, reader, page_max=100, find_depth=100, clock=Clock()))
+    journals: list[MeddledJournal] = []
+
+    def meddle(folder: Path, project: str, **_: object) -> MeddledJournal:
+        journals.append(MeddledJournal(folder, project))
+        return journals[0]
+
+    with patch.object(embedded, "SqliteJournal", meddle):
+        bus = await Tocsin.open(path / "team", policy=parse_policy(policy))
+    (journal,) = journals
     try:
         yield bus, journal
     finally:

@@ -69,6 +69,7 @@ CHOICES: dict[str, list[Any]] = {
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],
     "discussions.per_agent_max": [1, 100],
+    "notices.per_subject_max": [1, 2, 20],
     "requests.timeout_s": [3, 300],
     "requests.open_max": [1, 100],
     "escalation.rules.coordinate_blocks.after_s": [2, 60],

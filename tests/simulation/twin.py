@@ -81,4 +81,12 @@ def indices(state: ProjectState) -> object:
     timers = {name: sorted(getattr(state.timers, name)) for name in state.timers.__slots__ if name != "_all"}
     outgoing = {agent: list(sent) for agent, sent in state.outgoing.items() if sent}
     mailboxes = {name: agent.mailbox.depths() for name, agent in state.agents.items()}
-    return timers, outgoing, mailboxes, state.latency.total_us, {a: g.usage_high for a, g in state.agents.items()}
+    noticed = {key: list(seqs) for key, seqs in state.noticed.items()}
+    return (
+        timers,
+        outgoing,
+        noticed,
+        mailboxes,
+        state.latency.total_us,
+        {a: g.usage_high for a, g in state.agents.items()},
+    )

@@ -28,6 +28,7 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import iso, parse_envelope
 from tocsin.core.snapshot import Snapshot, restore, take
+from tocsin.journal.errors import JournalError
 
 __all__ = ["World"]
 
@@ -144,9 +145,12 @@ class World:
         if self.losing:
             return self.lose()
         if events:
-            self.journal.append(self.exchange, events)
-            if self.store is not self.journal:
+            try:
                 self.store.append(self.exchange, events)
+            except JournalError as error:
+                return self.survive(events, error)
+            if self.store is not self.journal:
+                self.journal.append(self.exchange, events)
             try:
                 self.ledger.follow(events)
             except Violation as violation:
@@ -161,6 +165,18 @@ class World:
         self.twin.rebuild(self.exchange)
         if fingerprint(self.exchange.state) != fingerprint(self.ledger.shadow.state):
             raise self.failure(Violation("a failed commit left something behind"))
+        return Problem("E_HUB_001", "the commit failed")
+
+    def survive(self, events: list[Event], error: JournalError) -> Problem:
+        """Go on after a commit that failed on a faulty disk: it is stored as a whole, or not at all."""
+        self.story.append(f"{self.steps:6} the commit of that failed: {error}")
+        rebuilt = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        if fingerprint(rebuilt.state) != fingerprint(self.ledger.shadow.state):
+            self.journal.append(self.exchange, events)
+            self.ledger.follow(events)
+            if fingerprint(rebuilt.state) != fingerprint(self.ledger.shadow.state):
+                raise self.failure(Violation("a failed commit is neither stored nor gone"))
+        self.exchange = rebuilt
         return Problem("E_HUB_001", "the commit failed")
 
     def somebody(self) -> Caller:
@@ -451,8 +467,11 @@ class World:
         self.losing = False
 
     def project(self) -> None:
-        """Bring the recovery point up to date."""
-        self.store.project(self.exchange)
+        """Bring the recovery point up to date; where that fails, go on from what is stored."""
+        try:
+            self.store.project(self.exchange)
+        except JournalError:
+            self.rebuild()
 
     def rebuild(self) -> None:
         """Throw the exchange away and rebuild it from what is stored."""
@@ -525,7 +544,7 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
     escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
     followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
-    noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten, ev.AgentCharged)
+    noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten, ev.AgentCharged, ev.NoticeFolded)
     return isinstance(event, (*kinds, *followed, *noticed))
 
 

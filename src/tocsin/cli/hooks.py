@@ -41,7 +41,9 @@ class Scope(StrEnum):
 ScopeOption = Annotated[
     Scope, typer.Option(help="project: the files in this directory; user: those in the home directory.")
 ]
-Command = Annotated[str, typer.Option(help="Command with which the coding agent starts tocsin.")]
+Command = Annotated[
+    str, typer.Option(help="Command with which the coding agent starts tocsin; by default this program, by its path.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")]
 
 
@@ -103,7 +105,7 @@ def _diff(change: Change) -> str:
 def install_claude(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
-    command: Command = "tocsin",
+    command: Command = "",
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -115,7 +117,7 @@ def install_claude(
 def install_codex(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
-    command: Command = "tocsin",
+    command: Command = "",
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:

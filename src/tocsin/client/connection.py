@@ -209,6 +209,8 @@ class Connection:
                 if link is not None:
                     await link.close()
             self._calls.requeue()
+            if self._closing and not len(self._calls):
+                return  # the hub has answered `bye` and closed the link
             if lost.refused is not None and not lost.refused.retryable:
                 self._fail(error_of(lost.refused))
                 return

@@ -15,7 +15,17 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.model import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
+from tocsin.core.teamwork.model import (
+    Alert,
+    Approval,
+    Attention,
+    Deferred,
+    Discussion,
+    Escalation,
+    FoldedNotices,
+    Request,
+    Topic,
+)
 from tocsin.core.waiting.graph import Wait, wait_key
 
 __all__ = [
@@ -110,6 +120,10 @@ def _lapsed(event: ev.LeaseLapsed | ev.LeaseReclaimed) -> tuple[str, ...]:
 
 def _restore_lapsed(state: ProjectState, row: LapsedLease) -> None:
     state.leases.lapsed[row.lease] = row
+
+
+def _restore_folded(state: ProjectState, row: FoldedNotices) -> None:
+    state.folded[row.key] = row
 
 
 def _restore_deferred(state: ProjectState, row: Deferred) -> None:
@@ -218,6 +232,14 @@ KINDS: tuple[Kind, ...] = (
         lambda state: state.alerts,
         "metric",
         *(ev.HealthBreached, ev.HealthRecovered, ev.AlertRaised, ev.AlertEased, ev.AlertWorsened, ev.AlertCleared),
+    ),
+    Kind(
+        "folded_notices",
+        {ev.NoticeFolded: lambda event: (f"{event.recipient} {event.subject}",)},
+        lambda state: state.folded,
+        lambda state, key: state.folded.get(key),
+        FoldedNotices,
+        _restore_folded,
     ),
     Kind(
         "escalation",

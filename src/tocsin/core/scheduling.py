@@ -10,7 +10,7 @@ from tocsin.core.commands.base import SYSTEM
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.model import Message, State, notice_subject
 from tocsin.core.queueing.decay import stale_at
 from tocsin.core.state import ProjectState, Session
 from tocsin.core.waiting.graph import Wait
@@ -53,6 +53,8 @@ def schedule(state: ProjectState, message: Message) -> None:
         if sent is None:
             sent = state.outgoing[message.sender] = {}
         sent[seq] = None
+        if message.sender == _BUS and (subject := notice_subject(message)):
+            state.noticed.setdefault((message.recipient, subject), {})[seq] = None
         timers.expiry.schedule(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.schedule(seq, _stale_due(state, message))
@@ -83,6 +85,11 @@ def unschedule(state: ProjectState, message: Message) -> None:
         else:
             state.agents[message.recipient].mailbox.remove(message)
         del state.outgoing[message.sender][seq]
+        if message.sender == _BUS and (subject := notice_subject(message)):
+            about = state.noticed[message.recipient, subject]
+            del about[seq]
+            if not about:
+                del state.noticed[message.recipient, subject]
         timers.expiry.cancel(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.cancel(seq, _stale_due(state, message))
@@ -209,6 +216,7 @@ def schedule_lease_request(state: ProjectState, request: LeaseRequest) -> None:
 def schedule_all(state: ProjectState) -> None:
     """Schedule everything again, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
+    state.noticed.clear()
     for message in state.messages.values():
         schedule(state, message)
     for session in state.sessions.values():

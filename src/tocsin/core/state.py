@@ -24,6 +24,7 @@ from tocsin.core.teamwork.model import (
     Deferred,
     Discussion,
     Escalation,
+    FoldedNotices,
     Request,
     TimedRecord,
     Topic,
@@ -191,6 +192,10 @@ class ProjectState:
         #: Plans of ordinary sends by sender, recipient and type; null where there is none. They follow from the policy
         #: and the agents and are not part of a snapshot: whoever changes those empties it.
         self.plans: dict[tuple[str, str, str], Any] = {}
+        #: Notices that were not sent, by recipient and subject.
+        self.folded: dict[str, FoldedNotices] = {}
+        #: Queued notices of the bus that have a subject, by recipient and subject.
+        self.noticed: dict[tuple[str, str], dict[int, None]] = {}
         #: Queued messages by sender.
         self.outgoing: dict[str, dict[int, None]] = {}
 

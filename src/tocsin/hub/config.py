@@ -273,8 +273,10 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     find_depth: Count
     #: Valid tokens of one agent.
     tokens_per_agent_max: Count
-    #: Time that a reader of history waits for the tables to catch up with the journal, seconds.
+    #: Time that a reader of history waits for tables to which nothing is written, seconds; then it is refused.
     fresh_timeout_s: Seconds
+    #: Time that a reader of history waits while the tables catch up with the journal, seconds.
+    fresh_max_s: Seconds
     #: Different values of one metric label; further values are counted as `other`.
     label_values_max: Count
     #: Messages that telemetry remembers as parents of later spans; above this number the oldest is dropped.

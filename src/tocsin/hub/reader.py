@@ -1,7 +1,9 @@
 """Queries on a project's tables, on a thread and a connection of their own, so that no query delays a decision.
 
-The tables are written some time after the journal. A fresh query waits until they include every event that was durable
-when it arrived, and requests a projection; after a time limit it fails, and the caller may try again.
+The tables are written some time after the journal. A fresh query has them brought up to date and waits until they
+include every event that was durable when it arrived. It waits as long as rows are being written, up to a limit: after
+many messages in a short time the tables need longer. If nothing is written for a time, it fails, and the caller may try
+again.
 
 A connection ends with its server. A query that fails is run once more on a new connection before the caller gets the
 error, so that history is available again as soon as the store is. A caller waits for its query no longer than a limit;
@@ -9,6 +11,7 @@ a query whose caller has gone is not begun.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,31 +19,33 @@ from tocsin.core.errors import refusal
 from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalError, JournalUnavailable
-from tocsin.journal.tables import Standing, Tables
+from tocsin.journal.tables import Tables
 
 __all__ = ["Reader"]
 
 Answer = TypeVar("Answer")
-#: Interval at which the progress of the tables is checked, seconds.
-_CHECK_S = 0.002
 
 
 class Reader:
-    """Runs queries on the tables of one project."""
+    """Runs queries on the tables of one project; `projected` brings them up to an event and waits for it."""
 
     def __init__(
         self,
         journal: Journal,
         tables: Tables,
-        request_projection: Callable[[], None],
+        projected: Callable[[int], "asyncio.Future[None]"],
+        progressed_at: Callable[[], float],
         *,
         fresh_timeout_s: float,
+        fresh_max_s: float,
         query_timeout_s: float,
     ) -> None:
         self._journal = journal
-        self._request_projection = request_projection
+        self._projected = projected
         self._tables = tables
+        self._progressed_at = progressed_at
         self._fresh_timeout_s = fresh_timeout_s
+        self._fresh_max_s = fresh_max_s
         self._query_timeout_s = query_timeout_s
         self._worker = Worker(f"reader {journal.project}", asyncio.get_running_loop())
 
@@ -59,14 +64,16 @@ class Reader:
         self._tables.close()
 
     async def _caught_up(self, seq: int) -> None:
-        try:
-            async with asyncio.timeout(self._fresh_timeout_s):
-                while (await self._run(_standing)).seq < seq:
-                    self._request_projection()
-                    await asyncio.sleep(_CHECK_S)
-        except TimeoutError:
-            detail = "the history has not caught up yet: try again, or use fresh=false"
-            raise refusal("E_HUB_006", detail, retry_after_s=1.0) from None
+        """Wait until the tables include an event."""
+        reached = self._projected(seq)
+        began_at = time.monotonic()
+        while not reached.done():
+            until = min(max(began_at, self._progressed_at()) + self._fresh_timeout_s, began_at + self._fresh_max_s)
+            if (left_s := until - time.monotonic()) <= 0:
+                detail = "the history has not caught up yet: try again, or use fresh=false"
+                raise refusal("E_HUB_006", detail, retry_after_s=1.0)
+            await asyncio.wait({reached}, timeout=left_s)
+        await reached
 
     async def _run(self, question: Callable[[Tables], Answer]) -> Answer:
         """Run a query on the thread, within the time limit."""
@@ -96,7 +103,3 @@ class Reader:
             self._tables.close()
             self._tables = self._journal.tables()
             return question(self._tables)
-
-
-def _standing(tables: Tables) -> Standing:
-    return tables.standing()

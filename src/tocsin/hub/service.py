@@ -141,8 +141,10 @@ class Hub:
             reader = Reader(
                 journal,
                 await asyncio.to_thread(journal.tables),
-                host.request_projection,
+                host.projected,
+                host.tables_progressed_at,
                 fresh_timeout_s=config.fresh_timeout_s,
+                fresh_max_s=config.fresh_max_s,
                 query_timeout_s=config.store.query_timeout_s,
             )
         except BaseException:

@@ -101,10 +101,16 @@ class Table(msgspec.Struct, frozen=True):
         return itemgetter(*[self.names.index(name) for name in names])
 
 
-def row_writer(columns: tuple[Column, ...]) -> Callable[[Any], Row]:
-    """Build the function that returns the values of these columns for a struct."""
-    values = ", ".join(column.codec.write.format(f"record.{column.field}") for column in columns)
-    function: Callable[[Any], Row] = compiled(f"def function(record): return ({values},)", **_codec_names(columns))
+def row_writer(*groups: tuple[Column, ...]) -> Callable[..., Row]:
+    """Build the function that returns the values of some columns; it takes one struct for each group of columns."""
+    arguments = ", ".join(f"record_{number}" for number in range(len(groups)))
+    values = ", ".join(
+        column.codec.write.format(f"record_{number}.{column.field}")
+        for number, columns in enumerate(groups)
+        for column in columns
+    )
+    names = [name for columns in groups for name in _codec_names(columns).items()]
+    function: Callable[..., Row] = compiled(f"def function({arguments}): return ({values},)", **dict(names))
     return function
 
 

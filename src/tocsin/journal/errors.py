@@ -113,6 +113,7 @@ _ADVICE = {
     "disk_full": "Free some space on the disk of the project's directory, or move the directory, and start again;"
     " nothing that was confirmed is lost.",
     "io_error": "Check that the disk of the project's directory is mounted, writable and healthy, and start again.",
+    "database_error": "Run `tocsin doctor --verify` to see whether what is stored is damaged.",
     "tables_damaged": "Keep a copy of the directory. Put back tables.db from a backup, however old, and start again if"
     " the journal still has the events after it; `tocsin doctor --verify` says how far the journal goes back.",
     "commits_lost": "Keep a copy of the directory. Restore it from a backup that has these events, or run"

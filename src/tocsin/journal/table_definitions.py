@@ -8,6 +8,7 @@ recovery reads ends with its checksum columns (`tocsin.journal.checksums`).
 
 from enum import StrEnum
 from sys import intern
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,7 @@ __all__ = [
     "SESSION_COLUMNS",
     "THREADS",
     "THREAD_COLUMNS",
+    "USUAL_VALUES",
     "MessageDetails",
 ]
 
@@ -157,6 +159,13 @@ DETAIL_COLUMNS = (
     Column("life", Kind.BODY, Update.APPEND),
 )
 MESSAGES = Table("signal_queue", "seq", sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS)))
+#: Values of columns in the rows of most new messages. A store need not bind them in rows that have them all.
+USUAL_VALUES: dict[str, Any] = {
+    **dict.fromkeys(("correlation_id", "broadcast_id", "broadcast_seq", "digest", "dead_seq", "dead_seq_checksum")),
+    **dict.fromkeys(("attempts", "boosts", "overdue", "backing_off", "lent"), 0),
+    **dict.fromkeys(("ready_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at")),
+    **dict.fromkeys(column.name for column in FAILURE_COLUMNS),
+}
 
 #: Columns that hold the fields of an `AgentRow`.
 AGENT_COLUMNS = (

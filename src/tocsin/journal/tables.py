@@ -57,9 +57,13 @@ class Batch(msgspec.Struct, frozen=True):
     """Changes between two projections, to be written in one transaction."""
 
     standing: Standing
-    #: Rows by table, each in the order of its columns; they can be read once.
-    rows: list[tuple[Table, Iterable[Row]]]
-    #: Messages that the state no longer holds; their rows stay as history.
+    #: Rows by table, each in the order of its columns, to be inserted, or updated if they are there.
+    rows: list[tuple[Table, list[Row]]]
+    #: Rows of messages that are not in the table; they can be read once.
+    new_messages: Iterable[Row]
+    #: Rows of messages that are in the table; they can be read once.
+    changed_messages: Iterable[Row]
+    #: Messages, other than new ones, that the state no longer holds; their rows stay as history.
     forgotten: list[int]
     ended: list[EndedQueue]
     #: The longest idle thread that the state holds: older rows are deleted; null if it holds none.

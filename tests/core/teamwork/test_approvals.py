@@ -440,3 +440,40 @@ def test_asking_and_withdrawing_does_not_fill_a_directors_mailbox(team: Team) ->
     assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
     assert len(refused) == 200, "a clone's bucket holds 100 Coordinate messages"
     assert len(team.happened(ev.ApprovalRequested)) == 100
+
+
+def test_a_director_that_comes_late_is_notified_of_open_approvals(team: Team) -> None:
+    """It waited for nobody else, and yet a director that registered later never heard of it."""
+    asked = team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
+    held = plan(team)
+    team.register("late", "Director", "director")
+    payloads = [msgspec.json.decode(message.payload) for message in told(team, "late", "ApprovalRequested")]
+    assert [payload["subject"] for payload in payloads] == ["the branch", held]
+    assert payloads[0]["approval"] == asked.approval
+    team.register("late", "Director", "director", capabilities=("ApprovalRequested",))
+    assert len(told(team, "late", "ApprovalRequested")) == 2, "registering again changes nothing"
+
+
+def test_an_agent_that_becomes_a_director_is_notified_of_open_approvals(team: Team) -> None:
+    plan(team)
+    team.register("twin", "Implementation", "director")
+    assert len(told(team, "twin", "ApprovalRequested")) == 1
+
+
+def test_a_held_request_that_is_boosted_keeps_its_level_when_it_is_released(team: Team) -> None:
+    """A boost while it was held was recorded for the request, and lost for its message."""
+    envelope = team.envelope("impl_001", "impl_002", "CUSTOM_PLAN", correlation_id="req_1", metadata={"ttl": 1000})
+    team.ask(cmd.SendRequest(envelope, 10, boost_on_timeout=True), "impl_001", cmd.Requested)
+    team.advance(10 + LATE_S)
+    (approval,) = waiting(team)
+    decide(team, approval, "approve")
+    assert team.message(envelope.message_id).level == Priority.BLOCKING
+
+
+def test_a_released_message_has_what_its_sender_inherited_while_it_was_held(team: Team) -> None:
+    held = plan(team)
+    team.hold(cmd.AcquireLease(("res",), ttl_s=3600), "impl_001")
+    team.wait_for_lease(cmd.AcquireLease(("res",), wait_s=3600, priority="Critical"), "impl_002")
+    (approval,) = waiting(team)
+    decide(team, approval, "approve")
+    assert team.message(held).level == Priority.CRITICAL

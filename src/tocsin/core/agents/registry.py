@@ -24,7 +24,7 @@ from tocsin.core.messages.admission import full_levels
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump, requeue
 from tocsin.core.messages.model import State
-from tocsin.core.messages.notices import announce
+from tocsin.core.messages.notices import announce, forget_folded
 from tocsin.core.protocol.negotiation import highest_common_version
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.scheduling import schedule_session, session_due
@@ -91,8 +91,9 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
     version = highest_common_version(command.versions)
     if known is None and len(decision.state.agents) >= limits.agents_max:
         raise refusal("E_ADMISSION_008", f"the project has reached its limit of {limits.agents_max} agents")
+    former = "" if known is None else known.role
     registered = ev.AgentRegistered(
-        decision.now, name, agent_type, role, version, command.versions, command.capabilities
+        decision.now, name, agent_type, role, version, command.versions, command.capabilities, former
     )
     if known is None or not _same(known, registered):
         decision.emit(registered)
@@ -130,6 +131,7 @@ def decide_retire(decision: Decision, command: RetireAgent) -> Done:
     for message in gone:
         report = message.sender != agent.agent
         die(decision, message, "recipient_gone", "E_ROUTING_001", f"{agent.agent} left the project", report=report)
+    forget_folded(decision, agent.agent)
     decision.emit(ev.AgentRetired(decision.now, agent.agent, decision.caller.agent, reason))
     return Done()
 

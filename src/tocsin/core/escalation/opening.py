@@ -6,7 +6,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.escalation.conditions import is_over
 from tocsin.core.escalation.paths import CLOSED, ROUTES, Place
-from tocsin.core.escalation.steps import NOTICE_CODES, escalate_to_directors, escalate_to_humans, move
+from tocsin.core.escalation.steps import NOTICE_CODES, escalate_to_directors, escalate_to_humans, move, subject_of
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State, queue_cause
 from tocsin.core.messages.notices import notify_directors
@@ -104,7 +104,15 @@ def open_escalation(
     decision.emit(ev.EscalationDeferred(decision.now, cause, trigger, subject, detail, seq, level, threshold, kept))
     if not kept:
         code, causer = NOTICE_CODES[trigger], payer or decision.caller.agent
-        notify_directors(decision, detail, code=code, about=subject, priority=Priority.BLOCKING, payer=causer)
+        notify_directors(
+            decision,
+            detail,
+            code=code,
+            about=subject,
+            priority=Priority.BLOCKING,
+            payer=causer,
+            subject=subject_of(trigger),
+        )
 
 
 def _open_now(decision: Decision, case: Deferred, payer: str = "") -> None:
@@ -174,7 +182,7 @@ def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule,
 
 
 def raise_message(decision: Decision, message: Message, levels: int, threshold_s: float) -> None:
-    """Raise a queued message above the priority that it was admitted with; one that is higher already stays."""
+    """Raise a queued or held message above the priority that it was admitted with; one that is higher stays."""
     own = max(message.own_level, Priority(message.priority).boost(levels))
     if own == message.own_level:
         return

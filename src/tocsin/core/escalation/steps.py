@@ -4,14 +4,23 @@ from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.escalation.paths import CLOSED, place_after
+from tocsin.core.escalation.paths import CLOSED, Place, place_after
 from tocsin.core.messages.model import NEVER
-from tocsin.core.messages.notices import notify_directors, notify_humans
+from tocsin.core.messages.notices import notify_directors, notify_escalation, notify_humans
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.state import ProjectState
+from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Escalation, Step
 
-__all__ = ["DEADLINE_KIND", "NOTICE_CODES", "apply_moved", "escalate_to_directors", "escalate_to_humans", "move"]
+__all__ = [
+    "DEADLINE_KIND",
+    "NOTICE_CODES",
+    "apply_moved",
+    "escalate_to_directors",
+    "escalate_to_humans",
+    "move",
+    "notify_newcomer",
+    "subject_of",
+]
 
 DEADLINE_KIND = "escalation"
 #: Error code in the notices of each trigger.
@@ -54,6 +63,7 @@ def escalate_to_directors(
         escalation=opened.escalation,
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
         payer=payer,
+        subject=subject_of(opened.trigger),
     )
     if not notified:
         escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director", payer)
@@ -65,7 +75,24 @@ def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: 
     move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
     code = NOTICE_CODES[opened.trigger]
     about, name = opened.subject, opened.escalation
-    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer)
+    subject = subject_of(opened.trigger)
+    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer, subject=subject)
+
+
+def notify_newcomer(decision: Decision, agent: Agent) -> None:
+    """Notify an agent that has just become a director, or a human, of the escalations that wait for its role."""
+    waiting = (Place.HUMAN,) if agent.role == "human" else (Place.DIRECTOR, Place.ALERT)
+    priority = Priority.CRITICAL if agent.role == "human" else Priority.BLOCKING
+    for name in list(decision.state.open_escalations):
+        opened = decision.state.escalations[name]
+        if opened.state in waiting and opened.trigger != "deadlock":
+            code, about, subject = NOTICE_CODES[opened.trigger], opened.subject, subject_of(opened.trigger)
+            notify_escalation(decision, agent, opened.detail, code, about, name, priority, subject)
+
+
+def subject_of(trigger: str) -> str:
+    """Return the subject of the notices about escalations of one trigger."""
+    return f"escalations: {trigger}"
 
 
 def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:

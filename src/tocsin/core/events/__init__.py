@@ -91,6 +91,7 @@ from tocsin.core.events.messages import (
     MessageRejected,
     MessageReleased,
     MessageRequeued,
+    NoticeFolded,
     RecallRefused,
     SendRefused,
 )
@@ -178,6 +179,7 @@ __all__ = [
     "MessageReleased",
     "MessageRequeued",
     "MessagesForgotten",
+    "NoticeFolded",
     "PausePointReached",
     "PolicyAdopted",
     "PriorityInherited",
@@ -293,6 +295,7 @@ Event: TypeAlias = (
     | HealthRecovered
     | FramesShed
     | AgentCharged
+    | NoticeFolded
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

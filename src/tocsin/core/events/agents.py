@@ -31,6 +31,8 @@ class AgentRegistered(EventBase, frozen=True):
     supported: tuple[str, ...]
     #: Message types that it takes; empty is any.
     capabilities: tuple[str, ...]
+    #: Role that it had before; empty for a new agent.
+    former_role: str = ""
 
 
 class AgentRetired(EventBase, frozen=True):

@@ -21,6 +21,7 @@ __all__ = [
     "MessageRejected",
     "MessageReleased",
     "MessageRequeued",
+    "NoticeFolded",
     "RecallRefused",
     "SendRefused",
 ]
@@ -326,3 +327,18 @@ class DeadLetterPurged(EventBase, frozen=True):
     message: int
     #: `age` or `limit`.
     reason: str
+
+
+class NoticeFolded(EventBase, frozen=True):
+    """A notice of the bus was not sent, because too many about its subject wait in the mailbox of its recipient."""
+
+    #: Agent that it was for.
+    recipient: str
+    #: What it was about.
+    subject: str
+    #: Its message type.
+    notice_type: str
+    #: Its priority.
+    level: int
+    #: Notices about that subject folded so far; 0 when the one that counts them is sent.
+    count: int

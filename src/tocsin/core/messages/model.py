@@ -22,6 +22,8 @@ __all__ = [
     "RecipientState",
     "State",
     "content_digest",
+    "notice_metadata",
+    "notice_subject",
     "queue_cause",
     "renewed_expiry",
     "signal_id",
@@ -152,6 +154,18 @@ def signal_id(message: Message) -> str:
     if message.broadcast_id is None:
         return message.message_id
     return f"{message.message_id}:{message.recipient}"
+
+
+def notice_metadata(subject: str) -> bytes:
+    """Return the metadata of a notice of the bus about a subject."""
+    return msgspec.json.encode({"subject": subject}) if subject else b"{}"
+
+
+def notice_subject(message: Message) -> str:
+    """Return the subject of a notice of the bus; empty if it has none."""
+    if len(message.metadata) <= len(b"{}"):
+        return ""
+    return str(msgspec.json.decode(message.metadata).get("subject", ""))
 
 
 def renewed_expiry(message: Message, now: int) -> int:

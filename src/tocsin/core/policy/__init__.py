@@ -15,7 +15,14 @@ from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRu
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
-from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
+from tocsin.core.policy.teamwork import (
+    ApprovalPolicy,
+    DiscussionPolicy,
+    Handoff,
+    NoticePolicy,
+    RequestPolicy,
+    TopicPolicy,
+)
 from tocsin.core.policy.waiting import Inheritance, Leases
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "Inheritance",
     "Leases",
     "Limits",
+    "NoticePolicy",
     "Policy",
     "QueueManager",
     "Quota",

@@ -13,7 +13,7 @@ from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
-from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
+from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, NoticePolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.waiting import Inheritance, Leases
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import Contract
@@ -46,6 +46,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     leases: Leases
     inheritance: Inheritance
     attention: AttentionPolicy
+    notices: NoticePolicy
     requests: RequestPolicy
     approvals: ApprovalPolicy
     discussions: DiscussionPolicy

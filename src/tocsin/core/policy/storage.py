@@ -28,10 +28,15 @@ class Storage(Concern, frozen=True):
     recovery_attempts_max: Count
     #: Wait before each of those attempts, seconds.
     recovery_backoff_s: Seconds
-    #: Maximum time between two updates of the tables from the journal, seconds.
+    #: Time between two updates of the tables from the journal, seconds. A reader that needs newer tables does not wait
+    #: for it.
     projection_interval_s: Seconds
     #: Events after which the tables are updated sooner.
     projection_events_max: Count
+    #: Events that the tables may be behind; commands wait while it is more.
+    projection_lag_max: Count
+    #: Events after which the messages that they changed are copied for the next update.
+    projection_slice: Count
     #: Bytes that the recorded history of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.

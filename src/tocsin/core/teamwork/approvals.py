@@ -38,6 +38,7 @@ from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Approval
 from tocsin.core.waiting.graph import Wait
+from tocsin.core.waiting.inheritance import lend_on_acceptance
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "held_at",
     "hold",
     "lapse",
+    "notify_new_decider",
 ]
 
 _KIND = "approval"
@@ -137,15 +139,35 @@ def _request(
     decision.emit(
         ev.ApprovalRequested(decision.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at)
     )
-    payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
-    asked = deciders(decision)
+    approval, asked = decision.state.approvals[name], deciders(decision)
     for director in asked:
-        if director != asker:
-            notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
-    approval = decision.state.approvals[name]
+        _notify_decider(decision, approval, director)
     if not asked:
         _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")
     return approval
+
+
+def _notify_decider(decision: Decision, approval: Approval, director: str) -> None:
+    """Notify a director of an approval that it may decide."""
+    asker = approval.asker
+    if director == asker:
+        return
+    payload = {
+        "approval": approval.approval,
+        "handoff": approval.handoff,
+        "asker": asker,
+        "subject": approval.subject,
+        "details": approval.details,
+    }
+    level = _level(decision, asker) if asker in decision.state.agents else Priority.COORDINATE
+    recipient = decision.state.agents[director]
+    notify(decision, recipient, "ApprovalRequested", payload, level, subject=f"approvals of {asker}")
+
+
+def notify_new_decider(decision: Decision, director: str) -> None:
+    """Notify an agent that has just become a director, or a human, of the approvals that are open."""
+    for approval in list(decision.state.approvals.values()):
+        _notify_decider(decision, approval, director)
 
 
 def _level(decision: Decision, asker: str) -> Priority:
@@ -393,4 +415,6 @@ def apply_released(state: ProjectState, event: ev.MessageReleased) -> None:
     message.expires_at = event.expires_at
     if event.payload:
         message.payload = event.payload
+    if state.inherited:
+        lend_on_acceptance(state, message)  # what its sender has inherited while it was held
     schedule(state, message)

@@ -290,8 +290,12 @@ def _notify(
 ) -> None:
     for name in sorted({*discussion.participants, discussion.opener} - {but}):
         agent = decision.state.agents.get(name)
+        # A contribution is what somebody said, and the end is the answer to the opener: neither is folded.
+        answer = message_type == "DiscussionSpoken" or name == discussion.opener
+        subject = "" if answer else f"discussions of {discussion.opener}"
         if agent is not None:
-            notify(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+            content = {"discussion": discussion.discussion} | payload
+            notify(decision, agent, message_type, content, priority, subject=subject)
 
 
 def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:

@@ -229,7 +229,7 @@ def fire_request(decision: Decision, name: str) -> None:
     if request.boost and not request.boosted:
         decision.emit(ev.RequestExtended(decision.now, name, decision.now + max(1, microseconds(request.timeout_s))))
         levels = decision.policy.escalation.boost_levels
-        if message is not None and message.state is State.QUEUED:
+        if message is not None and message.state in (State.QUEUED, State.HELD):
             raise_message(decision, message, levels, request.timeout_s)
         if (wait := decision.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
             raise_wait(decision, wait, levels)

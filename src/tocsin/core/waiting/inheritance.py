@@ -121,7 +121,7 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
     if known is not None:
-        chosen |= dict.fromkeys([m.seq for m in islice(known.mailbox, most) if _answers(state, m)])
+        chosen |= dict.fromkeys(islice((m.seq for m in known.mailbox if _answers(state, m)), most))
     return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 

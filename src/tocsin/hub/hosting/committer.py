@@ -90,11 +90,12 @@ class GroupCommitter:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the open group has as many events or bytes as the policy allows."""
+        """Tell whether commands have to wait: for the commit of the open group, or for the tables."""
         group, storage = self.group, self._state.storage
         return (
             len(group.events) - group.receipts >= storage.group_events_max
             or group.payload_bytes >= storage.group_bytes_max
+            or self._projections.is_full
         )
 
     @property

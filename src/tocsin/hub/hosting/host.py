@@ -80,7 +80,7 @@ class Host:
         self._state = state = LiveState(policy)
         self._projection_writer = ProjectionWriter(journal, segments, self._tables_gave_up, self._tables_failed)
         self._projections = ProjectionSchedule(
-            loop, state, self._projection_writer, lambda: self._committer.all_committed
+            loop, state, self._projection_writer, lambda: self._committer.all_committed, self._flushed
         )
         self._committer = GroupCommitter(
             loop, journal, self._writer, state, self._projections, self._flushed, self._fail
@@ -212,10 +212,16 @@ class Host:
         """Return when a commit last worked, in the loop's time."""
         return self._committer.committed_at
 
-    def request_projection(self) -> None:
-        """Bring the tables up to date now, or with the next commit, instead of at the next interval."""
-        if self.condition is Condition.SERVING:
+    def tables_progressed_at(self) -> float:
+        """Return when rows were last given to the tables, by the monotonic clock."""
+        return self._projection_writer.progressed_at
+
+    def projected(self, seq: int) -> "asyncio.Future[None]":
+        """Return a future that is done once the tables include an event; they are brought up to date at once."""
+        reached = self._projections.reached(seq)
+        if self.condition is Condition.SERVING and not reached.done():
             self._projections.request()
+        return reached
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Call a follower with every group after it is durable and its replies are sent; return how to stop that.
@@ -258,10 +264,10 @@ class Host:
         """Finish the commands under way, bring the tables up to date, and close the journal."""
         if self.condition is Condition.SERVING:
             self.condition, self.reason = Condition.STOPPED, "the hub is shutting down"
-            self._projections.cancel()
             self._committer.flush_receipts()
             while self._waiting or not self._committer.idle:
                 await self._writer.run(lambda: None)
+            self._projections.cancel()
             await self._projections.finish()
         elif self._recovery is not None:
             self.condition = Condition.STOPPED

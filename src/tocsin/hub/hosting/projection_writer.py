@@ -55,12 +55,18 @@ class ProjectionWriter:
         self._storage: Storage | None = None
         self._wake = threading.Condition()
         self._closing = False
+        #: Whether a capture is being written at this moment.
+        self._writing = False
         self._failures = 0
         self._announced = 0
         self._seen_seq = 0
         self._next_prune = 0.0
         self._next_backup = 0.0
         self._next_chores = 0.0
+        #: When rows were last given to the tables, by the monotonic clock.
+        self.progressed_at = 0.0
+        #: Called on this thread when a capture has been written.
+        self.written: Callable[[], None] = lambda: None
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
         #: Sequence number of the last event in the tables; set by `start`.
@@ -92,8 +98,12 @@ class ProjectionWriter:
             self._wake.wait_for(lambda: self._capture is None or self._failures > 0 or self._closing)
 
     def drop(self) -> None:
-        """Forget a capture that could not be written; the state that it belongs to is being rebuilt."""
+        """Wait until the last capture is written or has failed, and forget one that could not be written.
+
+        The state that it belongs to is being rebuilt from the tables, so no attempt to write it may be under way.
+        """
         with self._wake:
+            self._wake.wait_for(lambda: self._capture is None or (self._failures > 0 and not self._writing))
             self._capture = None
             self._failures = 0
             self._wake.notify()
@@ -117,6 +127,7 @@ class ProjectionWriter:
                 if not self._closing and (self._capture is None or self._failures):
                     self._wake.wait(storage.notify_interval_s if not self._failures else storage.recovery_backoff_s)
                 capture, closing = self._capture, self._closing
+                self._writing = capture is not None
             try:
                 if self._failures:
                     self._reconnect()
@@ -134,12 +145,20 @@ class ProjectionWriter:
                     return
 
     def _write(self, capture: Capture) -> None:
-        self._journal.harden()
-        self._opened.write(batch_of(capture, _pause))
+        # A failure may have been reported after the commit; writing the rows again would fail.
+        if not self._failures or self._opened.standing().seq < capture.seq:
+            self._journal.harden()
+            self._opened.write(batch_of(capture, self._pause))
         self.projected_seq = capture.seq
         with self._wake:
-            self._capture = None
+            self._capture, self._writing = None, False
             self._wake.notify_all()
+        self.written()
+
+    def _pause(self) -> None:
+        """Note that rows are being written, and yield the interpreter."""
+        self.progressed_at = time.monotonic()
+        _pause()
 
     @property
     def _opened(self) -> Tables:
@@ -173,11 +192,12 @@ class ProjectionWriter:
             self._prune(storage)
 
     def _index(self, storage: Storage) -> None:
-        """Index one batch while commits go on, and all the rest when they pause."""
+        """Index one batch while commits go on or a capture waits, and all the rest when they pause."""
         seen = self._seen_seq
         self._seen_seq = self.committed_seq
         while self._opened.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
-            pass
+            if self._capture is not None:
+                return
 
     def _prune(self, storage: Storage) -> None:
         now, tables = time.time(), self._opened
@@ -216,6 +236,7 @@ class ProjectionWriter:
         _log.warning("the tables of %s could not be written: %s", self._journal.project, error)
         with self._wake:
             self._failures += 1
+            self._writing = False
             self._wake.notify_all()
         if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
             self._gave_up(error)

@@ -54,8 +54,7 @@ class StateLoader:
         for attempt in range(1, storage.recovery_attempts_max + 1):
             try:
                 await self._writer.run(self._journal.recover)
-                await asyncio.to_thread(self._projections.settle)
-                self._projections.drop()
+                await asyncio.to_thread(self._projections.drop)
                 return await self.load()
             except (CommitFailed, JournalUnavailable) as error:
                 reason = str(error)

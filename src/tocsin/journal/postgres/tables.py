@@ -1,4 +1,7 @@
-"""The tables in PostgreSQL; rows are written by COPY into temporary tables and merged from there."""
+"""The tables in PostgreSQL.
+
+Rows of new messages are written by a binary COPY. Other rows are copied into temporary tables and merged from there.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tocsin.journal.checksums import CHECKSUM, chunk_checksum, document_checksum, is_checksum, sealer
-from tocsin.journal.columns import Kind, Row, Table, Update
+from tocsin.journal.columns import Column, Kind, Row, Table, Update, compiled
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
     LATEST,
@@ -24,7 +27,7 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import RECOVERED, SEGMENTS
+from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS
 from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
@@ -42,6 +45,18 @@ _STAGED = {
     Kind.TIME: "bigint",
     Kind.BODY: "text",
 }
+#: Types of values in a binary COPY; text is sent as its bytes, and a time as a number.
+_BINARY = {
+    Kind.INT: "int8",
+    Kind.REAL: "float8",
+    Kind.TEXT: "text",
+    Kind.BOOL: "bool",
+    Kind.BYTES: "bytea",
+    Kind.TIME: "int8",
+    Kind.BODY: "bytea",
+}
+#: The beginning of PostgreSQL's time, 2000-01-01, microseconds since the epoch.
+_EPOCH_US = 946_684_800_000_000
 _FETCH = 5000
 
 
@@ -62,8 +77,11 @@ class PostgresTables:
         """Write a batch in one transaction."""
         with self._transaction():
             for table, rows in batch.rows:
-                if rows:  # an empty list; the rows of messages are made as they are read
-                    self._upsert(table, rows, batch.life_bytes_max)
+                if rows:
+                    self._stage(table, [_storable(table, row) for row in rows])
+                    self._run(_merge(table), self._project)
+            self._insert_messages(batch.new_messages)
+            self._change_messages(batch.changed_messages, batch.life_bytes_max)
             if batch.forgotten:
                 self._run(
                     "UPDATE tocsin.signal_queue SET remembered = false WHERE project = %s AND seq = ANY(%s)",
@@ -78,16 +96,29 @@ class PostgresTables:
             seq, document = batch.standing.seq, _PACK.encode(batch.standing)
             self._run(history.STAND, self._project, seq, document, document_checksum(seq, document))
 
-    def _upsert(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
+    def _insert_messages(self, rows: Iterable[Row]) -> None:
+        """Copy the rows of new messages into their table."""
+        project = self._project
+        with self._connection.cursor() as cursor, cursor.copy(_COPY_MESSAGES.encode()) as out:
+            out.set_types(_COPY_TYPES)
+            for row in rows:
+                out.write_row(_binary_message(project, _storable(MESSAGES, row)))
+
+    def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
+        """Update the rows of messages that are in the table."""
+        some = [_changing_values(_storable(MESSAGES, row)) for row in rows]
+        if some:
+            self._stage(_CHANGED_MESSAGES, some)
+            self._run(_change(_CHANGED_MESSAGES, life_bytes_max), self._project)
+
+    def _stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """Copy rows into a temporary table."""
         create, copy = _staging(table)
         self._run(create)
-        texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
         bodies = [place for place, column in enumerate(table.columns) if column.kind is Kind.BODY]
-        with self._connection.cursor() as cursor:
-            with cursor.copy(copy.encode()) as out:
-                for row in rows:
-                    out.write_row(_storable(table, row, texts, bodies))
-            cursor.execute(_merge(table, life_bytes_max).encode(), (self._project,))
+        with self._connection.cursor() as cursor, cursor.copy(copy.encode()) as out:
+            for row in rows:
+                out.write_row(_decoded(row, bodies))
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
@@ -174,7 +205,8 @@ class PostgresTables:
     def record_segment(self, segment: Segment) -> None:
         """Record a finished segment."""
         with self._transaction():
-            self._upsert(SEGMENTS, [msgspec.structs.astuple(segment)], 0)
+            self._stage(SEGMENTS, [_storable(SEGMENTS, msgspec.structs.astuple(segment))])
+            self._run(_merge(SEGMENTS), self._project)
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
@@ -247,17 +279,26 @@ class PostgresTables:
             yield
 
 
-def _storable(table: Table, row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
-    """Convert a row's text for PostgreSQL, which does not store NUL characters."""
+@cache
+def _texts(table: Table) -> Callable[[Row], Iterable[str | None]]:
+    return table.values_of(*(column.name for column in table.columns if column.kind is Kind.TEXT))
+
+
+def _storable(table: Table, row: Row) -> Row:
+    """Return a row without NUL characters in its text, which PostgreSQL does not store."""
+    if "\0" not in "".join(filter(None, _texts(table)(row))):
+        return row
+    plain = tuple(
+        value.replace("\0", "\ufffd") if column.kind is Kind.TEXT and value is not None else value
+        for value, column in zip(row, table.columns, strict=True)
+        if not is_checksum(column)
+    )
+    return sealer(table)(plain) if table.names[-1] == CHECKSUM else plain
+
+
+def _decoded(row: Row, bodies: list[int]) -> list[Any]:
+    """Return the values of a row with its bodies as text."""
     values = list(row)
-    replaced = False
-    for place in texts:
-        if values[place] is not None and "\0" in values[place]:
-            values[place] = values[place].replace("\0", "\ufffd")
-            replaced = True
-    if replaced and table.names[-1] == CHECKSUM:
-        plain = [value for value, column in zip(values, table.columns, strict=True) if not is_checksum(column)]
-        values = list(sealer(table)(tuple(plain)))
     for place in bodies:
         if values[place] is not None:
             values[place] = values[place].decode("utf-8")
@@ -273,26 +314,67 @@ def _staging(table: Table) -> tuple[str, str]:
 
 
 @cache
-def _merge(table: Table, life_bytes_max: int) -> str:
+def _merge(table: Table) -> str:
     """Return the statement that inserts or updates the staged rows."""
-    values = ", ".join(
-        f"timestamptz 'epoch' + {column.name} * interval '1 microsecond'" if column.kind is Kind.TIME else column.name
-        for column in table.columns
+    values = ", ".join(_stored(column, column.name) for column in table.columns)
+    changes = [f"{column.name} = EXCLUDED.{column.name}" for column in table.columns if column.update is Update.SET]
+    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
+    return (
+        f"INSERT INTO tocsin.{table.name} (project, {', '.join(table.names)}) SELECT %s, {values}"
+        f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
     )
+
+
+@cache
+def _change(table: Table, life_bytes_max: int) -> str:
+    """Return the statement that updates rows from the staged ones."""
     changes: list[str] = []
     for column in table.columns:
-        name = column.name
+        name, new = column.name, _stored(column, f"new.{column.name}")
         if column.update is Update.SET:
-            changes.append(f"{name} = EXCLUDED.{name}")
+            changes.append(f"{name} = {new}")
         elif column.update is Update.IF_GIVEN:
-            changes.append(f"{name} = coalesce(EXCLUDED.{name}, old.{name})")
+            changes.append(f"{name} = coalesce({new}, old.{name})")
         elif column.update is Update.APPEND:
             changes.append(
                 f"{name} = CASE WHEN length(old.{name}) < {life_bytes_max:d}"
-                f" THEN old.{name} || E'\\n' || EXCLUDED.{name} ELSE old.{name} END"
+                f" THEN old.{name} || E'\\n' || {new} ELSE old.{name} END"
             )
-    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
     return (
-        f"INSERT INTO tocsin.{table.name} AS old (project, {', '.join(table.names)}) SELECT %s, {values}"
-        f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
+        f"UPDATE tocsin.{table.name} AS old SET {', '.join(changes)} FROM pg_temp.staged_{table.name} AS new"
+        f" WHERE old.project = %s AND old.{table.key} = new.{table.key}"
     )
+
+
+def _stored(column: Column, name: str) -> str:
+    """Return the expression that makes the stored value out of a staged one."""
+    return f"timestamptz 'epoch' + {name} * interval '1 microsecond'" if column.kind is Kind.TIME else name
+
+
+def _binary_writer(table: Table) -> Callable[[str, Row], Row]:
+    """Build the function that turns a project's name and a row into the values of a binary COPY.
+
+    A time is sent as PostgreSQL stores it: microseconds since 2000. Text that is UTF-8 already is sent as it is.
+    """
+    sources = {Kind.TIME: "{0} - EPOCH_US if {0} is not None else None"}
+    names = [f"column_{column.name}" for column in table.columns]
+    values = [sources.get(column.kind, "{0}").format(name) for name, column in zip(names, table.columns, strict=True)]
+    source = f"def function(project, row):\n    {', '.join(names)}, = row\n    return (project, {', '.join(values)})"
+    function: Callable[[str, Row], Row] = compiled(source, EPOCH_US=_EPOCH_US)
+    return function
+
+
+_COPY_MESSAGES = f"COPY tocsin.signal_queue (project, {', '.join(MESSAGES.names)}) FROM STDIN (FORMAT BINARY)"
+_COPY_TYPES = ["text", *(_BINARY[column.kind] for column in MESSAGES.columns)]
+_binary_message = _binary_writer(MESSAGES)
+#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
+_CHANGED_MESSAGES = Table(
+    MESSAGES.name,
+    MESSAGES.key,
+    tuple(
+        column
+        for column in MESSAGES.columns
+        if column.name == MESSAGES.key or (column.update is not Update.KEEP and column.name != "remembered")
+    ),
+)
+_changing_values = MESSAGES.values_of(*_CHANGED_MESSAGES.names)

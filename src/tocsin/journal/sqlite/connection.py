@@ -73,5 +73,8 @@ def translated(
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise otherwise("disk_full" if full else "io_error", f"{where}: {error}") from error
     except apsw.Error as error:
+        if isinstance(error, apsw.SQLError) and damaged is not JournalDamaged:
+            # The statements are fixed, so the schema is not what it was.
+            raise damaged(f"{where}: {error}") from error
         reason = "refused" if otherwise is CommitFailed else "database_error"
         raise otherwise(reason, f"{where}: {type(error).__name__}: {error}") from error

@@ -13,6 +13,7 @@ __all__ = [
     "CONVERSATIONS",
     "DEAD",
     "EXPIRING",
+    "FORGET",
     "INDEX",
     "PRUNE_BROADCASTS",
     "SEARCH",
@@ -72,6 +73,7 @@ UNINDEXED = "SELECT seq FROM signal_queue WHERE seq > (SELECT indexed_seq FROM s
 INDEX = f"""
 INSERT INTO signal_search (rowid, payload) SELECT q.seq, coalesce(q.payload, b.payload)
 {_FROM} WHERE q.seq BETWEEN ? AND ?"""
+FORGET = "UPDATE signal_queue SET remembered = 0 WHERE seq IN (SELECT value FROM json_each(?))"
 SEGMENTS_AFTER = f"SELECT {', '.join(SEGMENTS.names)} FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
 PRUNE_BROADCASTS = """
 DELETE FROM broadcasts WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM signal_queue WHERE broadcast_seq = ?1)"""

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,10 @@ from tocsin.journal.history import (
     dead_page_of,
     page_of,
 )
-from tocsin.journal.sqlite import history
-from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite import history, statements
+from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.table_definitions import RECOVERED, SEGMENTS
+from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS, USUAL_VALUES
 from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["BACKUP", "SqliteTables"]
@@ -37,13 +36,25 @@ __all__ = ["BACKUP", "SqliteTables"]
 #: Name of the backup of the tables in the project's directory.
 BACKUP = "tables.backup.db"
 
-#: Rows written by one statement.
-_ROWS = 16
+#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
+_CHANGING = (
+    *(c.name for c in MESSAGES.columns if c.update is not Update.KEEP and c.name != "remembered"),
+    MESSAGES.key,
+)
+_changing_values = MESSAGES.values_of(*_CHANGING)
+_rare_values = MESSAGES.values_of(*USUAL_VALUES)
+_USUAL_VALUES = tuple(USUAL_VALUES.values())
 #: Pages copied between two pauses of a backup.
 _BACKUP_PAGES = 256
+#: Rows checked between two of them.
+_PAUSE_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
 _NAME = "tables.db"
 _WAL_BYTES_MAX = 64 * 1024 * 1024
+#: A row of a message takes about one kilobyte; on larger pages less space is left over.
+_PAGE_SIZE = 8192
+#: Room for the pages of one batch, which would otherwise be written and read again within a transaction.
+_CACHE_KIB = 16 * 1024
 
 
 class SqliteTables:
@@ -53,8 +64,9 @@ class SqliteTables:
         self._path = path
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
-        self._connection = connect(path, "NORMAL", vfs, damaged=TablesDamaged)
+        self._connection = connect(path, "NORMAL", vfs, _PAGE_SIZE, damaged=TablesDamaged)
         try:
+            pragma(self._connection, f"cache_size=-{_CACHE_KIB}")
             migrate(self._connection, "tables", damaged=TablesDamaged)
         except BaseException:
             self._connection.close()
@@ -70,8 +82,11 @@ class SqliteTables:
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
-                self._write_rows(table, rows, batch.life_bytes_max)
-            run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
+                self._write_rows(table, rows)
+            self._insert_messages(batch.new_messages)
+            self._change_messages(batch.changed_messages, batch.life_bytes_max)
+            if batch.forgotten:
+                self._connection.execute(history.FORGET, (msgspec.json.encode(batch.forgotten).decode(),))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
             for queue in batch.ended:
                 self._write_ended(queue)
@@ -81,12 +96,45 @@ class SqliteTables:
             self._connection.execute("UPDATE standing SET seq = ?, document = ?, checksum = ?", values)
         self._checkpoint()
 
-    def _write_rows(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
-        """Write rows, many to a statement: after each statement the thread waits for the interpreter again."""
-        left, many = iter(rows), _upsert(table, life_bytes_max, _ROWS)
-        while len(some := list(islice(left, _ROWS))) == _ROWS:
-            self._connection.execute(many, list(chain.from_iterable(some)))
-        self._connection.executemany(_upsert(table, life_bytes_max), some)
+    def _write_rows(self, table: Table, rows: list[Row]) -> None:
+        """Insert rows, or update those that are there."""
+        for begin, size in statements.parts(len(rows)):
+            values = list(chain.from_iterable(rows[begin : begin + size]))
+            self._connection.execute(statements.upsert(table, size), values)
+
+    def _insert_messages(self, rows: Iterable[Row]) -> None:
+        """Insert the rows of new messages, most of them by a statement that leaves the usual values out."""
+        usual: list[Any] = []
+        others: list[Any] = []
+        usual_values, usual_max = statements.USUAL.values, statements.USUAL.width * statements.ROWS_MAX
+        others_max = statements.NEW.width * statements.ROWS_MAX
+        for row in rows:
+            if _rare_values(row) == _USUAL_VALUES:
+                usual += usual_values(row)
+                if len(usual) == usual_max:
+                    self._insert(statements.USUAL, usual)
+                    usual = []
+            else:
+                others += row
+                if len(others) == others_max:
+                    self._insert(statements.NEW, others)
+                    others = []
+        self._insert(statements.USUAL, usual)
+        self._insert(statements.NEW, others)
+
+    def _insert(self, statement: statements.InsertStatement, values: list[Any]) -> None:
+        width = statement.width
+        for begin, size in statements.parts(len(values) // width):
+            part = values[begin * width : (begin + size) * width]
+            self._connection.execute(statement.text(size), part)
+
+    def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
+        """Update the rows of messages that are in the table."""
+        changed = map(_changing_values, rows)
+        while some := list(islice(changed, statements.ROWS_MAX)):
+            for begin, size in statements.parts(len(some)):
+                text = statements.change(MESSAGES, _CHANGING, life_bytes_max, size)
+                self._connection.execute(text, list(chain.from_iterable(some[begin : begin + size])))
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
@@ -149,7 +197,7 @@ class SqliteTables:
     def record_segment(self, segment: Segment) -> None:
         """Record a finished segment."""
         with self._transaction():
-            self._connection.execute(_upsert(SEGMENTS, 0), msgspec.structs.astuple(segment))
+            self._write_rows(SEGMENTS, [msgspec.structs.astuple(segment)])
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
@@ -227,7 +275,7 @@ class SqliteTables:
         try:
             for table, where in RECOVERED.items():
                 for number, _ in enumerate(verified(table, copied.rows(table, where))):
-                    if not number % _ROWS:
+                    if not number % _PAUSE_ROWS:
                         pause()
             seq = copied.standing().seq
         finally:
@@ -283,24 +331,3 @@ def _translated() -> contextlib.AbstractContextManager[None]:
 def _quoted(query: str) -> str:
     """Quote the words of a query, so that the index treats none of them as syntax."""
     return " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
-
-
-@cache
-def _upsert(table: Table, life_bytes_max: int, rows: int = 1) -> str:
-    """Return the statement that inserts or updates a number of rows."""
-    names = ", ".join(table.names)
-    values = ", ".join("CAST(? AS TEXT)" if column.kind is Kind.BODY else "?" for column in table.columns)
-    changes: list[str] = []
-    for column in table.columns:
-        name = column.name
-        if column.update is Update.SET:
-            changes.append(f"{name} = excluded.{name}")
-        elif column.update is Update.IF_GIVEN:
-            changes.append(f"{name} = coalesce(excluded.{name}, {name})")
-        elif column.update is Update.APPEND:
-            changes.append(
-                f"{name} = iif(length({name}) < {life_bytes_max:d}, {name} || char(10) || excluded.{name}, {name})"
-            )
-    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
-    tuples = ", ".join([f"({values})"] * rows)
-    return f"INSERT INTO {table.name} ({names}) VALUES {tuples} ON CONFLICT ({table.key}) DO {action}"  # noqa: S608

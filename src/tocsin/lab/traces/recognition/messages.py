@@ -272,6 +272,7 @@ MESSAGES: dict[type, Opener] = {
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _gaming,
     ev.AgentCharged: always(FOLLOWS),
+    ev.NoticeFolded: always(FOLLOWS),
     ev.DecayRateChanged: _rate,
     ev.TopicPublished: _published,
 }
