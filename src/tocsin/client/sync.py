@@ -142,6 +142,11 @@ class SyncMessage(Facade[Message]):
         return self._wrapped.priority
 
     @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return self._wrapped.level
+
+    @property
     def correlation_id(self) -> str | None:
         """Return the thread that it belongs to."""
         return self._wrapped.correlation_id

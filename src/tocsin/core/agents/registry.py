@@ -264,6 +264,7 @@ def fire_session(decision: Decision, name: str) -> None:
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
     """Add the agent, or update its type, role and capabilities."""
+    state.plans.clear()
     known = state.agents.get(event.agent)
     tokens, critical, blocking = full_levels(event.role, state.policy)
     if known is None:
@@ -295,6 +296,7 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
     """Remove the agent."""
+    state.plans.clear()
     del state.agents[event.agent]
     state.attention.pop(event.agent, None)
 

@@ -31,6 +31,7 @@ __all__ = [
     "body",
     "check_nesting",
     "instant",
+    "is_plain",
     "iso",
     "metadata_of",
     "parse_envelope",
@@ -40,6 +41,7 @@ __all__ = [
 
 #: Supported protocol versions, oldest first.
 VERSIONS = ("1.0.0", "1.1.0")
+_LATEST = VERSIONS[-1]
 #: Wildcard of a receiver.
 ANYONE = "*"
 #: Maximum nesting of an envelope, itself included, that every JSON reader on the way can handle.
@@ -168,6 +170,16 @@ def check_nesting(document: Any) -> None:
             return
     if any(isinstance(value, dict | list) for value in level):
         raise _malformed("nested too deeply", f"one JSON object of at most {NESTING_MAX} levels")
+
+
+def is_plain(envelope: Envelope) -> bool:
+    """Tell whether an envelope of the latest version has neither a thread, metadata nor QoS fields."""
+    return (
+        envelope.correlation_id is None
+        and envelope.qos is None
+        and envelope.metadata is _NOTHING
+        and envelope.version == _LATEST
+    )
 
 
 def metadata_of(envelope: Envelope) -> Metadata:
