@@ -14,11 +14,15 @@ WORKERS ?= 3
 # The form that is measured: `compiled` (by mypyc, where there is a C compiler) or `pure`.
 FORM ?= compiled
 BENCH := PYTHONPATH=$(if $(filter compiled,$(FORM)),build/compiled:). $(BIN)/python
+# What every bench takes: ROUNDS=n, QUICK=1 (a small size, to try it), WRITE_DOCS=1 (write the figures into
+# docs/performance.md, if the machine was idle), BENCH_ARGS="…" (see its --help).
+BENCH_ARGS ?=
+ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(WRITE_DOCS),--write-docs) $(BENCH_ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity
+.PHONY: bench-peers bench-capacity bench-startup bench-budget bench-failover
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,26 +73,32 @@ compiled: $(STAMP) ## The compiled form, in build/compiled: put it first in PYTH
 form: $(STAMP)
 	@test "$(FORM)" = pure || $(BIN)/python tools/compile.py --if-possible
 
+bench-budget: form ## What each layer costs per message, before and now
+	@$(BENCH) -m bench.budget $(ALL_BENCHES)
+
 bench-core: form ## What one decision costs: rates, percentiles, memory, garbage collector
-	@$(BENCH) -m bench.core
+	@$(BENCH) -m bench.core $(ALL_BENCHES)
 
 bench-journal: form ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
-	@$(BENCH) -m bench.journal
+	@$(BENCH) -m bench.journal $(ALL_BENCHES)
 
-bench-frames: $(STAMP) ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
-	@$(BIN)/python -m bench.frames
+bench-frames: form ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
+	@$(BENCH) -m bench.frames $(ALL_BENCHES)
 
-bench-hub: form ## What the hub's doors cost: WebSocket, HTTP and MCP, and a Critical message under load
-	@$(BENCH) -m bench.hub
+bench-hub: form ## What the hub's gateways cost beside a bare file, and a Critical message under load
+	@$(BENCH) -m bench.hub $(ALL_BENCHES)
 
 bench-coordination: form ## What a lease decision, a deadlock check and a look for conflicting globs cost
-	@$(BENCH) -m bench.coordination
+	@$(BENCH) -m bench.coordination $(ALL_BENCHES)
 
 bench-pipeline: form ## What the pipeline costs, from segments to all tables (EVENTS=n sets how many events)
-	@$(BENCH) -m bench.pipeline $(if $(EVENTS),--events $(EVENTS))
+	@$(BENCH) -m bench.pipeline $(if $(EVENTS),--events $(EVENTS)) $(ALL_BENCHES)
 
 bench-dashboard: form ## What a dashboard costs its page and the hub (MINUTES=n sets how long memory is looked at; 10)
-	@$(BENCH) -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES))
+	@$(BENCH) -m bench.dashboard $(if $(MINUTES),--minutes $(MINUTES)) $(ALL_BENCHES)
+
+bench-startup: form ## Processor time of starting the command line
+	@$(BENCH) -m bench.startup $(ALL_BENCHES)
 
 PEERS := build/peers/venv
 $(PEERS)/.ready: $(STAMP) requirements/peers.lock
@@ -98,15 +108,18 @@ $(PEERS)/.ready: $(STAMP) requirements/peers.lock
 	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(PEERS) $(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --editable .
 	@touch $@
 
-bench-peers: $(PEERS)/.ready form ## The same work for Tocsin and for what one would pick instead (SECONDS=n, ROUNDS=n, ONLY="a b")
+bench-peers: $(PEERS)/.ready form ## The same work for Tocsin and for what one would pick instead (ONLY="a b", ALL=1)
 	@$(BENCH:$(BIN)/python=$(PEERS)/bin/python) -m bench.peers \
-	  $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(BACKLOG),--backlog $(BACKLOG)) $(if $(ONLY),--only $(ONLY))
+	  $(if $(ONLY),--only $(ONLY)) $(if $(ALL),--all) $(ALL_BENCHES)
 
 bench-lab: form ## What replays cost, bare and on Spark, and how many agents a scenario takes (EVENTS=n)
-	@$(BENCH) -m bench.lab $(if $(EVENTS),--events $(EVENTS))
+	@$(BENCH) -m bench.lab $(if $(EVENTS),--events $(EVENTS)) $(ALL_BENCHES)
 
-bench-capacity: $(STAMP) ## What agents and open sockets cost, up to a hundred thousand agents
-	@$(BIN)/python -m bench.capacity
+bench-capacity: form ## What agents and open sockets cost, up to a hundred thousand agents
+	@$(BENCH) -m bench.capacity $(ALL_BENCHES)
+
+bench-failover: $(STAMP) ## How long a standby takes to replace an owner that is killed or hangs, with and without callers
+	@$(BIN)/python -m bench.failover
 
 generate: $(STAMP) ## Write the generated modules of the SDK
 	@$(BIN)/python tools/generate_client.py
@@ -118,9 +131,10 @@ lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
 # The dashboard's libraries, once they are fetched, are a prerequisite: a package without its page is not built.
-dist: $(STAMP) $(VENDOR) ## Build wheel and sdist into dist/
+dist: $(STAMP) $(VENDOR) ## Build sdist, wheel and, with a C compiler, a compiled wheel for this platform into dist/
 	@rm -rf dist
 	@$(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	@$(BIN)/python tools/compile.py --if-possible --wheel dist/tocsin-*-py3-none-any.whl > /dev/null
 	@ls -1 dist/tocsin-*
 
 release: ## Make what is unreleased a version (VERSION=1.2.3): see packaging/RELEASING.md

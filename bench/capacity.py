@@ -6,7 +6,6 @@ a heartbeat every `heartbeat_s`. Costs are processor time, which other load on t
 are elapsed time, which it changes. docs/capacity.md explains how to plan with the figures.
 """
 
-import argparse
 import asyncio
 import gc
 import json
@@ -23,7 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from bench.core import Ids
 from bench.hub import POLICY, Hub
-from bench.report import percentile, rss_bytes, table
+from bench.report import Run, options, percentile, rss_bytes, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.events import Event
@@ -39,6 +38,7 @@ from tocsin.journal.sqlite import SqliteJournal
 from tocsin.policies import parse_policy
 
 AGENTS = (1_000, 10_000, 100_000)
+QUICK = (100,)
 SOCKETS = (100, 1_000, 2_000)
 SAMPLES = 5_000
 _POLICY = parse_policy(POLICY.replace("{mailbox_depth_max", "{agents_max: 1000000, mailbox_depth_max"))
@@ -223,32 +223,33 @@ def _apart(measure: Any, task: tuple[int, str]) -> dict[str, float]:
 
 def main() -> None:
     """Measure everything once and print the results."""
-    parser = argparse.ArgumentParser(prog="make bench-capacity", description=__doc__)
-    parser.add_argument("--agents", type=int, nargs="*", default=[*AGENTS])
-    parser.add_argument("--sockets", type=int, nargs="*", default=[*SOCKETS])
+    parser = options("bench-capacity", __doc__, rounds=1)
+    parser.add_argument("--agents", type=int, nargs="*", default=None)
+    parser.add_argument("--sockets", type=int, nargs="*", default=None)
     chosen = parser.parse_args()
     agents: dict[int, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-        for count in chosen.agents:
+    agent_counts = [*(QUICK if chosen.quick else AGENTS)] if chosen.agents is None else chosen.agents
+    socket_counts = [*(QUICK if chosen.quick else SOCKETS)] if chosen.sockets is None else chosen.sockets
+    with (
+        Run("bench-capacity", chosen, rounds=1, rounds_min=1) as run,
+        tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder,
+    ):
+        for count in agent_counts:
             print(f"{count:,} agents …", file=sys.stderr)
             task = (count, f"{folder}/{count}")
             agents[count] = {**_apart(measure_agents, task), **_apart(measure_opening, task)}
-        print(f"{chosen.sockets} sockets …", file=sys.stderr)
-        heartbeat_s, counts = load_config().socket.heartbeat_s, sorted(chosen.sockets)
+        print(f"{socket_counts} sockets …", file=sys.stderr)
+        heartbeat_s, counts = load_config().socket.heartbeat_s, sorted(socket_counts)
         sockets = uvloop.run(measure_sockets(counts, Path(folder), heartbeat_s)) if counts else {}
     figures: dict[str, Any] = {"heartbeat_s": heartbeat_s}
+    tables = []
     for title, found in (("agents", agents), ("sockets", sockets)):
         if found:
             names = [*next(iter(found.values()))]
-            print(f"\nby number of {title}")
-            print(
-                table(
-                    ["figure", *map("{:,}".format, found)],
-                    [[n, *(f"{f[n]:,.1f}" for f in found.values())] for n in names],
-                )
-            )
+            rows = [[name, *(f"{each[name]:,.1f}" for each in found.values())] for name in names]
+            tables.append(f"by number of {title}\n" + table(["figure", *map("{:,}".format, found)], rows))
             figures |= {f"{name}_{count}_{title}": round(found[count][name], 2) for count in found for name in names}
-    print(json.dumps(figures))
+    run.finish("\n\n".join(tables), figures)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,16 @@ Each measurement runs in a new process. Elapsed time is measured; the exchange's
 of computation, is measured in between: the ratio of its p99 to its p50 is the noise of the machine.
 """
 
-import argparse
 import gc
-import json
 import multiprocessing
 import random
-import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from bench.core import Ids, control
-from bench.report import form, percentile, table
+from bench.report import Aim, Run, median_of, options, percentile, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.errors import Problem
@@ -33,6 +31,12 @@ CHAIN = 1_000
 GLOBS = 10_000
 HOT = 64
 SAMPLES = 3_000
+ROUNDS = 5
+AIMS = (
+    Aim("lease_p99_over_control", "<=", 10, "p99 of a lease decision, over that of the control"),
+    Aim("deadlock_p99_us", "<", 1000, "p99 of a deadlock check, microseconds"),
+    Aim("glob_p99_us", "<", 1000, "p99 of a search for conflicting globs, microseconds"),
+)
 _SECOND = 1_000_000
 _START = 1_762_940_000 * _SECOND
 _FOLDERS = [f"src/service_{number:03}" for number in range(100)]
@@ -223,22 +227,23 @@ MEASUREMENTS: tuple[Callable[[int], dict[str, float]], ...] = (
 
 def main() -> None:
     """Measure everything several times and print medians."""
-    parser = argparse.ArgumentParser(prog="make bench-coordination", description=__doc__)
-    parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
-    options = parser.parse_args()
-    runs: list[dict[str, float]] = []
-    for run in range(options.repeat):
-        print(f"run {run + 1} of {options.repeat} …", flush=True)
-        figures: dict[str, float] = {}
-        for measure in MEASUREMENTS:
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                figures |= pool.apply(measure, (0,))
-        runs.append(figures)
-    medians = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    print(f"\n{LEASES} leases, {WAITERS} waiters, {HOT} in the longest queue, a chain of {CHAIN}, {GLOBS} globs")
-    print(table(["figure", "median"], [[name, f"{value:,.1f}"] for name, value in medians.items()]))
+    parser = options("bench-coordination", __doc__, rounds=ROUNDS)
+    chosen = parser.parse_args()
+    rounds: list[dict[str, float]] = []
+    with Run("bench-coordination", chosen, rounds=ROUNDS) as run:
+        for number in range(run.rounds):
+            print(f"round {number + 1} of {run.rounds} …", file=sys.stderr)
+            figures: dict[str, float] = {}
+            for measure in MEASUREMENTS:
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    figures |= pool.apply(measure, (0,))
+            rounds.append(figures)
+    medians = median_of(rounds)
+    head = f"{LEASES} leases, {WAITERS} waiters, {HOT} in the longest queue, a chain of {CHAIN}, {GLOBS} globs\n\n"
+    text = head + table(["figure", "median"], [[name, f"{value:,.1f}"] for name, value in medians.items()])
     summary = {name: round(value, 1) for name, value in medians.items() if name.endswith("_us")}
-    print(json.dumps({"form": form(), **summary}))
+    summary["lease_p99_over_control"] = round(medians["lease_p99_us"] / medians["control_p99_us"], 3)
+    run.finish(text, summary, AIMS)
 
 
 if __name__ == "__main__":

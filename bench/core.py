@@ -4,18 +4,17 @@ Each measurement runs in a new process, so that memory and garbage collector sta
 exchange's clock is virtual. `python -m bench.core` prints a table and, as its last line, one JSON object.
 """
 
-import argparse
 import gc
-import json
 import multiprocessing
 import statistics
+import sys
 import time
 from itertools import count, pairwise
 from typing import Any
 
 import msgspec
 
-from bench.report import form, percentile, rss_bytes, table
+from bench.report import Aim, Run, median_of, options, percentile, rss_bytes, table
 from tocsin.core import commands as cmd
 from tocsin.core.commands import SYSTEM, Caller
 from tocsin.core.events import encode_events
@@ -31,6 +30,17 @@ PADDING = 580
 PRIORITIES = ("Info",) * 60 + ("Coordinate",) * 30 + ("Blocking",) * 8 + ("Critical",) * 2
 SAMPLES = 20_000
 CYCLE = 20_000
+#: Numbers of pending messages, by name.
+SIZES = {"100": 100, "10k": 10_000, "1m": 1_000_000}
+QUICK_SIZES = {"100": 100, "10k": 1000, "1m": 5000}
+ROUNDS = 5
+AIMS = (
+    Aim("routing_p50_over_control", "<=", 0.3, "p50 of a send decision, over that of the control"),
+    Aim("routing_p99_over_control", "<=", 0.5, "p99 of a send decision, over that of the control"),
+    Aim("growth_1m_over_100", "<=", 2, "mean of a decision with a million pending, over that with a hundred"),
+    Aim("gc_pause_max_ms_1m", "<=", 5, "longest pause of the garbage collector, milliseconds"),
+    Aim("bytes_per_pending", "<", 1024, "memory of a pending message beside its body, bytes"),
+)
 CONTROL_STEPS = 500
 _SECOND = 1_000_000
 _START = 1_762_940_000 * _SECOND
@@ -219,52 +229,55 @@ def _apart(measure: Any, argument: int) -> dict[str, float]:
         return result
 
 
-def _median(runs: list[dict[str, float]]) -> dict[str, float]:
-    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-
-
 def _noise(figures: dict[str, float]) -> float:
     return round(figures["control_p99_us"] / figures["control_p50_us"], 2)
 
 
+def _over_control(at: dict[str, dict[str, float]], percent: str) -> float:
+    """Return a percentile of a send decision over the control's, the worst of all sizes."""
+    return round(max(each[f"send_{percent}_us"] / each[f"control_{percent}_us"] for each in at.values()), 3)
+
+
 def main() -> None:
     """Measure everything several times and print medians."""
-    parser = argparse.ArgumentParser(prog="make bench-core", description=__doc__)
-    parser.add_argument("--repeat", type=int, default=3, help="runs per figure (default: %(default)s)")
-    options = parser.parse_args()
-    sizes = {"100": 100, "10k": 10_000, "1m": 1_000_000}
+    parser = options("bench-core", __doc__, rounds=ROUNDS)
+    chosen = parser.parse_args()
+    sizes = QUICK_SIZES if chosen.quick else SIZES
     rates: list[dict[str, float]] = []
     decisions: dict[str, list[dict[str, float]]] = {name: [] for name in sizes}
-    for run in range(options.repeat):
-        print(f"run {run + 1} of {options.repeat} …", flush=True)
-        rates.append(_apart(measure_rates, 0))
-        for name, pending in sizes.items():
-            decisions[name].append(_apart(measure_decisions, pending))
-    rate = _median(rates)
-    at = {name: _median(runs) for name, runs in decisions.items()}
-    print("\nMessages per second on one core (batches of 32, one command per send and ACK)")
-    print(table(["step", "messages/s"], [[name.removesuffix("_per_s"), f"{rate[name]:,.0f}"] for name in rate]))
-    print("\nOne decision, by messages pending")
+    with Run("bench-core", chosen, rounds=ROUNDS) as run:
+        for number in range(run.rounds):
+            print(f"round {number + 1} of {run.rounds} …", file=sys.stderr)
+            rates.append(_apart(measure_rates, 0))
+            for name, pending in sizes.items():
+                decisions[name].append(_apart(measure_decisions, pending))
+    rate = median_of(rates)
+    at = {name: median_of(runs) for name, runs in decisions.items()}
+    steps = table(["step", "messages/s"], [[name.removesuffix("_per_s"), f"{rate[name]:,.0f}"] for name in rate])
     names = ["send_p50_us", "send_p99_us", "send_p999_us", "drain_p50_us", "drain_p99_us", "drain_p999_us", "mean_us"]
     names += ["control_p50_us", "control_p99_us", "gc_pause_max_ms", "bytes_per_pending"]
     rows = [[name, *(f"{at[size][name]:,.1f}" for size in sizes)] for name in names]
     rows[-1][1] = "too few"
-    print(table(["figure", *sizes], rows))
-    print(f"\nmedians of {options.repeat} runs, for pauses of the garbage collector the maximum;")
-    print("control is a fixed amount of work measured in between: its p99 divided by its p50 is the machine's noise\n")
+    text = (
+        f"Messages per second on one core (batches of 32, one command per send and ACK)\n{steps}\n\n"
+        f"One decision, by messages pending\n{table(['figure', *sizes], rows)}\n\n"
+        "control is a fixed amount of work measured in between: its p99 divided by its p50 is the machine's noise"
+    )
     summary = {
         "cycle_per_s": round(rate["cycle_per_s"]),
         "cycle_with_parse_and_encode_per_s": round(rate["cycle_with_parse_and_encode_per_s"]),
+        "routing_p50_over_control": _over_control(at, "p50"),
+        "routing_p99_over_control": _over_control(at, "p99"),
         **{f"routing_p50_us_{size}": round(at[size]["send_p50_us"], 1) for size in sizes},
         **{f"routing_p99_us_{size}": round(at[size]["send_p99_us"], 1) for size in sizes},
         **{f"routing_p999_us_{size}": round(at[size]["send_p999_us"], 1) for size in sizes},
         **{f"offer_p99_us_{size}": round(at[size]["drain_p99_us"], 1) for size in sizes},
         **{f"control_p99_over_p50_{size}": _noise(at[size]) for size in sizes},
         "growth_1m_over_100": round(at["1m"]["mean_us"] / at["100"]["mean_us"], 2),
-        "gc_pause_max_ms_1m": round(max(run["gc_pause_max_ms"] for run in decisions["1m"]), 3),
+        "gc_pause_max_ms_1m": round(max(each["gc_pause_max_ms"] for each in decisions["1m"]), 3),
         "bytes_per_pending": round(at["1m"]["bytes_per_pending"]),
     }
-    print(json.dumps({"form": form(), **summary}))
+    run.finish(text, summary, AIMS)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ and time in which nothing is drawn does not reduce the figure. Memory is the hea
 at the start and at the end.
 
 The hub. Rounds without and with ten dashboards alternate, each with a new hub that receives messages as fast as it
-accepts them; the figure is the ratio of the two, as the median over the rounds, because the machine's speed varies.
+accepts them; the figure is the ratio of the medians with and without.
 These dashboards are clients that send the page's requests (sign in, live updates, overview) but draw nothing: ten
 browsers on the same processors would measure the browsers. The last line is one JSON object.
 """
 
-import argparse
 import json
 import secrets
 import statistics
@@ -31,7 +30,7 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 from tests.dashboard.browser import FLAGS, find_browser
 
 from bench.hub import ROWS, Hub
-from bench.report import table
+from bench.report import Aim, Run, options, ratio, table
 
 PENDING = 10_000
 EVENTS_PER_S = 5_000
@@ -41,6 +40,13 @@ DASHBOARDS = 10
 #: Load for measuring the hub's throughput.
 LOAD = ROWS["ws_batched"] | {"connections": 32}
 WARM_UP_S = 15.0
+ROUNDS = 9
+MINUTES, SECONDS, LOAD_SECONDS = 10.0, 30.0, 5.0
+QUICK_MINUTES, QUICK_SECONDS, QUICK_LOAD_SECONDS = 0.1, 3.0, 1.0
+AIMS = (
+    Aim("throughput_ratio_10_dashboards", ">=", 0.95, "throughput with ten dashboards, over that without"),
+    Aim("script_ms_per_frame", "<", 16, "script of the page per frame drawn, milliseconds"),
+)
 #: Results of each round, by the number of dashboards.
 Rates = dict[int, list[dict[str, float]]]
 SPENT = ("ScriptDuration", "ScriptWall", "LayoutDuration", "RecalcStyleDuration")
@@ -227,22 +233,27 @@ def throughput(root: Path, seconds: float, dashboards: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench-dashboard", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="minutes over which the page's memory is measured")
-    parser.add_argument("--seconds", type=float, default=30.0, help="seconds over which script and frames are counted")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of throughput, each with and without dashboards")
-    parser.add_argument("--load-seconds", type=float, default=5.0, help="seconds per throughput measurement")
+    parser = options("bench-dashboard", __doc__, rounds=ROUNDS)
+    parser.add_argument("--minutes", type=float, default=None, help=f"minutes of looking at memory ({MINUTES:g})")
+    parser.add_argument("--seconds", type=float, default=None, help=f"seconds of counting frames ({SECONDS:g})")
+    parser.add_argument("--load-seconds", type=float, default=None, help=f"seconds of throughput ({LOAD_SECONDS:g})")
     parser.add_argument("--only", choices=["page", "hub"], help="measure only one part")
     chosen = parser.parse_args()
     rates: Rates = {0: [], DASHBOARDS: []}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
-        page = {} if chosen.only == "hub" else measure_page(Path(root), chosen.seconds, chosen.minutes)
-        for number in range(0 if chosen.only == "page" else chosen.rounds):
+    minutes = chosen.minutes or (QUICK_MINUTES if chosen.quick else MINUTES)
+    seconds = chosen.seconds or (QUICK_SECONDS if chosen.quick else SECONDS)
+    load_s = chosen.load_seconds or (QUICK_LOAD_SECONDS if chosen.quick else LOAD_SECONDS)
+    with (
+        Run("bench-dashboard", chosen, rounds=ROUNDS) as run,
+        tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root,
+    ):
+        page = {} if chosen.only == "hub" else measure_page(Path(root), seconds, minutes)
+        for number in range(0 if chosen.only == "page" else run.rounds):
             for dashboards in (0, DASHBOARDS) if number % 2 == 0 else (DASHBOARDS, 0):
-                print(f"round {number + 1} of {chosen.rounds}: {dashboards} dashboards", file=sys.stderr)
-                rates[dashboards].append(throughput(Path(root), chosen.load_seconds, dashboards))
-    print(table(["", "figure"], [*_page_rows(page), *_hub_rows(rates)]))
-    print(json.dumps({name: round(value, 3) for name, value in (_page_figures(page) | _hub_figures(rates)).items()}))
+                print(f"round {number + 1} of {run.rounds}: {dashboards} dashboards", file=sys.stderr)
+                rates[dashboards].append(throughput(Path(root), load_s, dashboards))
+    found = {name: round(value, 3) for name, value in (_page_figures(page) | _hub_figures(rates)).items()}
+    run.finish(table(["", "figure"], [*_page_rows(page), *_hub_rows(rates)]), found, AIMS)
 
 
 def _growth(page: dict[str, float]) -> float:
@@ -287,9 +298,15 @@ def _hub_figures(rates: Rates) -> dict[str, float]:
     if not rates[0]:
         return {}
     pairs = list(zip(rates[0], rates[DASHBOARDS], strict=True))
-    ratio = statistics.median(some["per_s"] / none["per_s"] for none, some in pairs)
-    cpu = statistics.median(none["hub_cpu_us"] / some["hub_cpu_us"] for none, some in pairs)
-    return {"throughput_ratio_10_dashboards": ratio, "hub_cpu_ratio_10_dashboards": cpu}
+
+    def over(name: str) -> float:
+        return ratio((each[name] for each in rates[DASHBOARDS]), (each[name] for each in rates[0]))
+
+    return {
+        "throughput_ratio_10_dashboards": over("per_s"),
+        "throughput_ratio_10_dashboards_by_rounds": statistics.median(b["per_s"] / a["per_s"] for a, b in pairs),
+        "hub_cpu_ratio_10_dashboards": 1 / over("hub_cpu_us"),
+    }
 
 
 def _hub_rows(rates: Rates) -> list[list[str]]:

@@ -4,9 +4,7 @@ Variants are compared side by side: they take turns in short batches, and median
 neighbouring batches are printed, so that other load on the machine affects all variants equally.
 """
 
-import argparse
 import gc
-import json
 import logging
 import queue
 import statistics
@@ -14,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from bench.report import Run, options, table
 from tocsin.frames import Channel, FrameBus, FramesPolicy, OnFull, Priority
 
 #: Frames per timed batch; less than a fifth of a channel, so that nothing is shed.
@@ -248,7 +247,7 @@ def run_crew(crew: Crew, frames: int) -> dict[str, float]:
     return {**dropped, DONE: 100 * done_s / asked_s}
 
 
-def bench_scenario(scale: float) -> dict[str, float]:
+def bench_scenario(scale: float, rounds: int) -> dict[str, float]:
     frames = max(200, int(scale * 800))
     print(f"scenario: one machine for half of the work, channels of 5, {frames} frames a run (dropped)")
     crews = {
@@ -257,7 +256,7 @@ def bench_scenario(scale: float) -> dict[str, float]:
         "the three without priorities": NO_PRIORITIES,
     }
     runs: dict[str, list[dict[str, float]]] = {title: [] for title in crews}
-    for _ in range(RUNS):
+    for _ in range(rounds):
         for title, crew in crews.items():
             runs[title].append(run_crew(crew, frames))
             shares = ", ".join(f"{name} {share:.1f} %" for name, share in runs[title][-1].items())
@@ -280,21 +279,23 @@ def bench_scenario(scale: float) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="length of the run; 1 is about a minute")
-    scale = parser.parse_args().scale
+    parser = options("bench-frames", __doc__, rounds=RUNS)
+    parser.add_argument("--scale", type=float, default=None, help="length of the run; 1 is about a minute")
+    chosen = parser.parse_args()
+    scale = chosen.scale or (0.1 if chosen.quick else 1.0)
     logging.getLogger("tocsin.frames").setLevel(logging.CRITICAL)
-    gc.collect()
-    gc.disable()
-    figures = {
-        **bench_publish(scale),
-        **bench_busy(scale),
-        **bench_sorting(scale),
-    }
-    gc.enable()
-    figures.update(bench_scenario(scale))
+    with Run("bench-frames", chosen, rounds=RUNS, rounds_min=RUNS) as run:
+        gc.collect()
+        gc.disable()
+        figures = {
+            **bench_publish(scale),
+            **bench_busy(scale),
+            **bench_sorting(scale),
+        }
+        gc.enable()
+        figures.update(bench_scenario(scale, run.rounds))
     figures["critical_timeout_s"] = FramesPolicy().wait.critical_timeout_s
-    print(json.dumps(figures))
+    run.finish(table(["figure", "value"], [[name, f"{value:,}"] for name, value in figures.items()]), figures)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ receipt arrived, and is then durable. End to end is the time from sending until 
 message: pushed over WebSocket, requested right after the send's reply over HTTP and MCP. Rounds are interleaved and
 figures are medians over them, because other load on the machine varies. The last row measures a Critical message while
 a hundred connections send Info as fast as the hub accepts it; its sender and recipient are a separate process.
+
+The floor is a bare file with one `fdatasync` per group, in each round: with 64 senders for throughput and for the time
+of a commit, with one sender for the time of a send. Its messages are delivered and acknowledged in memory; it is
+compared with the row of the hub whose messages are delivered and confirmed too.
 """
 
-import argparse
 import json
 import os
 import re
 import secrets
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from bench.report import form, table
+from bench.report import Aim, Run, median_of, options, table
 
 #: Policy without rate limits and expiry, so that only the gateways are measured.
 POLICY = """
@@ -34,9 +36,16 @@ CONNECTIONS = 100
 BATCH = 32
 #: Time before measuring under load, seconds.
 RING_AFTER_S = 1.5
+ROUNDS = 5
+SECONDS = 4.0
+QUICK_SECONDS = 0.5
+#: Messages of the floor, by the number of its senders.
+FLOOR_MESSAGES = {64: 20_000, 1: 500}
 
 #: Measurements by name, with the task of the load.
 ROWS: dict[str, dict[str, Any]] = {
+    "floor_64": {"kind": "floor", "connections": 64},
+    "floor_1": {"kind": "floor", "connections": 1},
     "ws_single": {"kind": "ws", "connections": 1, "batch": 1, "deliver": True},
     "ws_single_batched": {"kind": "ws", "connections": 1, "batch": BATCH, "window": 4},
     "ws_single_batched_delivered": {"kind": "ws", "connections": 1, "batch": BATCH, "deliver": True},
@@ -52,20 +61,40 @@ ROWS: dict[str, dict[str, Any]] = {
     "critical_saturated": {"kind": "critical", "connections": CONNECTIONS, "batch": BATCH},
 }
 LABELS = {
+    "floor_64": "floor: bare file, fdatasync, 64 senders",
+    "floor_1": "floor: bare file, fdatasync, 1 sender",
     "ws_single": "WebSocket, 1 connection, one at a time",
     "ws_single_batched": f"WebSocket, 1 connection, batches of {BATCH}",
-    "ws_single_batched_delivered": "  … one batch at a time, pushed to its recipient",
+    "ws_single_batched_delivered": f"WebSocket, 1 connection, batches of {BATCH}, delivered",
     "ws_100": f"WebSocket, {CONNECTIONS} connections, one at a time",
-    "ws_100_delivered": "  … and pushed to their recipients",
+    "ws_100_delivered": f"WebSocket, {CONNECTIONS} connections, one at a time, delivered",
     "ws_batched": f"WebSocket, {CONNECTIONS} connections, batches of {BATCH}",
-    "ws_batched_delivered": "  … and pushed to their recipients",
+    "ws_batched_delivered": f"WebSocket, {CONNECTIONS} connections, batches of {BATCH}, delivered",
     "http_send": "HTTP, 1 connection",
-    "http_delivered": "  … and asked for by its recipient",
+    "http_delivered": "HTTP, 1 connection, requested by its recipient",
     "http_16": "HTTP, 16 connections",
     "mcp_send": "MCP, 1 client",
-    "mcp_delivered": "  … and fetched by its recipient",
+    "mcp_delivered": "MCP, 1 client, fetched by its recipient",
     "critical_saturated": f"Critical, with {CONNECTIONS} connections sending Info",
 }
+#: Rows that are measured by default: those that the aims need, and one sender over WebSocket.
+USUAL = (
+    *("floor_64", "floor_1", "ws_single", "ws_100_delivered", "ws_batched", "ws_batched_delivered", "http_send"),
+    *("mcp_send", "critical_saturated"),
+)
+AIMS = (
+    Aim("ws_batched_over_floor", ">=", 0.8, "delivered messages over WebSocket, batched, over the floor's"),
+    Aim("critical_p99_over_commit_p99", "<=", 3, "a Critical message under load, over a commit of the floor"),
+    Aim(
+        "critical_p99_ms_saturated",
+        "<",
+        10,
+        "in milliseconds; applies where `floor_commit_p99_ms` is under 2",
+        where=("floor_commit_p99_ms", 2.0),
+    ),
+    Aim("http_send_p50_over_floor", "<=", 2.5, "one HTTP client, p50 of a send, over the floor's"),
+    Aim("mcp_send_p50_over_floor", "<=", 5, "one MCP client, p50 of a send, over the floor's"),
+)
 
 
 class Hub:
@@ -152,7 +181,9 @@ def _under_load(task: dict[str, Any]) -> dict[str, float]:
 
 
 def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]:
-    """Run one measurement against a new hub."""
+    """Run one measurement against a new hub, or one of the floor."""
+    if row["kind"] == "floor":
+        return Load({**row, "folder": str(root)}).figures()
     hub = Hub(root / secrets.token_hex(4))
     try:
         agents = row["connections"] + (2 if row["kind"] == "critical" else 1)
@@ -167,31 +198,43 @@ def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench-hub", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--only", nargs="*", choices=[*ROWS], default=[*ROWS])
+    parser = options("bench-hub", __doc__, rounds=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=None, help=f"seconds of each measurement ({SECONDS:g})")
+    parser.add_argument("--only", nargs="*", choices=[*ROWS], default=[*USUAL], help=f"rows (default: {USUAL})")
+    parser.add_argument("--all", action="store_true", help="all rows")
     parser.add_argument(
         "--connections", type=int, default=CONNECTIONS, help="number of connections in the rows with many"
     )
     chosen = parser.parse_args()
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in chosen.only}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root:
-        for number in range(chosen.rounds):
-            for name in chosen.only:
-                print(f"round {number + 1} of {chosen.rounds}: {name}", file=sys.stderr)
-                row = {**ROWS[name], "connections": min(ROWS[name]["connections"], chosen.connections)}
-                rounds[name].append(measure(row, Path(root), chosen.seconds))
-    found = {
-        name: {key: statistics.median(each[key] for each in measured) for key in measured[0]}
-        for name, measured in rounds.items()
-    }
+    names = [*ROWS] if chosen.all else chosen.only
+    seconds = chosen.seconds or (QUICK_SECONDS if chosen.quick else SECONDS)
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    with (
+        Run("bench-hub", chosen, rounds=ROUNDS) as run,
+        tempfile.TemporaryDirectory(prefix="tocsin-bench-") as root,
+    ):
+        for number in range(run.rounds):
+            for name in names:
+                print(f"round {number + 1} of {run.rounds}: {name}", file=sys.stderr)
+                rounds[name].append(measure(_row(name, chosen.connections, run.quick), Path(root), seconds))
+    found = {name: median_of(measured) for name, measured in rounds.items()}
     head = ["", "confirmed/s", "send p50 ms", "send p99 ms", "end to end p50", "p99 ms", "hub µs each"]
-    print(table(head, [[LABELS[name], *_cells(figures)] for name, figures in found.items()]))
+    text = table(head, [[LABELS[name], *_cells(figures)] for name, figures in found.items()])
+    if floor := found.get("floor_64"):
+        text += f"\n\ncommit of the floor: p50 {floor['commit_p50_ms']:.2f} ms, p99 {floor['commit_p99_ms']:.2f}"
     if urgent := found.get("critical_saturated"):
         late = f"{urgent['late_p50_ms']:.2f} ms late (p99 {urgent['late_p99_ms']:.2f})"
-        print(f"\nscheduling delay of the process that sends Critical messages: {late}")
-    print(json.dumps({"form": form(), **_figures(found)}))
+        text += f"\nscheduling delay of the process that sends Critical messages: {late}"
+    run.finish(text, figures_of(found), AIMS)
+
+
+def _row(name: str, connections: int, quick: bool) -> dict[str, Any]:
+    """Return the task of a row, with no more connections than are asked for."""
+    row = ROWS[name]
+    if row["kind"] == "floor":
+        messages = FLOOR_MESSAGES[row["connections"]]
+        return {**row, "messages": messages // 10 if quick else messages}
+    return {**row, "connections": min(row["connections"], connections)}
 
 
 def _cells(figures: dict[str, float]) -> list[str]:
@@ -202,7 +245,8 @@ def _cells(figures: dict[str, float]) -> list[str]:
     return [f"{figures['per_s']:,.0f}", *latencies, f"{figures['hub_cpu_us']:.0f}"]
 
 
-def _figures(found: dict[str, dict[str, float]]) -> dict[str, float]:
+def figures_of(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return the figures for the last line; a ratio is that of the medians."""
     wanted = {
         "ws_batched_per_s": ("ws_batched", "per_s"),
         "ws_batched_delivered_per_s": ("ws_batched_delivered", "per_s"),
@@ -219,8 +263,24 @@ def _figures(found: dict[str, dict[str, float]]) -> dict[str, float]:
         "critical_p99_ms_saturated": ("critical_saturated", "end_p99_ms"),
         "info_per_s_saturated": ("critical_saturated", "per_s"),
         "woken_late_p99_ms_saturated": ("critical_saturated", "late_p99_ms"),
+        "floor_64_per_s": ("floor_64", "per_s"),
+        "floor_commit_p50_ms": ("floor_64", "commit_p50_ms"),
+        "floor_commit_p99_ms": ("floor_64", "commit_p99_ms"),
+        "floor_1_p50_ms": ("floor_1", "send_p50_ms"),
     }
-    return {name: round(found[row][key], 3) for name, (row, key) in wanted.items() if row in found}
+    said = {name: round(found[row][key], 3) for name, (row, key) in wanted.items() if row in found}
+    ratios = {
+        "ws_batched_over_floor": (("ws_batched_delivered", "per_s"), ("floor_64", "per_s")),
+        "ws_batched_confirmed_over_floor": (("ws_batched", "per_s"), ("floor_64", "per_s")),
+        "ws_single_p50_over_floor": (("ws_single", "send_p50_ms"), ("floor_1", "send_p50_ms")),
+        "http_send_p50_over_floor": (("http_send", "send_p50_ms"), ("floor_1", "send_p50_ms")),
+        "mcp_send_p50_over_floor": (("mcp_send", "send_p50_ms"), ("floor_1", "send_p50_ms")),
+        "critical_p99_over_commit_p99": (("critical_saturated", "end_p99_ms"), ("floor_64", "commit_p99_ms")),
+    }
+    for name, ((row, key), (floor, floor_key)) in ratios.items():
+        if row in found and floor in found:
+            said[name] = round(found[row][key] / found[floor][floor_key], 3)
+    return said
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 The same host, exchange and senders run on every store; only the journal differs. The floor is a file with one
 `fdatasync` per group and no tables; the real stores do all their work: tables, search index, segments. Rounds are
-interleaved, and figures are medians over the rounds, because other load on the machine varies.
+interleaved, and figures are medians over the rounds, because other load on the machine varies. `bench.tables` then
+measures what the tables cost; it also runs by itself.
 """
 
 import argparse
@@ -24,7 +25,9 @@ import uvloop
 from tests.postgres import Server
 
 from bench.floor import FloorJournal
-from bench.report import form
+from bench.report import Aim, Run, options, table
+from bench.tables import MESSAGES
+from bench.tables import measure as measure_tables
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Receipt, RegisterAgent, Send
 from tocsin.core.events import Event
 from tocsin.core.policy import document_of
@@ -51,12 +54,25 @@ gaming: {samples_max: 100}
 FLOOR_POLICY = msgspec.structs.replace(
     POLICY,
     storage=msgspec.structs.replace(
-        POLICY.storage, projection_interval_s=1e6, projection_events_max=10**9, search=False, segments=False
+        POLICY.storage,
+        projection_interval_s=1e6,
+        projection_events_max=10**9,
+        projection_lag_max=10**9,
+        projection_slice=10**9,
+        search=False,
+        segments=False,
     ),
 )
 SENDERS = (1, 64, 512)
 MESSAGE_BYTES = 600
 MILLION = 1_000_000
+ROUNDS = 5
+AIMS = (
+    Aim("rate_over_floor", ">=", 0.7, "SQLite with fsync and 64 senders, over the floor's rate"),
+    Aim("p99_over_floor", "<=", 1.5, "p99 of the same, over the floor's"),
+    Aim("open_1m_s", "<", 15, "opening a project with a million pending messages, seconds"),
+    Aim("rss_1m_mib", "<", 1536, "memory with a million pending messages, MiB"),
+)
 
 
 def template() -> bytes:
@@ -196,62 +212,68 @@ def child(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
-def report(rounds: int, seconds: float, million: int) -> None:
+def report(run: Run, seconds: float, million: int, messages: int) -> None:
     """Measure everything and print the results side by side."""
-    figures: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
+    found: dict[tuple[str, int], list[Measure]] = {}
+    opened: dict[str, float] = {}
+    with run, tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
         bench = Bench(Path(name))
         try:
-            found: dict[tuple[str, int], list[Measure]] = {}
-            for _ in range(rounds):
+            for number in range(run.rounds):
+                print(f"round {number + 1} of {run.rounds}", file=sys.stderr)
                 for senders in SENDERS:
                     for store in bench.stores:
                         found.setdefault((store, senders), []).append(bench.run(store, senders, seconds))
-            print(f"confirmed sends of {MESSAGE_BYTES} bytes, medians of {rounds} rounds of {seconds:g} s\n")
-            print(f"{'store':<15}{'senders':>8}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}{'of floor':>9}")
-            for store in bench.stores:
-                for senders in SENDERS:
-                    measures, floors = found[store, senders], found["floor", senders]
-                    rate, p50, p99 = (
-                        statistics.median(getattr(m, field) for m in measures)
-                        for field in ("per_s", "p50_ms", "p99_ms")
-                    )
-                    over = statistics.median(m.per_s / f.per_s for m, f in zip(measures, floors, strict=True))
-                    print(f"{store:<15}{senders:>8}{rate:>12,.0f}{p50:>9.2f}{p99:>9.2f}{over:>9.2f}")
-                    figures[f"{store}_{senders}_per_s"] = round(rate, 1)
-                    figures[f"{store}_{senders}_p99_ms"] = round(p99, 3)
-            pairs = list(zip(found["sqlite_full", 64], found["floor", 64], strict=True))
-            figures["rate_over_floor"] = round(statistics.median(m.per_s / f.per_s for m, f in pairs), 3)
-            figures["p99_over_floor"] = round(statistics.median(m.p99_ms / f.p99_ms for m, f in pairs), 3)
         finally:
             bench.close()
         if million:
             path = Path(name) / "million"
             child("--fill", str(path), "--million", str(million))
             opened = json.loads(child("--open", str(path)))
-            print(
-                f"\nopening a project with {opened['pending']:,} messages waiting: {opened['seconds']:.1f} s,"
-                f" {opened['rss_mib']:.0f} MiB resident ({opened['peak_mib']:.0f} at most)"
-            )
-            figures["open_1m_s"] = round(opened["seconds"], 2)
-            figures["rss_1m_mib"] = round(opened["rss_mib"], 1)
-    print(json.dumps({"form": form(), **figures}))
+        tables_text, tables_figures = measure_tables(run.rounds, messages)
+    figures: dict[str, float] = {}
+    rows = []
+    for (store, senders), measures in sorted(found.items(), key=lambda item: [*bench.stores].index(item[0][0])):
+        rate, p50, p99 = (
+            statistics.median(getattr(measure, field) for measure in measures)
+            for field in ("per_s", "p50_ms", "p99_ms")
+        )
+        floors = found["floor", senders]
+        over = statistics.median(m.per_s / f.per_s for m, f in zip(measures, floors, strict=True))
+        rows.append([store, f"{senders}", f"{rate:,.0f}", f"{p50:.2f}", f"{p99:.2f}", f"{over:.2f}"])
+        figures[f"{store}_{senders}_per_s"] = round(rate, 1)
+        figures[f"{store}_{senders}_p99_ms"] = round(p99, 3)
+    pairs = list(zip(found["sqlite_full", 64], found["floor", 64], strict=True))
+    figures["rate_over_floor"] = round(statistics.median(m.per_s / f.per_s for m, f in pairs), 3)
+    figures["p99_over_floor"] = round(statistics.median(m.p99_ms / f.p99_ms for m, f in pairs), 3)
+    text = f"confirmed sends of {MESSAGE_BYTES} bytes, rounds of {seconds:g} s\n\n"
+    text += table(["store", "senders", "per second", "p50 ms", "p99 ms", "of floor"], rows)
+    if opened:
+        text += (
+            f"\n\nopening a project with {opened['pending']:,} messages waiting: {opened['seconds']:.1f} s,"
+            f" {opened['rss_mib']:.0f} MiB resident ({opened['peak_mib']:.0f} at most)"
+        )
+        figures["open_1m_s"] = round(opened["seconds"], 2)
+        figures["rss_1m_mib"] = round(opened["rss_mib"], 1)
+    run.finish(f"{text}\n\n{tables_text}", figures | tables_figures, AIMS)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--million", type=int, default=MILLION)
-    parser.add_argument("--fill", type=Path)
-    parser.add_argument("--open", type=Path)
-    options = parser.parse_args()
-    if options.fill is not None:
-        fill(options.fill, options.million)
-    elif options.open is not None:
-        open_one(options.open)
+    parser = options("bench-journal", __doc__, rounds=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=None, help="seconds of each measurement (default: 2)")
+    parser.add_argument("--million", type=int, default=None, help="messages of the large project; 0 leaves it out")
+    parser.add_argument("--fill", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    million = (10_000 if chosen.quick else MILLION) if chosen.million is None else chosen.million
+    if chosen.fill is not None:
+        fill(chosen.fill, million)
+    elif chosen.open is not None:
+        open_one(chosen.open)
     else:
-        report(options.rounds, options.seconds, options.million)
+        seconds = chosen.seconds or (0.3 if chosen.quick else 2.0)
+        messages = 1000 if chosen.quick else MESSAGES
+        report(Run("bench-journal", chosen, rounds=ROUNDS), seconds, million, messages)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 """Benchmark of the lab: replays in one process, on Spark with one and two cores, and scenarios with many agents.
 
 History is generated with the real exchange in virtual time and cached (`bench.traffic`). An event counts once, when the
-exchange decides it in the replay; the time includes reading the trace, the clock, the consumers and the counting. Rates
-per core use processor time, the others elapsed time; each is the best of several rounds, because other load on the
-machine can only slow it down. `python -m bench.lab --events N` prints a table and, as its last line, one JSON object.
+exchange decides it in the replay; the time includes reading the trace, the clock, the consumers and the counting. The
+bare exchange gets the recorded commands of the same windows and does nothing but decide them; only that is timed. Rates
+per core use processor time and are medians over interleaved rounds; the times on Spark are elapsed times, the best of
+two rounds.
 """
 
-import argparse
-import json
+import gc
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -20,10 +21,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench.report import rss_bytes, table
+from bench.report import Aim, Run, options, rss_bytes, table
 from bench.traffic import landing_of
 from tocsin.lab.experiment import Candidate, Experiment
-from tocsin.lab.replays.replay import prepared_trace, without_schemas
+from tocsin.lab.replays.replay import Ids, begin, prepared_trace, without_schemas
 from tocsin.lab.runners import LocalRunner, SparkRunner, timed
 from tocsin.lab.scenario import parse_scenario
 from tocsin.lab.scenario_traces import build_traces
@@ -36,6 +37,16 @@ from tocsin.policies import default_policy
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
 #: Length of a window, seconds: a dozen windows per million events, so that all cores are busy to the end.
 _WINDOW_S = 7200
+EVENTS, QUICK_EVENTS = 1_000_000, 20_000
+ROUNDS = 5
+#: Rounds on Spark, the best of which counts.
+SPARK_ROUNDS = 2
+AIMS = (
+    Aim("replay_over_core", ">=", 0.7, "events per second and core of a replay, over those of the bare exchange"),
+    Aim("speedup_2_cores", ">=", 1.7, "elapsed time on Spark with one core, over that with two"),
+    Aim("spark_overhead_pct", "<", 25, "overhead of Spark with one core over a bare replay, per cent"),
+    Aim("scenario_agents_max", ">=", 100_000, "most agents in a scenario"),
+)
 _CROWD = """
 name: crowd
 duration_s: 60
@@ -62,20 +73,49 @@ def bare(tasks: Sequence[ReplayTask]) -> tuple[float, list[float]]:
         return fresh.submit(timed, LocalRunner(), tasks).result()
 
 
-def replays(experiment: Experiment, run: Replays, rounds: int) -> Timing:
-    """Replay all windows under the policies in force; return the best of several rounds."""
-    best: Timing | None = None
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-            tasks = tasks_of(experiment, Path(folder))
-            prepared_trace.cache_clear()
-            wall, cpu = run(tasks)
-            done = [msgspec.json.decode(Path(task.out).read_bytes(), type=ReplayResult) for task in tasks]
-            found = Timing(wall, sum(cpu), sum(result.events for result in done))
-        best = found if best is None or found.wall_s < best.wall_s else best
-    if best is None:
-        raise SystemExit("no rounds")
-    return best
+def decide(paths: Sequence[str]) -> Timing:
+    """Let a bare exchange decide the recorded commands of windows at their recorded times; time only the deciding."""
+    events = 0
+    cpu = wall = 0.0
+    for path in paths:
+        prepared = prepared_trace(Path(path))
+        ids = Ids()
+        exchange, _ = begin(prepared.trace, None, ids)
+        gc.collect()
+        gc.disable()
+        wall_began, began = time.perf_counter(), time.process_time()
+        for index, step in enumerate(prepared.trace.steps):
+            command = prepared.commands[index]
+            if command is None:
+                exchange.replay(prepared.applied[index])
+                continue
+            ids.load(step.ids)
+            events += len(exchange.handle(command, prepared.callers[index], step.at).events)
+        cpu += time.process_time() - began
+        wall += time.perf_counter() - wall_began
+        gc.enable()
+    return Timing(wall, cpu, events)
+
+
+def bare_exchange(experiment: Experiment) -> Timing:
+    """Measure the bare exchange in a new process."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+        return fresh.submit(decide, [window.path for window in experiment.windows]).result()
+
+
+def replays(experiment: Experiment, run: Replays) -> Timing:
+    """Replay all windows under the policies in force."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
+        tasks = tasks_of(experiment, Path(folder))
+        prepared_trace.cache_clear()
+        wall, cpu = run(tasks)
+        done = [msgspec.json.decode(Path(task.out).read_bytes(), type=ReplayResult) for task in tasks]
+        return Timing(wall, sum(cpu), sum(result.events for result in done))
+
+
+def per_core(timings: Sequence[Timing]) -> float:
+    """Return the median of events per second of processor time."""
+    return statistics.median(timing.events / timing.cpu_s for timing in timings)
 
 
 def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
@@ -91,7 +131,7 @@ def tasks_of(experiment: Experiment, folder: Path) -> list[ReplayTask]:
     ]
 
 
-def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
+def on_spark(experiment: Experiment, cores: int) -> Timing:
     """Replay on Spark after a warm-up, so that its workers are running and have imported the code."""
     with (
         tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder,
@@ -103,7 +143,8 @@ def on_spark(experiment: Experiment, cores: int, rounds: int) -> Timing:
         for trace in build_traces(parse_scenario(_CROWD.format(agents=4, rate=1)), small) * cores:
             warm.add(trace)
         warm.replays([Candidate("warm", without_schemas(default_policy()))])
-        return replays(experiment, lambda tasks: timed(runner, tasks), rounds)
+        found = [replays(experiment, lambda tasks: timed(runner, tasks)) for _ in range(SPARK_ROUNDS)]
+        return min(found, key=lambda timing: timing.wall_s)
 
 
 def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
@@ -117,50 +158,56 @@ def crowd(agents: int, settings: Settings) -> tuple[float, int, int]:
         return time.process_time() - begin, result.events, rss_bytes() >> 20
 
 
-def report(events: int, rounds: int, sizes: Sequence[int]) -> None:
-    landing, count = landing_of(CACHE, events)
-    settings = msgspec.structs.replace(load_settings(), window_s=float(_WINDOW_S))
-    folder = CACHE / f"lab-{landing.name}"
-    shutil.rmtree(folder, ignore_errors=True)
-    experiment = Experiment(folder, LocalRunner(), settings)
-    print("recording …", file=sys.stderr)
-    begin = time.process_time()
-    experiment.record(landing)
-    recording_s = time.process_time() - begin
-    print("replaying in one process …", file=sys.stderr)
-    alone = replays(experiment, bare, rounds)
-    print("replaying on Spark …", file=sys.stderr)
-    one, two = on_spark(experiment, 1, rounds), on_spark(experiment, 2, rounds)
-    print("simulating scenarios …", file=sys.stderr)
-    crowds = [(agents, *crowd(agents, settings)) for agents in sizes]
-    found = {
+def main() -> None:
+    parser = options("bench-lab", __doc__, rounds=ROUNDS)
+    parser.add_argument("--events", type=int, default=None, help=f"events of the history (default: {EVENTS})")
+    parser.add_argument("--agents", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    parser.add_argument("--only-replays", action="store_true", help="measure neither Spark nor scenarios")
+    chosen = parser.parse_args()
+    with Run("bench-lab", chosen, rounds=ROUNDS) as run:
+        landing, count = landing_of(CACHE, chosen.events or (QUICK_EVENTS if run.quick else EVENTS))
+        settings = msgspec.structs.replace(load_settings(), window_s=float(_WINDOW_S))
+        folder = CACHE / f"lab-{landing.name}"
+        shutil.rmtree(folder, ignore_errors=True)
+        experiment = Experiment(folder, LocalRunner(), settings)
+        print("recording …", file=sys.stderr)
+        begun = time.process_time()
+        experiment.record(landing)
+        recording_s = time.process_time() - begun
+        alone: list[Timing] = []
+        core: list[Timing] = []
+        for number in range(run.rounds):
+            print(f"round {number + 1} of {run.rounds}: replay and bare exchange", file=sys.stderr)
+            alone.append(replays(experiment, bare))
+            core.append(bare_exchange(experiment))
+        more = [] if chosen.only_replays else [on_spark(experiment, cores) for cores in (1, 2)]
+        crowds = [] if chosen.only_replays else [(agents, *crowd(agents, settings)) for agents in chosen.agents]
+    found: dict[str, float] = {
         "events": count,
         "windows": len(experiment.windows),
-        "replay_events_per_s_per_core": round(alone.events / alone.cpu_s),
+        "replay_events_per_s_per_core": round(per_core(alone)),
+        "core_events_per_s_per_core": round(per_core(core)),
+        "replay_over_core": round(per_core(alone) / per_core(core), 3),
         "record_events_per_s_per_core": round(count / recording_s),
-        "speedup_2_cores": round(one.wall_s / two.wall_s, 2),
-        "spark_overhead_pct": round(100 * (one.wall_s / alone.wall_s - 1), 1),
-        "scenario_agents_max": max(agents for agents, _, _, _ in crowds),
     }
-    print(f"{count:,} events in {len(experiment.windows)} windows, best of {rounds} rounds\n")
+    fastest = min(alone, key=lambda timing: timing.wall_s)
+    if more:
+        found["speedup_2_cores"] = round(more[0].wall_s / more[1].wall_s, 2)
+        found["spark_overhead_pct"] = round(100 * (more[0].wall_s / fastest.wall_s - 1), 1)
+        found["scenario_agents_max"] = max(agents for agents, _, _, _ in crowds)
+    timings = [("bare exchange", min(core, key=lambda timing: timing.wall_s)), ("replay", fastest)]
+    timings += zip(("replay on Spark, one core", "replay on Spark, two cores"), more, strict=False)
     rows = [
         [name, f"{timing.wall_s:.1f}", f"{timing.cpu_s:.1f}", f"{timing.events / timing.wall_s:,.0f}"]
-        for name, timing in (("bare loop", alone), ("Spark, one core", one), ("Spark, two cores", two))
+        for name, timing in timings
     ]
-    print(table(["replay", "seconds", "processor", "events/s"], rows), "\n")
-    rows = [[f"{agents:,}", f"{cpu:.1f}", f"{total:,}", f"{memory:,}"] for agents, cpu, total, memory in crowds]
-    print(table(["agents for a minute", "processor s", "events", "MiB"], rows), "\n")
-    print(table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()]))
-    print(json.dumps(found))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--agents", type=int, nargs="+", default=[1000, 10_000, 100_000])
-    options = parser.parse_args()
-    report(options.events, options.rounds, options.agents)
+    text = f"{count:,} events in {len(experiment.windows)} windows; the fastest round of each\n\n"
+    text += table(["", "seconds", "processor s", "events/s"], rows)
+    if crowds:
+        rows = [[f"{agents:,}", f"{cpu:.1f}", f"{total:,}", f"{memory:,}"] for agents, cpu, total, memory in crowds]
+        text += "\n\n" + table(["agents for a minute", "processor s", "events", "MiB"], rows)
+    text += "\n\n" + table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()])
+    run.finish(text, found, AIMS)
 
 
 if __name__ == "__main__":

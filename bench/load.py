@@ -5,8 +5,11 @@ import contextlib
 import itertools
 import json
 import secrets
+import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,6 +24,8 @@ RUN = secrets.token_hex(4)
 #: Time between two Critical messages, seconds.
 CRITICAL_EVERY_S = 0.025
 WARM_UP_S = 0.5
+#: Messages before the floor is measured.
+FLOOR_WARM_UP = 1000
 
 clock = time.perf_counter
 
@@ -303,7 +308,34 @@ async def over_mcp(task: dict[str, Any]) -> dict[str, float]:
     return figures.result()
 
 
-KINDS = {"ws": over_websocket, "ring": ring, "http": over_http, "mcp": over_mcp}
+async def floor(task: dict[str, Any]) -> dict[str, float]:
+    """Send to a bare file with one `fdatasync` per group, with many senders or one; everything is consumed."""
+    from bench.peers import work
+    from bench.peers.floor_file import File
+
+    file = File()
+    with tempfile.TemporaryDirectory(dir=task["folder"]) as folder:
+        await file.start(Path(folder), work.MAILBOXES + 1)
+        try:
+            await work.crowd(file, work.Letters(0), FLOOR_WARM_UP)
+            file.commits_ms.clear()
+            ends: list[float] = []
+            if task["connections"] > 1:
+                done = await work.crowd(file, work.Letters(1), task["messages"])
+                per_s, sends = done.per_s, done.waits_ms
+            else:
+                sends, ends = await work.alone(file, work.Letters(1), task["messages"])
+                per_s = 1e3 / statistics.fmean(sends)
+        finally:
+            await file.close()
+    found = {"per_s": per_s, "messages": float(len(sends)), "hub_cpu_us": 0.0}
+    for name, values in (("send", sends), ("end", ends), ("commit", file.commits_ms)):
+        found[f"{name}_p50_ms"] = percentile(values, 50) if values else 0.0
+        found[f"{name}_p99_ms"] = percentile(values, 99) if values else 0.0
+    return found
+
+
+KINDS = {"floor": floor, "ws": over_websocket, "ring": ring, "http": over_http, "mcp": over_mcp}
 
 
 def main() -> None:

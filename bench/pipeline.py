@@ -20,9 +20,10 @@ from typing import Any
 
 import msgspec
 
-from bench.report import table
+from bench.report import Run, options, table
 from bench.traffic import landing_of
 
+EVENTS, QUICK_EVENTS = 1_000_000, 20_000
 CACHE = Path(os.environ.get("TOCSIN_CACHE") or Path.home() / ".cache" / "tocsin") / "bench"
 #: Interval at which the process tree is measured, seconds.
 _LOOK_S = 0.2
@@ -223,8 +224,14 @@ def small_run(landing: Path, folder: Path, cores: int) -> float:
     return run_cpu + report_cpu
 
 
-def report(events: int, cores: int, rounds: int) -> None:
+def report(events: int, cores: int, run: Run) -> None:
     """Measure everything and print the results."""
+    with run:
+        text, found = _measured(events, cores, run.rounds)
+    run.finish(text, found)
+
+
+def _measured(events: int, cores: int, rounds: int) -> tuple[str, dict[str, Any]]:
     peaks: list[float] = []
     runs: dict[int, list[dict[str, Any]]] = {}
     ducks: list[dict[str, Any]] = []
@@ -279,27 +286,25 @@ def report(events: int, cores: int, rounds: int) -> None:
     ]
     rest = last["cpu_s"] - last["bronze_cpu_s"] - sum(last["tables_cpu_s"].values())
     rows.append(["Spark, Python and commit", f"{rest:.1f}", ""])
-    print(f"{count:,} events on {cores} cores, medians of {rounds} rounds\n")
-    print(table(["table", "CPU s", "rows"], rows), "\n")
-    print(table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()]))
-    print(json.dumps(found))
+    figures = table(["figure", "value"], [[name, f"{value:,}"] for name, value in found.items()])
+    return f"{count:,} events on {cores} cores\n\n{table(['table', 'CPU s', 'rows'], rows)}\n\n{figures}", found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser = options("bench-pipeline", __doc__, rounds=1)
+    parser.add_argument("--events", type=int, default=None, help=f"events of the history (default: {EVENTS})")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=1)
     parts = {"whole": whole, "duckdb": bare_duckdb, "stream": streamed}
-    parser.add_argument("--part", choices=tuple(parts))
-    parser.add_argument("--landing", type=Path)
-    parser.add_argument("--folder", type=Path)
-    options = parser.parse_args()
-    if options.part is not None:
-        result = parts[options.part](options.landing, options.folder, options.cores)
+    parser.add_argument("--part", choices=tuple(parts), help=argparse.SUPPRESS)
+    parser.add_argument("--landing", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.part is not None:
+        result = parts[chosen.part](chosen.landing, chosen.folder, chosen.cores)
         print(msgspec.json.encode(result).decode())
     else:
-        report(options.events, options.cores, options.rounds)
+        events = chosen.events or (QUICK_EVENTS if chosen.quick else EVENTS)
+        report(events, chosen.cores, Run("bench-pipeline", chosen, rounds=1, rounds_min=1))
 
 
 if __name__ == "__main__":

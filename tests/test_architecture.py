@@ -14,14 +14,15 @@ ARROWS: dict[str, set[str]] = {
     "core": set(),
     "ids": set(),
     "zstd": set(),
+    "framing": set(),
     "frames": set(),
     "extract": {"zstd"},
     "policies": {"core", "frames"},
     "wire": {"core", "ids", "extract"},
     "journal": {"core", "policies", "zstd"},
-    "client": {"core", "wire", "ids"},
+    "client": {"core", "wire", "ids", "framing"},
     "hub": {"core", "wire", "policies", "ids", "journal", "frames", "extract", "client"},
-    "gateways": {"extract", "core", "wire", "policies", "ids", "journal", "hub", "frames"},
+    "gateways": {"extract", "framing", "core", "wire", "policies", "ids", "journal", "hub", "frames"},
     "pipeline": {"core", "policies", "extract", "zstd"},
     "lab": {"core", "policies", "journal", "pipeline", "zstd"},
     "cli": {"core", "wire", "policies", "ids", "journal", "hub", "gateways", "client", "frames", "pipeline", "lab"},
@@ -43,6 +44,8 @@ GATEWAY_ARROWS: dict[str, set[str]] = {
 CORE_DECLARATIONS = {"protocol", "policy", "events", "commands", "errors"}
 #: What the core may import: nothing that reads a clock, draws a number, touches a file or a socket, or waits.
 PURE = {
+    "base64",
+    "binascii",
     "bisect",
     "collections",
     "collections.abc",

@@ -35,10 +35,12 @@ from tocsin.hub.config import (
     DashboardConfig,
     FileAgent,
     HistoryConfig,
+    ReadinessConfig,
     ServerConfig,
     SocketConfig,
     load_config,
 )
+from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
 from tocsin.lab.figures.measures import METRICS
 from tocsin.lab.scenario import Handling, LeaseContention, Load, Scenario, Team
 from tocsin.lab.settings import Settings, load_settings
@@ -154,12 +156,16 @@ def _server() -> list[str]:
     """List the settings of `server.yaml`."""
     values = msgspec.to_builtins(load_config())
     parts: list[str] = []
-    sections = ("socket", "dashboard", "history", "channels")  # The channels have a separate page.
+    sections = ("socket", "dashboard", "history", "ownership", "store", "readiness", "channels")
+    # The channels have a separate page.
     for title, hint, section in (
         ("", ServerConfig, values),
         ("socket", SocketConfig, values["socket"]),
         ("dashboard", DashboardConfig, values["dashboard"]),
         ("history", HistoryConfig, values["history"]),
+        ("ownership", OwnershipTerms, values["ownership"]),
+        ("store", StoreTimeouts, values["store"]),
+        ("readiness", ReadinessConfig, values["readiness"]),
     ):
         heading = f"`server.yaml`: `{title}`" if title else "`server.yaml`"
         parts += [f"### {heading}", "", (hint.__doc__ or "").strip(), ""]

@@ -6,6 +6,7 @@ be read back.
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +15,8 @@ from bench.peers.floor_memory import Memory
 from bench.peers.peer import Grouped, Letter
 
 __all__ = ["File"]
+
+FILL = 1000
 
 
 class File:
@@ -28,6 +31,8 @@ class File:
         self._memory = Memory()
         self._descriptor = -1
         self._grouped: Grouped | None = None
+        #: Time of each commit: from handing a group to the writing thread until the loop knows that it is on disk.
+        self.commits_ms: list[float] = []
 
     async def start(self, folder: Path, mailboxes: int) -> None:
         await self._memory.start(folder, mailboxes)
@@ -40,7 +45,8 @@ class File:
         await self._grouped.send(letter)
 
     async def fill(self, letters: Sequence[Letter]) -> None:
-        await self._write(list(letters))
+        for begin in range(0, len(letters), FILL):
+            await self._write(list(letters[begin : begin + FILL]))
 
     def consume(self, mailbox: int, ahead: int) -> AsyncGenerator[str, None]:
         return self._memory.consume(mailbox, ahead)
@@ -52,7 +58,9 @@ class File:
 
     async def _write(self, letters: list[Letter]) -> None:
         lines = "".join(f"{letter.mailbox} {letter.priority} {letter.body}\n" for letter in letters).encode()
+        begin = time.perf_counter()
         await asyncio.to_thread(self._flush, lines)
+        self.commits_ms.append((time.perf_counter() - begin) * 1e3)
         await self._memory.fill(letters)
 
     def _flush(self, lines: bytes) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import uvloop
 
 from bench.peers.peer import Peer
-from bench.peers.work import BACKLOG, Found, do_all
+from bench.peers.work import BACKLOG, Checked, Found, Sizes, check, measure
 
 __all__ = ["PEERS", "Task", "peer_of"]
 
@@ -34,8 +34,9 @@ class Task(msgspec.Struct, frozen=True):
     """The task."""
 
     peer: str
-    seconds: float
-    backlog: int
+    sizes: Sizes
+    #: Whether to look at the promises instead of measuring.
+    check: bool = False
 
 
 def peer_of(name: str) -> type[Peer]:
@@ -45,12 +46,12 @@ def peer_of(name: str) -> type[Peer]:
     return found
 
 
-async def run(task: Task, folder: Path) -> Found:
+async def run(task: Task, folder: Path) -> Found | Checked:
     """Start a system, run the work, and stop the system in any case."""
     peer = peer_of(task.peer)()
     try:
         await peer.start(folder, BACKLOG + 1)
-        return await do_all(peer, task.seconds, task.backlog)
+        return await (check(peer, task.sizes) if task.check else measure(peer, task.sizes))
     finally:
         await peer.close()
 

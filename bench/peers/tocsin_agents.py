@@ -21,7 +21,6 @@ escalation: {rules: {blocking_waits: {trigger: time_in_queue, level: Blocking, a
 #: Number of agents that the senders share; concurrent sends of one agent are grouped by the client.
 SENDING_AGENTS = 4
 PRIORITIES = ("Info", "Coordinate", "Blocking", "Critical")
-FILL = 1000
 
 
 class Senders:
@@ -47,20 +46,19 @@ class Senders:
         )
 
     async def fill(self, letters: Sequence[Letter]) -> None:
-        """Send many messages, in groups of the size that an agent may have in flight."""
-        for begin in range(0, len(letters), FILL):
-            drafts = [
-                Draft(
-                    to=f"mailbox{letter.mailbox}",
-                    type="TaskAssigned",
-                    payload={"text": letter.body},
-                    priority=PRIORITIES[letter.priority],
-                )
-                for letter in letters[begin : begin + FILL]
-            ]
-            for outcome in await self._agents[0].send_many(drafts):
-                if isinstance(outcome, Exception):
-                    raise outcome
+        """Send many messages with one call."""
+        drafts = [
+            Draft(
+                to=f"mailbox{letter.mailbox}",
+                type="TaskAssigned",
+                payload={"text": letter.body},
+                priority=PRIORITIES[letter.priority],
+            )
+            for letter in letters
+        ]
+        for outcome in await self._agents[0].send_many(drafts):
+            if isinstance(outcome, Exception):
+                raise outcome
 
     async def close(self) -> None:
         """Disconnect the agents."""

@@ -30,6 +30,7 @@ from tocsin.journal.errors import CommitFailed
 from tocsin.journal.log import tail
 from tocsin.journal.postgres import PostgresJournal
 from tocsin.journal.postgres.copies import commit_of, standbys_awaited
+from tocsin.journal.terms import StoreTimeouts
 from tocsin.policies import parse_policy
 
 PATIENT = QUICK.replace("recovery_attempts_max: 3", "recovery_attempts_max: 100000")
@@ -274,3 +275,29 @@ def test_the_lazier_setting_is_named(postgres: Server) -> None:
     journal = PostgresJournal(dsn, "test", synchronous_commit="off")
     assert journal.probe() == Commit("buffered", 1)
     journal.close()
+
+
+def test_a_commit_that_waits_for_a_lost_standby_is_given_up_and_the_project_recovers(
+    replicated: tuple[Server, Server],
+) -> None:
+    primary, standby = replicated
+    timeouts = StoreTimeouts(commit_timeout_s=0.5, query_timeout_s=5, batch_timeout_s=5)
+    journal = PostgresJournal(primary.dsn, "test", timeouts=timeouts)
+    assert journal.probe() == Commit("replicated", 2)
+    standby.stop()
+    for _ in range(2):
+        with pytest.raises(CommitFailed, match="did not answer within"):
+            journal.probe()
+        journal.recover()  # the session that waits for the standby holds the lock until it is ended
+    standby.start()
+    assert probed(journal) == Commit("replicated", 2)
+    journal.close()
+
+
+def probed(journal: PostgresJournal) -> Commit:
+    """Commit as soon as that is possible again."""
+    while True:
+        try:
+            return journal.probe()
+        except CommitFailed:
+            journal.recover()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench.peers import __main__ as command
@@ -12,7 +13,7 @@ from bench.peers.floor_memory import Memory
 from bench.peers.peer import Grouped, Letter
 from bench.peers.tocsin_agents import POLICY
 from bench.peers.tocsin_embedded import TocsinEmbedded
-from bench.peers.work import Found
+from bench.peers.work import Checked, Found
 
 from tocsin.policies import parse_policy
 
@@ -70,7 +71,7 @@ def test_what_was_confirmed_and_never_came_is_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(work, "DRAIN_MAX_S", 0.1)
 
     async def missing(peer: Memory) -> int:
-        return (await work.crowd(await started(peer, tmp_path), 0.05))[2]
+        return (await work.crowd(await started(peer, tmp_path), work.Letters(1), 300)).missing
 
     assert asyncio.run(missing(Memory())) == 0
     assert asyncio.run(missing(Loser())) > 0
@@ -88,22 +89,34 @@ def test_a_critical_message_that_does_not_come_in_time_has_no_figure(
     assert asyncio.run(critical(Slow())) is None
 
 
+def test_what_is_delivered_again_from_an_earlier_part_counts_for_nothing(tmp_path: Path) -> None:
+    async def crowd() -> work.Crowd:
+        peer = await started(Memory(), tmp_path)
+        await peer.fill(work.Letters(0).some(50))
+        return await work.crowd(peer, work.Letters(1), 100)
+
+    assert asyncio.run(crowd()).missing == 0
+
+
 @pytest.mark.parametrize("peer", [File, TocsinEmbedded])
 def test_the_whole_work_is_done(peer: type[File | TocsinEmbedded], tmp_path: Path) -> None:
-    async def all_of_it() -> Found:
+    sizes = work.Sizes(crowd=200, alone=10, load=300, backlog=300)
+
+    async def all_of_it() -> tuple[Found, Checked]:
         one = peer()
         try:
             await one.start(tmp_path, work.BACKLOG + 1)
-            return await work.do_all(one, 0.2, 300)
+            return await work.measure(one, sizes), await work.check(one, sizes)
         finally:
             await one.close()
 
-    found = asyncio.run(all_of_it())
-    assert found.priorities_honoured
-    assert found.oldest_first
+    found, checked = asyncio.run(all_of_it())
+    assert checked.priorities_honoured
+    assert checked.oldest_first
+    assert checked.critical_under_backlog_ms is not None
     assert found.missing == 0
-    assert found.per_s > 0
-    assert found.critical_under_backlog_ms is not None
+    assert min(found.per_s, found.many_per_s, found.load_per_s, found.drained_per_s, found.loop_us) > 0
+    assert found.alone_p50_ms > 0
 
 
 def test_bodies_have_the_size_that_the_table_says() -> None:
@@ -131,41 +144,73 @@ def test_those_who_wait_together_share_a_trip_and_its_failure() -> None:
     assert {type(told) for told in asyncio.run(send(["good", "bad"]))} == {OSError}
 
 
-def result(per_s: float, *, honoured: bool = True, critical_ms: float | None = 1.0) -> Found:
+def result(per_s: float, *, load_per_s: float = 1.0, alone_ms: float = 1.0, loop_us: float = 1.0) -> Found:
     return Found(
         per_s=per_s,
         confirmed_per_s=per_s,
-        missing=0,
         crowd_p50_ms=1.0,
         crowd_p99_ms=2.0,
-        alone_p50_ms=1.0,
+        loop_us=loop_us,
+        many_per_s=per_s * 2,
+        many_loop_us=1.0,
+        alone_p50_ms=alone_ms,
         alone_p99_ms=2.0,
         end_p50_ms=1.0,
         end_p99_ms=2.0,
-        priorities_honoured=honoured,
-        oldest_first=True,
-        backlog=100,
-        critical_under_backlog_ms=critical_ms,
+        load_per_s=load_per_s,
+        drained_per_s=1.0,
+        missing=0,
     )
+
+
+def figures_of(monkeypatch: pytest.MonkeyPatch, **found: Found) -> dict[str, Any]:
+    kinds = {"tocsin_embedded": TocsinEmbedded, "careful": File, "quick_to_load": File, "careless": Memory}
+    kinds |= {"floor_file": File, "tocsin_ws": TocsinEmbedded}
+    monkeypatch.setattr(command, "peer_of", kinds.__getitem__)
+    return command.figures({name: command.middle([each]) for name, each in found.items()})
 
 
 def test_only_promises_of_one_kind_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that does not fsync, and a floor that does, are faster here and count for nothing."""
-    kinds = {"tocsin_embedded": TocsinEmbedded, "careful": File, "careless": Memory, "floor_file": File}
-    monkeypatch.setattr(command, "peer_of", kinds.__getitem__)
-    rates = {"tocsin_embedded": 3000.0, "careful": 1000.0, "careless": 9000.0, "floor_file": 8000.0}
-    said = command.figures({name: command.middle([result(rate)]) for name, rate in rates.items()})
+    said = figures_of(
+        monkeypatch,
+        tocsin_embedded=result(3000.0),
+        careful=result(1000.0),
+        careless=result(9000.0),
+        floor_file=result(8000.0),
+    )
     assert said["best_fsynced_peer"] == "careful"
     assert said["ratio_embedded_to_best_fsynced_peer"] == 3.0
     assert "ratio_ws_to_best_fsynced_peer" not in said
-    assert said["critical_under_backlog_ms"]["careless"] == 1.0
+
+
+def test_every_aim_has_its_figure_and_every_figure_its_floor_or_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = figures_of(
+        monkeypatch,
+        tocsin_embedded=result(3000.0, load_per_s=600.0, alone_ms=3.0, loop_us=90.0),
+        tocsin_ws=result(1500.0, alone_ms=5.0),
+        careful=result(1000.0, load_per_s=200.0),
+        quick_to_load=result(500.0, load_per_s=400.0),
+        floor_file=result(5000.0, load_per_s=9000.0, alone_ms=2.0, loop_us=30.0),
+    )
+    assert {aim.name: said[aim.name] for aim in command.AIMS} == {
+        "ratio_embedded_to_best_fsynced_peer": 3.0,
+        "ratio_ws_to_best_fsynced_peer": 1.5,
+        "embedded_over_floor": 0.6,
+        "embedded_send_many_over_floor": 1.2,
+        "loop_over_floor_loop": 3.0,
+        "single_p50_over_floor_embedded": 1.5,
+        "single_p50_over_floor_ws": 2.5,
+        "load_embedded_over_best_peer": 1.5,
+    }
 
 
 def test_rounds_are_put_together_by_their_median_and_their_worst() -> None:
-    told = command.middle([result(1.0), result(5.0, honoured=False), result(3.0, critical_ms=None)])
+    bad = result(5.0)
+    bad.missing = 7
+    told = command.middle([result(1.0), bad, result(3.0)])
     assert told["per_s"] == 3.0
-    assert told["priorities_honoured"] is False
-    assert told["critical_under_backlog_ms"] is None
+    assert told["missing"] == 7
 
 
 def test_nothing_is_raised_while_a_backlog_is_filled() -> None:

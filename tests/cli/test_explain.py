@@ -10,7 +10,7 @@ from tocsin.cli.explain import explained
 from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS
-from tocsin.journal.records import life_line
+from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.wire.history import HistoryEntry, MessageHistory, MessageRecord
 
 #: In an order that is the same in every process.
@@ -20,7 +20,7 @@ MESSAGE: dict[str, Any] = dict.fromkeys(MessageRecord.__struct_fields__) | {"sig
 
 def told(event: Event) -> str:
     """Return the sentence of one event, from a reply such as a hub sends."""
-    line: dict[str, Any] = json.loads(life_line(1, event))
+    line: dict[str, Any] = json.loads(life_text([LIFE_ENTRIES[type(event)](1, event)]))
     entry = HistoryEntry(line.pop("seq"), datetime(2026, 1, 1, tzinfo=UTC), line.pop("kind"), line)
     _, sentence = explained(MessageHistory(MessageRecord(**MESSAGE), [entry]))
     return sentence.split(" s  ", 1)[1]

@@ -20,10 +20,14 @@ from typing import Any
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub, run
-from tocsin.cli.hook_check import is_check, output_of
+from tocsin.cli import is_check
+from tocsin.cli.hook_check import output_of
 
 EVENTS = {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"}
 FILES = {"claude": (".mcp.json", ".claude/settings.json"), "codex": (".codex/config.toml", ".codex/hooks.json")}
+
+#: How the program that installs is started.
+PROGRAM = f"{sys.executable} -m tocsin"
 
 
 def hooks(folder: Path, *arguments: str, before: tuple[str, ...] = ()) -> str:
@@ -46,14 +50,14 @@ def commands_of(document: dict[str, Any]) -> dict[str, list[str]]:
 def test_claude_gets_a_server_and_checks_at_its_safe_points(tmp_path: Path) -> None:
     hooks(tmp_path, "install", "claude")
     server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
-    assert (server["type"], server["command"], server["args"]) == ("stdio", "tocsin", ["mcp"])
+    assert (server["type"], server["command"], server["args"]) == ("stdio", sys.executable, ["-m", "tocsin", "mcp"])
     assert server["env"] == {
         "TOCSIN_TOKEN": "${TOCSIN_TOKEN:-}",
         "TOCSIN_TOKEN_FILE": "${TOCSIN_TOKEN_FILE:-}",
         "TOCSIN_URL": "${TOCSIN_URL:-http://127.0.0.1:7077}",
     }
     settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
-    assert commands_of(settings) == {event: ["tocsin hooks check"] for event in EVENTS}
+    assert commands_of(settings) == {event: [f"{PROGRAM} hooks check"] for event in EVENTS}
     for groups in settings["hooks"].values():
         for group in groups:
             assert [(hook["type"], hook["timeout"]) for hook in group["hooks"]] == [("command", 10)]
@@ -63,12 +67,12 @@ def test_codex_gets_a_server_and_checks(tmp_path: Path) -> None:
     hooks(tmp_path, "install", "codex")
     server = tomllib.loads((tmp_path / ".codex" / "config.toml").read_text())["mcp_servers"]["tocsin"]
     assert server == {
-        "command": "tocsin",
-        "args": ["mcp"],
+        "command": sys.executable,
+        "args": ["-m", "tocsin", "mcp"],
         "env_vars": ["TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE", "TOCSIN_URL"],
     }
     checks = json.loads((tmp_path / ".codex" / "hooks.json").read_text())
-    assert commands_of(checks) == {event: ["tocsin hooks check"] for event in EVENTS}
+    assert commands_of(checks) == {event: [f"{PROGRAM} hooks check"] for event in EVENTS}
 
 
 def test_an_agent_is_named_by_its_token_file_and_no_token_is_written(tmp_path: Path) -> None:
@@ -81,11 +85,11 @@ def test_an_agent_is_named_by_its_token_file_and_no_token_is_written(tmp_path: P
         hooks(tmp_path, "install", agent, before=before)
     written = {name: text for name, text in tree(tmp_path).items() if not name.startswith("my data")}
     assert not [name for name, text in written.items() if secret in text]
-    arguments = ["--url", "http://127.0.0.1:9999", "--data", "my data", "--as", "ada", "mcp"]
+    arguments = ["-m", "tocsin", "--url", "http://127.0.0.1:9999", "--data", "my data", "--as", "ada", "mcp"]
     server = json.loads(written[".mcp.json"])["mcpServers"]["tocsin"]
     assert (server["args"], "env" in server) == (arguments, False)
     assert tomllib.loads(written[".codex/config.toml"])["mcp_servers"]["tocsin"]["args"] == arguments
-    command = "tocsin --url http://127.0.0.1:9999 --data {data} --as ada hooks check"
+    command = PROGRAM + " --url http://127.0.0.1:9999 --data {data} --as ada hooks check"
     claude, codex = (commands_of(json.loads(written[FILES[agent][1]]))["Stop"] for agent in FILES)
     assert claude == [command.format(data="\"$CLAUDE_PROJECT_DIR\"/'my data'")]
     assert codex == [command.format(data="'my data'")]
@@ -120,7 +124,7 @@ def test_what_is_there_stays_and_comes_back_as_it_was(tmp_path: Path) -> None:
         hooks(tmp_path, "install", agent)
     settings = json.loads((tmp_path / ".claude" / "settings.json").read_text())
     assert settings["hooks"]["PostToolUse"][0] == SETTINGS["hooks"]["PostToolUse"][0]  # type: ignore[index]
-    assert commands_of(settings)["PostToolUse"] == ["make fmt", "tocsin hooks check"]
+    assert commands_of(settings)["PostToolUse"] == ["make fmt", f"{PROGRAM} hooks check"]
     assert (settings["model"], settings["permissions"]) == (SETTINGS["model"], SETTINGS["permissions"])
     servers = json.loads((tmp_path / ".mcp.json").read_text())
     assert (servers["more"], servers["mcpServers"]["other"]) == (True, SERVERS["mcpServers"]["other"])  # type: ignore[index]

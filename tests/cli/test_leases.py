@@ -115,6 +115,32 @@ def test_without_a_hub_the_guard_warns_and_a_strict_one_refuses(hub: RunningHub,
     assert "the guard is strict" in refused.stderr
 
 
+def test_the_guard_starts_the_program_that_installed_it(hub: RunningHub, repository: Path) -> None:
+    """It started whatever `tocsin` the path of git had, or none."""
+    whose = ["--url", hub.url, "--data", str(hub.data), "--as", "ada"]
+    assert run(*whose, "hooks", "install", "git", cwd=repository).returncode == 0
+    script = (repository / ".git" / "hooks" / "pre-commit").read_text(encoding="utf-8")
+    assert f"\n{sys.executable} -m tocsin --url" in script
+    lease = hub.json("leases", "acquire", "a.txt", agent="bob")["lease"]
+    stage(repository, "a.txt")
+    assert "a.txt: bob holds a.txt" in git(repository, "commit", "-m", "mine").stderr
+    hub.json("leases", "release", lease, agent="bob")
+
+
+def test_a_guard_whose_program_is_gone_warns_and_a_strict_one_refuses(hub: RunningHub, repository: Path) -> None:
+    broken = repository / "tocsin"
+    broken.write_text("#!/nowhere/python\n", encoding="utf-8")
+    broken.chmod(0o755)
+    stage(repository, "a.txt")
+    for command in (str(broken), str(repository / "missing")):
+        run("hooks", "install", "git", "--command", command, cwd=repository)
+        passed = git(repository, "commit", "--allow-empty", "-m", "one")
+        assert (passed.returncode, "the commit was not checked" in passed.stderr) == (0, True)
+        run("hooks", "install", "git", "--strict", "--command", command, cwd=repository)
+        refused = git(repository, "commit", "--allow-empty", "-m", "two")
+        assert (refused.returncode, "cannot be started" in refused.stderr) == (1, True)
+
+
 def test_a_hook_that_was_there_is_kept_run_and_put_back(hub: RunningHub, repository: Path) -> None:
     hook = repository / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 """`tocsin serve` as a process: starting, being in the way of another, and stopping in order."""
 
+import contextlib
 import errno
 import json
 import logging
@@ -12,13 +13,16 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.cli.processes import RunningHub, run
+from tests.gateways.hubs import envelope
 from tests.postgres import Server
 from tocsin.cli.commands import app
+from tocsin.cli.remote import Remote
 from tocsin.gateways.http.server import CannotListen, listen
 from tocsin.hub.service import UnknownStore, check_store
 
@@ -230,6 +234,46 @@ def answer(url: str) -> tuple[int, Any]:
             return error.code, json.loads(error.read())
 
 
+def test_readers_that_read_nothing_do_not_keep_a_hub_from_stopping(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "server.yaml").write_text("shutdown_timeout_s: 1\n")
+    (data / "tocsin.yaml").write_text("bucket: {capacity: 1000000}\n")
+    with RunningHub(data) as hub, contextlib.ExitStack() as stalled:
+        admin = Remote(hub.url, (data / "admin.token").read_text().strip())
+        tokens = [admin.post("v1", "admin", "tokens", body={"agent": name})["token"] for name in ("ada", "bob")]
+        for number in range(40):
+            Remote(hub.url, tokens[0]).post("v1", "messages", body=envelope(number, payload={"text": "x" * 500_000}))
+        head = f"Host: hub\r\nAuthorization: Bearer {tokens[1]}\r\n"
+        for _ in range(2):
+            line = stalled.enter_context(unread(hub.url))
+            line.sendall(f"GET /v1/inbox?limit=100 HTTP/1.1\r\n{head}\r\n".encode())
+            assert line.recv(12) == b"HTTP/1.1 200"
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        upgrade += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: tocsin.v1\r\n"
+        line = stalled.enter_context(unread(hub.url))
+        line.sendall(f"GET /v1/socket HTTP/1.1\r\n{head}{upgrade}\r\n".encode())
+        assert line.recv(12) == b"HTTP/1.1 101"
+        hello = b'[{"op":"hello","id":1,"window":40}]'
+        line.sendall(bytes([0x81, 0x80 | len(hello), 0, 0, 0, 0]) + hello)
+        received = b""
+        while b"msg_" not in received:  # the pushes have begun
+            received = received[-4:] + line.recv(4096)
+        assert hub.stop() == 0
+        log = hub.log.read_text()
+        assert "connections dropped" in log
+        assert "Traceback" not in log
+
+
+def unread(url: str) -> socket.socket:
+    """Connect to a hub, with little room for what is not read."""
+    place = urlsplit(url)
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.connect((place.hostname, place.port))
+    return line
+
+
 def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: Path, postgres: Server) -> None:
     postgres.database("stood_by")
     store = f"postgresql://tocsin@/stood_by?host={postgres.folder}"
@@ -245,7 +289,7 @@ def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: P
         status, problem = answer(f"{standby.url}/ready")
         assert (status, problem["code"], problem["facts"]["address"]) == (503, "E_HUB_002", owner.url)
         examined = standby.run("doctor", "--json")
-        assert [check["good"] for check in json.loads(examined.stdout)] == [True, False, False], examined.stderr
+        assert [check["good"] for check in json.loads(examined.stdout)] == [True, False, False, True], examined.stderr
         assert examined.returncode == 1
         assert f"serves the project at {owner.url}" in json.loads(examined.stdout)[1]["detail"]
         owner.process.kill()

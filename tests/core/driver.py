@@ -58,6 +58,8 @@ class Team:
         self.now = START
         self.events: list[Event] = []
         self._callers: dict[str, Caller] = {}
+        #: Cursor of the last drain, by session.
+        self._cursors: dict[str, str] = {}
         self._sent = 0
         self.adopt(policy)
 
@@ -158,8 +160,12 @@ class Team:
         return self.refused(cmd.Send(self.envelope(sender, receiver, message_type, **parts)), sender)
 
     def drain(self, session: str, limit: int = 500) -> list[str]:
-        """Take what waits, and return the signal ids in the order in which they came."""
+        """Quote the cursor of the last drain, take what waits, and return the signal ids in order."""
+        cursor = self._cursors.pop(session, "")
+        if cursor and not self.exchange.state.session(session).pushes:
+            self.ask(cmd.Confirm(receipt=cursor), self._owner(session), cmd.Confirmed)
         reply = self.ask(cmd.Drain(session, limit), self._owner(session), cmd.Drained)
+        self._cursors[session] = reply.cursor
         return [delivery.signal_id for delivery in reply.deliveries]
 
     def confirm(self, agent: str, *message_ids: str) -> cmd.Confirmed:

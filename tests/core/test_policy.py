@@ -103,6 +103,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(text: str, nearest
         ("aging: {threshold_s: -1}", "$.aging.threshold_s"),
         ("aging: {boost_levels: 4}", "$.aging.boost_levels"),
         ("aging: {enabled: 1}", "$.aging.enabled"),
+        ("aging: {top: DirectorOverride}", "$.aging.top"),
+        ("aging: {top: High}", "$.aging.top"),
         ("decay: {importance_default: 11}", "$.decay.importance_default"),
         ("gaming: {high_priority_ratio: 1.5}", "$.gaming.high_priority_ratio"),
         ("bucket: {cost: {Info: -1}}", "$.bucket.cost.Info"),
@@ -158,12 +160,19 @@ def test_seconds_become_whole_microseconds(seconds: float, expected: int) -> Non
 
 @pytest.mark.parametrize(
     ("priority", "levels", "boosts"),
-    [(0, 1, 4), (1, 1, 3), (2, 1, 2), (3, 1, 1), (0, 2, 3), (1, 2, 2), (0, 3, 2), (3, 3, 1)],
+    [(0, 1, 3), (1, 1, 2), (2, 1, 1), (0, 2, 2), (1, 2, 2), (0, 3, 2), (2, 3, 1)],
 )
 def test_the_bound_of_aging(priority: int, levels: int, boosts: int) -> None:
     aging = parse_policy(f"aging: {{boost_levels: {levels}}}").aging
     assert aging.boosts_to_front[priority] == boosts
     assert aging.bound_us(priority) == boosts * 60_000_000
+
+
+def test_what_is_above_the_top_of_aging_does_not_age() -> None:
+    aging = default_policy().aging
+    assert (aging.bound_us(3), aging.bound_us(4)) == (None, None)
+    raised = parse_policy("aging: {top: Critical}").aging
+    assert (raised.bound_us(0), raised.bound_us(3), raised.bound_us(4)) == (240_000_000, 60_000_000, None)
 
 
 KEYS = st.sampled_from(["limits", "aging", "roles", "contracts", "decay", "threshold_s", "Blocker", "clone", "x"])

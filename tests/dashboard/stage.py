@@ -92,10 +92,10 @@ class Stage:
 
     def drain(self, agent: str) -> list[str]:
         """Fetch the messages of an agent and confirm their receipt."""
-        taken = [item["signal_id"] for item in self.ok("POST", agent, "/v1/inbox/drain", {})["deliveries"]]
-        if taken:
-            self.ok("POST", agent, "/v1/inbox/receipts", {"message_ids": taken})
-        return taken
+        drained = self.ok("POST", agent, "/v1/inbox/drain", {})
+        if drained["cursor"]:
+            self.ok("POST", agent, "/v1/inbox/receipts", {"receipt": drained["cursor"]})
+        return [item["signal_id"] for item in drained["deliveries"]]
 
     def browser_session(self, agent: str) -> tuple[str, str]:
         """Sign an agent in, once, and return the session cookie."""

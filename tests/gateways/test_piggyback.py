@@ -1,15 +1,14 @@
-"""Piggyback receipts: a call confirms exactly what had left before it arrived."""
+"""Receipts of polls: only a call that quotes the cursor of an answer confirms the messages of that answer."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.gateways.hubs import Team, envelope, team_at, with_team
-from tocsin.core.commands import Confirm
-from tocsin.core.errors import Problem
-from tocsin.gateways.http.app import build_app
+from tests.gateways.hubs import QUICK, Team, envelope, team_at, with_team
 
 DRAIN = "/v1/inbox/drain"
+#: A poll's answer counts as lost after this long.
+HASTY = f"{QUICK}\ndelivery: {{receipt_timeout_s: {{push: 30, piggyback: 0.1, daemon: 30}}}}"
 
 
 async def states(team: Team, *numbers: int) -> list[str]:
@@ -20,93 +19,86 @@ def ids(answer: Any) -> list[str]:
     return [item["signal_id"] for item in answer.json()["deliveries"]]
 
 
-def test_of_two_drains_at_a_time_neither_confirms_the_other(tmp_path: Path) -> None:
+def test_no_call_confirms_what_it_does_not_quote(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         for number in (1, 2):
             await team.post("ada", "/v1/messages", envelope(number))
         both = await asyncio.gather(*(team.post("bob", DRAIN, {"limit": 1}) for _ in range(2)))
         assert sorted(signal for answer in both for signal in ids(answer)) == ["msg_1_x", "msg_2_x"]
-        assert await states(team, 1, 2) == ["offered", "offered"]
         await team.get("bob", "/v1/me")
-        assert await states(team, 1, 2) == ["delivered", "delivered"]
+        await team.post("bob", DRAIN)
+        assert await states(team, 1, 2) == ["offered", "offered"]
         assert (await team.get("ada", "/v1/agents/bob")).json()["sessions"] == {"piggyback": 1}
 
     with_team(tmp_path, test)
 
 
-def test_a_call_that_came_before_the_answer_left_confirms_nothing(tmp_path: Path) -> None:
+def test_any_call_that_quotes_the_cursor_confirms_that_batch(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        cursors = []
+        for number in range(6):
+            await team.post("ada", "/v1/messages", envelope(number))
+            cursors.append((await team.post("bob", DRAIN)).json()["cursor"])
+        await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursors[0]})
+        await team.post("bob", "/v1/messages", envelope(9, "bob", "ada"), headers={"Tocsin-Receipt": cursors[1]})
+        await team.post("bob", DRAIN, {"receipt": cursors[2]})
+        reply = (await team.post("bob", "/v1/inbox/receipts", {"receipt": f"{cursors[3]}, {cursors[2]}"})).json()
+        assert reply == {"confirmed": 1, "unknown": []}
+        assert await states(team, *range(6)) == ["delivered"] * 4 + ["offered"] * 2
+        both = ", ".join(cursors[4:])
+        assert (await team.post("bob", DRAIN, headers={"Tocsin-Receipt": both})).json()["cursor"] == ""
+        assert await states(team, *range(6)) == ["delivered"] * 6
+
+    with_team(tmp_path, test)
+
+
+def test_a_foreign_or_broken_cursor_is_harmless(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1))
-        begun, release = asyncio.Event(), asyncio.Event()
-
-        async def held() -> Any:
-            begun.set()
-            await release.wait()
-            yield b"{}"
-
-        headers = {"Authorization": f"Bearer {team.tokens['bob']}"}
-        early = asyncio.ensure_future(team.client.put("/v1/me", content=held(), headers=headers))
-        await begun.wait()
-        assert ids(await team.post("bob", DRAIN)) == ["msg_1_x"]
-        release.set()
-        assert (await early).status_code == 200
+        cursor = (await team.post("bob", DRAIN)).json()["cursor"]
+        assert (await team.get("ada", "/v1/me", headers={"Tocsin-Receipt": cursor})).status_code == 200
+        for broken in ("x", "," * 100, cursor[:-1], "A" * 6000):
+            assert (await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": broken})).status_code == 200
         assert await states(team, 1) == ["offered"]
 
     with_team(tmp_path, test)
 
 
-def test_what_nobody_took_goes_back_at_once(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
-        await team.post("ada", "/v1/messages", envelope(1))
-        app = build_app(team.hub)
-        body = [{"type": "http.request", "body": b"", "more_body": False}]
-
-        async def receive() -> Any:
-            return body.pop() if body else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            """Discard the answer, as a server does after its client has disconnected."""
-
-        token = f"Bearer {team.tokens['bob']}".encode()
-        scope = {"type": "http", "method": "POST", "path": DRAIN, "query_string": b"", "http_version": "1.1"}
-        await app(scope | {"headers": [(b"authorization", token)]}, receive, send)
-        assert ids(await team.post("bob", DRAIN)) == ["msg_1_x"]
-        bob = (await team.get("ada", "/v1/agents/bob")).json()
-        assert (bob["sessions"], bob["presence"]) == ({"piggyback": 1}, "available")
-
-    with_team(tmp_path, test)
-
-
-def test_what_a_hub_that_is_gone_handed_out_is_not_taken_as_seen(tmp_path: Path) -> None:
+def test_an_answer_whose_cursor_is_not_quoted_is_repeated_and_marked(tmp_path: Path) -> None:
     async def test() -> None:
-        async with team_at(tmp_path) as team:
+        async with team_at(tmp_path, HASTY) as team:
             await team.register("ada")
             await team.register("bob")
             await team.post("ada", "/v1/messages", envelope(1))
-            assert ids(await team.post("bob", DRAIN)) == ["msg_1_x"]
-        async with team_at(tmp_path) as again:
-            again.tokens = team.tokens
-            assert ids(await again.post("bob", DRAIN)) == ["msg_1_x"]
+            (lost,) = (await team.post("bob", DRAIN)).json()["deliveries"]
+            assert (lost["offer"], lost["repeated"]) == (1, False)
+            while not (again := (await team.post("bob", DRAIN)).json())["deliveries"]:
+                await asyncio.sleep(0.02)
+            (item,) = again["deliveries"]
+            assert (item["signal_id"], item["offer"], item["repeated"]) == ("msg_1_x", 2, True)
+            await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": again["cursor"]})
+            assert await states(team, 1) == ["delivered"]
 
     asyncio.run(asyncio.wait_for(test(), 60))
 
 
-def test_a_caller_that_confirms_by_itself_confirms_by_nothing_else(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
-        explicit = {"Tocsin-Receipts": "explicit"}
-        await team.post("ada", "/v1/messages", envelope(1))
-        await team.post("bob", DRAIN, headers=explicit)
-        await team.get("bob", "/v1/me", headers=explicit)
-        await team.get("bob", "/v1/me")
-        assert await states(team, 1) == ["offered"]
-        await team.post("bob", "/v1/inbox/receipts", {"message_ids": ["msg_1_x"]}, headers=explicit)
-        assert await states(team, 1) == ["delivered"]
-        await team.post("ada", "/v1/messages", envelope(2))
-        await team.post("bob", DRAIN)
-        await team.get("bob", "/v1/me", headers=explicit)
-        assert await states(team, 2) == ["offered"]
+def test_a_receipt_counts_after_the_hub_was_restarted(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with team_at(tmp_path) as team:
+            await team.register("ada")
+            await team.register("bob")
+            for number in (1, 2):
+                await team.post("ada", "/v1/messages", envelope(number))
+            cursor = (await team.post("bob", DRAIN, {"limit": 1})).json()["cursor"]
+            await team.post("bob", DRAIN)
+        async with team_at(tmp_path) as again:
+            again.tokens = team.tokens
+            await again.get("bob", "/v1/me")
+            assert await states(again, 1, 2) == ["offered", "offered"]
+            await again.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
+            assert await states(again, 1, 2) == ["delivered", "offered"]
 
-    with_team(tmp_path, test)
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
@@ -118,29 +110,5 @@ def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:
         assert ids(await team.post("bob", DRAIN, asked | {"bytes_max": 1000})) == ["msg_2_x", "msg_1_x"]
         wrong = (await team.post("bob", DRAIN, {"at_least": "Loud"})).json()
         assert (wrong["code"], wrong["field"]) == ("E_VALIDATION_003", "$.at_least")
-
-    with_team(tmp_path, test)
-
-
-def test_a_receipt_that_could_not_be_stored_is_given_again(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
-        await team.post("ada", "/v1/messages", envelope(1))
-        await team.post("bob", DRAIN)
-        submit, failed = team.hub.host.submit, asyncio.Event()
-
-        def failing(command: Any, *rest: Any) -> Any:
-            if not isinstance(command, Confirm) or failed.is_set():
-                return submit(command, *rest)
-            failed.set()
-            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            future.set_result(Problem("E_HUB_001", "no commit", retryable=True))
-            return future
-
-        team.hub.host.submit = failing  # type: ignore[method-assign,assignment]
-        await team.get("bob", "/v1/me")
-        assert failed.is_set()
-        assert await states(team, 1) == ["offered"]
-        await team.get("bob", "/v1/me")
-        assert await states(team, 1) == ["delivered"]
 
     with_team(tmp_path, test)

@@ -1,23 +1,28 @@
 """A real journal that a test can hold up, break and listen to."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tocsin.core.events import Event
 from tocsin.journal.base import Commit, Group, Journal
+from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.log import events_of
 from tocsin.journal.sqlite import SqliteJournal
 from tocsin.journal.tables import Tables
+from tocsin.journal.terms import OwnershipTerms
 
 
 class MeddledJournal:
     """Passes everything on to a SQLite journal, unless told otherwise."""
 
-    def __init__(self, path: Path, project: str = "test") -> None:
+    def __init__(self, path: Path, project: str = "test", commit_timeout_s: float | None = None) -> None:
         self._inner: Journal = SqliteJournal(path, project, checkpoint_bytes=1 << 20)
         self.project, self.epoch = project, self._inner.epoch
+        self.terms: OwnershipTerms | None = None
+        self.commit_timeout_s: float | None = commit_timeout_s
         #: Set while appends may go on.
         self.gate = threading.Event()
         self.gate.set()
@@ -25,6 +30,11 @@ class MeddledJournal:
         self.append_errors: list[Exception] = []
         self.recover_errors: list[Exception] = []
         self.probe_errors: list[Exception] = []
+        #: What renewals raise, one after the other; the last one repeats.
+        self.renew_errors: list[Exception] = []
+        self.renewals = 0
+        #: What is left of the lease.
+        self.left_s = math.inf
         #: Raised after an append has been made: the answer got lost.
         self.lost_answers: list[Exception] = []
         #: The groups appended.
@@ -69,6 +79,7 @@ class MeddledJournal:
         self._inner.recover()
 
     def probe(self) -> Commit:
+        self.gate.wait()
         if self.probe_errors:
             raise self.probe_errors.pop(0)
         return self._inner.probe()
@@ -94,8 +105,19 @@ class MeddledJournal:
     def announce(self, seq: int) -> None:
         self._inner.announce(seq)
 
+    def renew(self) -> None:
+        self.renewals += 1
+        if self.renew_errors:
+            raise self.renew_errors[0] if len(self.renew_errors) == 1 else self.renew_errors.pop(0)
+
+    def lease_left_s(self) -> float:
+        return self.left_s
+
     def tables(self) -> Tables:
         return self._inner.tables()
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        self._inner.reset_tables(error)
 
     def close(self) -> None:
         self._inner.close()

@@ -18,12 +18,13 @@ from tests.workload import SeededIds
 from tocsin.core.commands import Receipt, RegisterAgent
 from tocsin.core.errors import Problem
 from tocsin.core.exchange import Exchange
+from tocsin.hub.config import load_config
 from tocsin.hub.hosting.host import Host
 from tocsin.hub.ownership import Announcements, Standby, owners
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.log import tail
 from tocsin.journal.postgres import PostgresJournal
-from tocsin.journal.postgres.journal import lock_key
+from tocsin.journal.postgres.ownership import lock_key
 from tocsin.journal.projection import batch_of
 from tocsin.journal.tables import Segment
 from tocsin.policies import parse_policy
@@ -77,6 +78,32 @@ def test_a_standby_takes_over_when_the_owner_leaves(dsn: str) -> None:
         again = await second.submit(message(1), ADA)
         assert isinstance(again, Receipt)
         assert again.duplicate
+        await second.close()
+
+    run(test())
+
+
+def test_an_owner_that_renews_is_left_alone_and_one_that_does_not_is_replaced(dsn: str) -> None:
+    config = load_config(ownership={"lease_s": 1, "renew_s": 0.1, "look_s": 0.1})
+
+    async def test() -> None:
+        first = await Standby(dsn, "test", POLICY, hub="one", config=config).serve()
+        await team(first)
+        waiting = Standby(dsn, "test", POLICY, hub="two", config=config)
+        standby = asyncio.create_task(waiting.serve())
+        while waiting.seen.owner is None or waiting.seen.owner.renewals < 25:  # more than two leases
+            await asyncio.sleep(0.01)
+        assert waiting.seen.owner.hub == "one"
+        assert isinstance(await first.submit(message(1), ADA), Receipt)
+        first.journal.renew = lambda: None  # type: ignore[method-assign]
+        second = await standby
+        assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
+        late = await first.submit(message(2), ADA)
+        assert isinstance(late, Problem)
+        assert late.retryable
+        assert "another hub has taken over" in await first.stopped()
+        assert isinstance(await second.submit(message(2), ADA), Receipt)
+        await first.close()
         await second.close()
 
     run(test())

@@ -30,7 +30,7 @@ from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 from tocsin.wire.drafts import Written
 from tocsin.wire.messages import SendMessages
-from tocsin.wire.operation import Operation
+from tocsin.wire.operation import NamedPage, Operation
 from tocsin.wire.socket import SUBPROTOCOL
 
 __all__ = ["HUB_INTERFACES", "Answer", "Interface", "embedded", "hub_interface"]
@@ -84,7 +84,6 @@ class EmbeddedInterface(Interface):
             reply = await perform(call, operation, request)
         except TocsinError as error:
             return _refusal(error.problem)
-        call.replied(received=True)
         return Answer(msgspec.json.decode(msgspec.json.encode(reply)))
 
 
@@ -97,7 +96,7 @@ class HttpInterface(Interface):
         self.client = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}")
 
     def headers(self, agent: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.tokens[agent]}", "Tocsin-Receipts": "explicit"}
+        return {"Authorization": f"Bearer {self.tokens[agent]}"}
 
     async def call(
         self, agent: str, operation: Operation, arguments: dict[str, Any], envelope: dict[str, Any] | None
@@ -226,6 +225,8 @@ class SdkInterface(HttpInterface):
             reply = await getattr(await self._agent(agent), operation.name)(**arguments)
         except TocsinError as error:
             return _refusal(error.problem)
+        if get_origin(operation.reply) is NamedPage:
+            reply = {"items": reply}  # the SDK reads all pages
         return Answer(msgspec.json.decode(msgspec.json.encode(reply)))
 
 
@@ -242,7 +243,7 @@ class CliInterface(HttpInterface):
     ) -> Answer:
         if operation.request is SendMessages or not _complete(operation, {**arguments, "envelope": envelope}):
             return await super().call(agent, operation, arguments, envelope)
-        remote = Remote(f"http://127.0.0.1:{self.port}", self.tokens[agent], headers={"Tocsin-Receipts": "explicit"})
+        remote = Remote(f"http://127.0.0.1:{self.port}", self.tokens[agent])
         written = None
         if envelope is not None:
             written = Written(envelope["messageId"], msgspec.Raw(msgspec.json.encode(envelope)), None)

@@ -16,28 +16,26 @@ class JournalStore:
     """A journal and its tables: the recovery point is written when the world says so."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._tables = journal.tables()
+        self.journal = journal
+        self.tables = journal.tables()
 
     def exchange(self, ids: IdSource | None = None) -> Exchange:
         """Read the tables, apply the journal's tail."""
-        return reopen(self._journal, self._tables, SeededIds(0) if ids is None else ids)
+        return reopen(self.journal, self.tables, SeededIds(0) if ids is None else ids)
 
     def append(self, exchange: Exchange, events: list[Event]) -> None:
         """Commit one group."""
         first_seq = exchange.state.seq - len(events) + 1
-        self._journal.append(
-            group_of(first_seq, len(events), events[-1].at, self._journal.epoch, encode_events(events))
-        )
+        self.journal.append(group_of(first_seq, len(events), events[-1].at, self.journal.epoch, encode_events(events)))
 
     def project(self, exchange: Exchange) -> None:
         """Write the tables."""
         if not isinstance(exchange, ObservedExchange):
             raise TypeError("only an exchange that was opened from a journal can be projected")
         if exchange.state.has_policy:
-            self._tables.write(batch_of(exchange.capture()))
+            self.tables.write(batch_of(exchange.capture()))
 
     def close(self) -> None:
         """Let go of the project."""
-        self._tables.close()
-        self._journal.close()
+        self.tables.close()
+        self.journal.close()

@@ -15,7 +15,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.admission import levels
-from tocsin.core.messages.model import Message, State
+from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.snapshot import take
 from tocsin.core.state import ProjectState
@@ -53,6 +53,12 @@ class Ledger:
         self.ack_required: dict[int, bool] = {}
         #: Messages that were ever offered.
         self.seen: set[int] = set()
+        #: Messages of this decision whose path is a push, and whether they were pushed.
+        self.pushed: dict[int, bool] = {}
+        #: Level to which each message was escalated.
+        self.escalated: dict[int, int] = {}
+        #: Level to which each message rose by waiting; a policy adopted since may end aging lower.
+        self.aged: dict[int, int] = {}
         self.counts: dict[str, int] = {}
         self.accounts = Accounts()
         #: Requests for leases that nobody has answered yet, and who made them.
@@ -60,11 +66,15 @@ class Ledger:
 
     def follow(self, events: list[Event]) -> None:
         """Check each event against the state before it, then apply it."""
+        self.pushed.clear()
         for event in decode_events(encode_events(events)):
             self._check(event)
             self.accounts.follow(event, self.shadow.state)
             self.shadow.apply(event)
             self._record(event)
+        # A pump that meets too many expired messages at a time stops there.
+        done = all(self.pushed.values()) or any(isinstance(event, ev.MessageExpired) for event in events)
+        must(done, f"the path of {self.pushed} is a push, which did not happen")
         self.accounts.teamwork_checks.decided(self.shadow.state)
 
     def _check(self, event: Event) -> None:
@@ -77,13 +87,7 @@ class Ledger:
         elif isinstance(event, ev.MessageRecalled):
             must(event.message not in self.seen, f"message {event.message} was recalled after an offer")
         elif isinstance(event, ev.MessageBoosted):
-            boosted = state.messages[event.message]
-            earned = min(Priority.CRITICAL, boosted.priority + event.boosts * state.policy.aging.boost_levels)
-            if event.rule == "escalation":
-                raised = boosted.level <= event.new_level <= Priority.CRITICAL
-                must(raised, f"message {event.message} was raised wrongly")
-            else:
-                must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
+            self._check_boost(event, state)
         elif isinstance(event, ev.DeadlockFound):
             check_deadlock(event, state)
         elif isinstance(event, ev.WaitRaised):
@@ -95,6 +99,35 @@ class Ledger:
         elif isinstance(event, ev.MessageDelivered | ev.MessageAcknowledged):
             fate = self.fate[event.message]
             must(fate not in _FINAL, f"message {event.message} was {fate}, then {type(event).__name__}")
+
+    def _check_boost(self, event: ev.MessageBoosted, state: ProjectState) -> None:
+        boosted, top = state.messages[event.message], _top(state)
+        if event.rule == "escalation":
+            must(boosted.level <= event.new_level <= Priority.CRITICAL, f"message {event.message} was raised wrongly")
+            return
+        must(boosted.priority <= top, f"message {event.message} aged above the top of aging")
+        earned = min(top, boosted.priority + event.boosts * state.policy.aging.boost_levels)
+        must(event.new_level == max(boosted.level, earned), f"message {event.message} was boosted wrongly")
+        self.aged[event.message] = max(self.aged.get(event.message, 0), earned)
+
+    def _deserved(self, message: Message, state: ProjectState) -> int:
+        """Return the level that a message has without aging: as sent, escalated or lent."""
+        lent = 0
+        for bit, agent in ((LENT_BY_SENDER, message.sender), (LENT_BY_RECIPIENT, message.recipient)):
+            if message.lent & bit:
+                lent = max(lent, min(state.inherited.get(agent, 0), Priority.CRITICAL))
+        return max(message.priority, self.escalated.get(message.seq, 0), lent)
+
+    def _check_overtaking(self, offered: Message, waiting: list[Message], state: ProjectState) -> None:
+        """Check both halves of the rule of aging: no Critical behind an aged message, and the bound under a flood."""
+        top, reached = _top(state), max(self._deserved(offered, state), self.aged.get(offered.seq, 0))
+        if reached < Priority.CRITICAL:
+            urgent = [other.seq for other in waiting if self._deserved(other, state) >= Priority.CRITICAL]
+            must(not urgent, f"message {offered.seq} merely waited and was offered before Critical {urgent}")
+        for other in waiting if reached <= top else ():
+            older = offered.overdue and offered.seq <= other.seq
+            in_front = other.overdue and other.level == top
+            must(older or not in_front, f"message {offered.seq} was offered before {other.seq}, which is overdue")
 
     def _check_offer(self, event: ev.MessageOffered, state: ProjectState) -> None:
         message = state.messages[event.message]
@@ -112,6 +145,7 @@ class Ledger:
         ]
         first = min(waiting, key=lambda other: _order(other, event.at, state))
         must(first.seq == message.seq, f"message {message.seq} was offered before {first.seq}: out of order")
+        self._check_overtaking(message, waiting, state)
 
     def _record(self, event: Event) -> None:
         name = type(event).__name__
@@ -119,11 +153,22 @@ class Ledger:
         if isinstance(event, ev.MessageAccepted):
             self.fate[self.shadow.state.seq] = "held" if event.held else "queued"
             self.ack_required[self.shadow.state.seq] = event.ack_required
+            if event.publish_path == "pushed_to_ws":
+                self.pushed[self.shadow.state.seq] = False
         elif isinstance(event, ev.MessageOffered):
             self.fate[event.message] = "offered"
+            if event.pushed:
+                must(event.message in self.pushed, f"message {event.message} was pushed, and its path says otherwise")
+                self.pushed[event.message] = True
             self.seen.add(event.message)
         elif isinstance(event, ev.MessageRequeued | ev.DeadLetterRedriven | ev.MessageReleased):
             self.fate[event.message] = "queued"
+            if isinstance(event, ev.DeadLetterRedriven):
+                self.escalated.pop(event.message, None)
+                self.aged.pop(event.message, None)
+        elif isinstance(event, ev.MessageBoosted):
+            if event.rule == "escalation":
+                self.escalated[event.message] = self.shadow.state.messages[event.message].own_level
         elif isinstance(event, ev.LeaseQueued):
             self.in_line[event.lease] = event.agent
         elif isinstance(event, ev.LeaseGranted | ev.LeaseWaitEnded):
@@ -184,10 +229,12 @@ class Ledger:
             return
         late = live.policy.timers.granularity_us
         for message in live.messages.values():
-            if message.state is State.QUEUED and message.level != Priority.DIRECTOR_OVERRIDE:
+            bound_us = aging.bound_us(message.priority)
+            if message.state is State.QUEUED and bound_us is not None:
                 age = now - message.enqueued_at - late
-                over = age > aging.bound_us(message.priority)
-                must(message.overdue or not over, f"message {message.seq} waits longer than the aging bound")
+                over = age > bound_us
+                in_front = message.overdue and message.level >= _top(live)
+                must(in_front or not over, f"message {message.seq} waits longer than the aging bound")
                 must(message.overdue or message.boosts >= age // aging.threshold_us, f"{message.seq} is owed a boost")
 
     def check_ended(self, live: ProjectState) -> None:
@@ -199,9 +246,14 @@ class Ledger:
         must(not self.in_line, f"somebody waits in line for ever: {self.in_line}")
 
 
+def _top(state: ProjectState) -> int:
+    """Return the level at which aging ends."""
+    return ["Info", "Coordinate", "Blocking", "Critical"].index(state.policy.aging.top)
+
+
 def _order(message: Message, now: int, state: ProjectState) -> tuple[float, ...]:
-    """Restate DESIGN's delivery order: level, overdue, current importance, attempts, age."""
-    if message.overdue:
+    """Restate DESIGN's delivery order: level, overdue up to the top of aging, current importance, attempts, age."""
+    if message.overdue and message.level <= _top(state):
         return (-message.level, 0, 0, 0, message.seq)
     intervals = (now - message.enqueued_at) / state.policy.decay.interval_us
     importance = message.importance * (1 - message.decay_rate * intervals)

@@ -11,6 +11,7 @@ __all__ = ["drawn_policy"]
 #: For each field that is worth varying, what to draw from.
 CHOICES: dict[str, list[Any]] = {
     "limits.mailbox_depth_max": [3, 20, 1000],
+    "limits.mailbox_reserve": [0, 2, 1000],
     "limits.sessions_per_agent_max": [1, 3],
     "limits.broadcast_recipients_max": [2, 1000],
     "limits.drain_bytes_max": [200, 100_000],
@@ -32,6 +33,7 @@ CHOICES: dict[str, list[Any]] = {
     "aging.enabled": [True, True, True, False],
     "aging.threshold_s": [3, 20, 60],
     "aging.boost_levels": [1, 1, 2],
+    "aging.top": ["Blocking", "Blocking", "Blocking", "Coordinate", "Critical"],
     "decay.stale_threshold": [0, 1, 3],
     "queue_manager.latency_high_s": [2, 30],
     "queue_manager.latency_low_s": [0.5, 1.5],
@@ -67,6 +69,7 @@ CHOICES: dict[str, list[Any]] = {
     "approvals.handoffs.plan_approval.timeout_s": [3, 300],
     "approvals.handoffs.ratification.enabled": [True, False],
     "discussions.per_agent_max": [1, 100],
+    "notices.per_subject_max": [1, 2, 20],
     "requests.timeout_s": [3, 300],
     "requests.open_max": [1, 100],
     "escalation.rules.coordinate_blocks.after_s": [2, 60],

@@ -31,15 +31,23 @@ class TeamworkChecks:
         #: Leases that somebody stood in line for.
         self.in_line: set[str] = set()
         #: Who is to be told of what in this decision.
-        self.owed: list[tuple[str, str]] = []
+        self.owed: list[tuple[str, str, bool]] = []
         #: What the bus told whom in this decision.
         self.told: list[tuple[str, bytes]] = []
+        #: Who was not told of the end of somebody else's discussion in this decision, because the notice was folded.
+        self.folded: set[str] = set()
 
     def follow(self, event: Event, state: ProjectState) -> None:
         """Check an event against the state before it."""
         match event:
             case ev.MessageAccepted() if event.sender == SYSTEM.agent:
                 self.told.append((event.recipient, event.payload))
+            case ev.NoticeFolded():
+                waiting = state.noticed.get((event.recipient, event.subject), ())
+                full = len(waiting) >= state.policy.notices.per_subject_max
+                must(full or not event.count, f"a notice about {event.subject} was folded, and yet there is room")
+                if event.notice_type == "DiscussionClosed":
+                    self.folded.add(event.recipient)
             case ev.RequestOpened():
                 must(event.request not in self.requests, f"{event.request} was opened twice")
                 self.requests.add(event.request)
@@ -69,8 +77,9 @@ class TeamworkChecks:
                 self.ratifications[event.approval] = event.discussion
             case ev.DiscussionClosed():
                 self._check_closing(event)
-                for agent in {event.opener, *state.discussions[event.discussion].participants}:
-                    self._owe(state, agent, event.discussion)
+                self._owe(state, event.opener, event.discussion)
+                for agent in {*state.discussions[event.discussion].participants} - {event.opener}:
+                    self._owe(state, agent, event.discussion, may_fold=True)
             case ev.LeaseQueued():
                 self.in_line.add(event.lease)
             case ev.LeaseGranted() if event.lease in self.in_line:
@@ -94,19 +103,20 @@ class TeamworkChecks:
         undone = asked and event.outcome not in ("consensus", "not_ratified", "cancelled")
         must(not undone, f"{event.discussion} had agreed, and yet it is {event.outcome}")
 
-    def _owe(self, state: ProjectState, agent: str, ref: str) -> None:
+    def _owe(self, state: ProjectState, agent: str, ref: str, *, may_fold: bool = False) -> None:
         if _has_room(state, agent):
-            self.owed.append((agent, ref))
+            self.owed.append((agent, ref, may_fold))
 
     def decided(self, state: ProjectState) -> None:
         """Check, at the end of a decision, that who waited for what is over was told, unless its mailbox is full."""
-        for agent, ref in self.owed:
-            if _has_room(state, agent):
+        for agent, ref, may_fold in self.owed:
+            if _has_room(state, agent) and not (may_fold and agent in self.folded):
                 named = f'{ref}"'.encode()
                 words = [payload for recipient, payload in self.told if recipient == agent and named in payload]
                 must(bool(words), f"{agent} was not told of {ref}")
         self.owed.clear()
         self.told.clear()
+        self.folded.clear()
 
     def check(self, state: ProjectState) -> None:
         """Check what must hold between steps: what is open, and whom each of it waits for."""

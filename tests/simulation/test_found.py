@@ -11,6 +11,7 @@ from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Message, State
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.snapshot import take
 from tocsin.policies import default_policy, parse_policy
@@ -76,8 +77,8 @@ def test_a_redriven_message_leaves_its_overdue_place() -> None:
     """Its old entry among the overdue passed for its new place, and hid the overdue behind it."""
     decay = default_policy().decay
     messages: dict[int, Message] = {}
-    mailbox = Mailbox(messages)
-    redriven, overdue = letter(seq=1, level=3), letter(seq=2, level=3)
+    mailbox = Mailbox(messages, Priority.BLOCKING)
+    redriven, overdue = letter(seq=1, level=2), letter(seq=2, level=2)
     for message in (redriven, overdue):
         messages[message.seq] = message
         message.overdue = True
@@ -90,7 +91,7 @@ def test_a_redriven_message_leaves_its_overdue_place() -> None:
 
 def test_aging_catches_up_when_a_new_policy_boosts_faster() -> None:
     story = _Story("aging: {boost_levels: 1}")
-    story.send("TaskAssigned")
+    story.send("StatusUpdate")
     message = next(iter(story.exchange.state.messages.values()))
     for _ in range(2):
         story.now += 61 * _SECOND
@@ -100,6 +101,21 @@ def test_aging_catches_up_when_a_new_policy_boosts_faster() -> None:
     story.now += _SECOND
     story.ask(cmd.Tick(), SYSTEM)
     assert message.overdue
+
+
+def test_an_overdue_message_rises_on_when_a_new_policy_ends_aging_higher() -> None:
+    """It kept the front of the lower level for ever, and newer messages of the new top went before it."""
+    story = _Story("aging: {top: Coordinate}")
+    story.send("StatusUpdate")
+    message = next(iter(story.exchange.state.messages.values()))
+    story.now += 121 * _SECOND
+    story.ask(cmd.Tick(), SYSTEM)
+    assert (message.level, message.overdue) == (Priority.COORDINATE, True)
+    story.ask(cmd.AdoptPolicy(document_of(parse_policy("")), "higher"), SYSTEM)
+    story.now += 60 * _SECOND
+    for _ in range(3):
+        story.ask(cmd.Tick(), SYSTEM)
+    assert (message.level, message.overdue) == (Priority.BLOCKING, True)
 
 
 def test_an_ack_that_cannot_be_is_refused_before_it_is_accepted() -> None:

@@ -14,7 +14,7 @@ from tocsin.core.events import MessageAccepted
 from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.journal.base import Journal
-from tocsin.journal.changes import ObservedExchange
+from tocsin.journal.changes import LEVEL_EVENTS, ObservedExchange
 from tocsin.journal.history import Page, Wanted, life_of
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.table_definitions import MESSAGES, POLICIES
@@ -54,6 +54,9 @@ def test_a_message_is_found_with_its_whole_life(journal: Journal, tables: Tables
             lives[seq] = ["MessageAccepted"]
         elif (number := getattr(event, "message", None)) is not None:
             lives[number].append(type(event).__name__)
+        elif type(event) in LEVEL_EVENTS:
+            for number in LEVEL_EVENTS[type(event)](event):
+                lives[number].append(type(event).__name__)
     assert len(lives) > 50
     for seq, (message_id, recipient) in ids.items():
         signals = {signal.seq: signal for signal in tables.signals(message_id)}
@@ -208,3 +211,47 @@ def test_who_talks_to_whom_is_counted_among_the_latest(journal: Journal, tables:
     assert [one.messages for one in found] == sorted(latest.values(), reverse=True)
     assert max(one.last_at for one in found) == accepted[-1].at
     assert len(tables.conversations(40, 2)) == 2
+
+
+def test_a_viewer_finds_only_its_own_and_whole_pages_of_it(journal: Journal, tables: Tables) -> None:
+    exchange = lived(journal, tables, 14, 800, 0.2)
+    project(exchange, tables)
+    while tables.index(1000):
+        pass
+    every = pages(lambda c, n: tables.search("word3", c, n), 50)
+    assert len(every) > 3
+    for viewer in {signal.sender for signal in every} | {"nobody"}:
+        mine = [signal.seq for signal in every if viewer in (signal.sender, signal.recipient)]
+        found = _full_pages(lambda c, n, viewer=viewer: tables.search("word3", c, n, viewer), 2)  # type: ignore[misc]
+        assert [signal.seq for signal in found] == mine
+        wanted = Wanted(words="word3", viewer=viewer)
+        found = _full_pages(lambda c, n, wanted=wanted: tables.find(wanted, c, n, 10**6), 2)  # type: ignore[misc]
+        assert [brief.seq for brief in found] == mine
+        for signal in every[:5]:
+            copies = [copy.seq for copy in tables.signals(signal.message_id, viewer)]
+            assert copies == [c.seq for c in tables.signals(signal.message_id) if viewer in (c.sender, c.recipient)]
+            assert tables.signals(signal.message_id, limit=1)[0].seq == tables.signals(signal.message_id)[0].seq
+    threads = {signal.correlation_id for signal in every} - {None}
+    for name in threads:
+        for viewer in ("nobody", every[0].sender):
+            mine = [s.seq for s in tables.thread(name, 0, 500).items if viewer in (s.sender, s.recipient)]
+            found = _full_pages(lambda c, n, w=(name, viewer): tables.thread(w[0], c, n, w[1]), 1)  # type: ignore[misc]
+            assert [signal.seq for signal in found] == mine
+    dead = pages(lambda c, n: tables.dead_letters(c, n), 50)
+    for viewer in {letter.signal.sender for letter in dead} | {"nobody"}:
+        found = _full_pages(lambda c, n, viewer=viewer: tables.dead_letters(c, n, viewer), 1)  # type: ignore[misc]
+        assert [letter.signal.seq for letter in found] == [
+            letter.signal.seq for letter in dead if viewer in (letter.signal.sender, letter.signal.recipient)
+        ]
+
+
+def _full_pages(ask: Callable[[int, int], Page[Any]], limit: int) -> list[Any]:
+    """Read a listing page by page; every page but the last must be full."""
+    found: list[Any] = []
+    cursor: int | None = 0
+    while cursor is not None:
+        page = ask(cursor, limit)
+        assert page.next is None or len(page.items) == limit
+        found += page.items
+        cursor = page.next
+    return found

@@ -38,12 +38,14 @@ def project(exchange: ObservedExchange, tables: Tables) -> None:
 
 
 def lived(journal: Journal, tables: Tables, seed: int, steps: int, projections: float) -> ObservedExchange:
-    """Let a team work, with a projection now and then."""
+    """Let a team work, with a projection now and then; changed messages are copied at any time."""
     rng = random.Random(seed)
     exchange, log = ObservedExchange(SeededIds(seed)), EventLog(journal)
     group: list[Event] = []
     for events in Team(seed).play(exchange, steps):
         group += events
+        if rng.random() < 0.3:
+            exchange.gather()
         if rng.random() < 0.1:
             log.append(group)
             group = []
@@ -105,10 +107,12 @@ def test_a_batch_is_written_whole_or_not_at_all(journal: Journal) -> None:
     project(exchange, tables)
     before = [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)]
     batch = batch_of(lived_on(exchange, journal).capture())
-    messages = [row for table, rows in batch.rows if table is MESSAGES for row in rows]
-    batch.rows[:] = [(MESSAGES, [*messages, (*messages[-1][:-1], None)])]
+    messages, life = list(batch.new_messages), MESSAGES.names.index("life")
+    assert len(messages) > 1
+    last = messages.pop()
+    last_without_life = [*messages, (*last[:life], None, *last[life + 1 :])]
     with pytest.raises(Exception, match=r"NOT NULL|null value"):
-        tables.write(batch)
+        tables.write(msgspec.structs.replace(batch, new_messages=last_without_life))
     assert [list(tables.rows(table)) for table in (MESSAGES, AGENTS, SESSIONS, POLICIES)] == before
     assert tables.standing().seq < journal.last_seq()
     assert_same(reopen(journal, tables, SeededIds(0)).state, exchange.state)
@@ -128,9 +132,13 @@ def test_tables_that_are_ahead_of_the_journal_are_refused(store: Store, journal:
     exchange = lived(journal, tables, 5, 50, 0.0)
     project(exchange, tables)
     store.execute(f"DELETE FROM journal WHERE last_seq >= {exchange.state.seq - 3}")  # noqa: S608
-    journal.recover()
-    with pytest.raises(JournalDamaged, match="commits were lost"):
+
+    def reopened() -> None:
+        journal.recover()
         reopen(journal, tables, SeededIds(0))
+
+    with pytest.raises(JournalDamaged, match="commits were lost"):
+        reopened()
     tables.close()
 
 
@@ -156,12 +164,22 @@ def test_a_message_that_lived_and_ended_between_two_projections_is_one_row(journ
         if type(event).__name__ == "MessageAccepted":
             accepted.add(seq)
     batch = batch_of(exchange.capture())
-    rows = [row for table, rows in batch.rows if table is MESSAGES for row in rows]
+    rows = list(batch.new_messages)
     assert [row[0] for row in rows] == sorted(accepted)
-    batch.rows[:] = [(table, rows if table is MESSAGES else others) for table, others in batch.rows]
-    tables.write(batch)
+    assert not list(batch.changed_messages)
+    tables.write(msgspec.structs.replace(batch, new_messages=rows, changed_messages=[]))
     assert [row[0] for row in tables.rows(MESSAGES, order="seq")] == sorted(accepted)
     tables.close()
+
+
+def test_messages_that_are_copied_in_parts_are_captured_the_same() -> None:
+    whole, parts = ObservedExchange(SeededIds(12)), ObservedExchange(SeededIds(12))
+    for _, _ in zip(Team(12).play(whole, 800), Team(12).play(parts, 800), strict=True):
+        parts.gather()
+        assert not parts.ungathered
+    assert whole.ungathered == whole.uncaptured
+    assert msgspec.structs.asdict(parts.capture()) == msgspec.structs.asdict(whole.capture())
+    assert parts.uncaptured == 0
 
 
 def test_ended_messages_are_pruned_once_nobody_remembers_them(journal: Journal) -> None:

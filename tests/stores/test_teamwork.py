@@ -65,7 +65,7 @@ class Office:
         self.tables.write(batch_of(self.exchange.capture()))
 
     def kinds(self) -> list[tuple[str, str]]:
-        return sorted((kind, id_) for kind, id_, _ in self.tables.rows(DOCUMENTS))
+        return sorted((kind, id_) for kind, id_, *_ in self.tables.rows(DOCUMENTS))
 
 
 @pytest.fixture

@@ -1,16 +1,23 @@
 """The command line. It starts hubs, and calls them over HTTP; its commands are made from the table of operations."""
 
 import sys
+from collections.abc import Sequence
 
 from tocsin import __version__
 
-__all__ = ["main"]
+__all__ = ["is_check", "main"]
+
+
+def is_check(arguments: Sequence[str]) -> bool:
+    """Return whether a command line is `hooks check`, regardless of the options before it."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("--"):
+        at += 1 if "=" in arguments[at] else 2
+    return tuple(arguments[at : at + 2]) == ("hooks", "check")
 
 
 def main() -> None:
     """Run the command line, or print which extra it needs."""
-    from tocsin.cli.hook_check import is_check
-
     if is_check(sys.argv[1:]):
         from tocsin.cli.hook_check import main as check
 

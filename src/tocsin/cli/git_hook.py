@@ -2,7 +2,8 @@
 
 The guard asks the hub which of the staged paths others hold. If no hub answers, or the hub refuses, the commit passes
 with a warning: a guard that stops all work whenever the hub is down does not stay installed. With `--strict` the
-commit is refused instead. An existing hook is kept, runs first, and is restored when the guard is removed.
+commit is refused instead, also if Tocsin itself cannot be started. An existing hook is kept, runs first, and is
+restored when the guard is removed.
 """
 
 import shlex
@@ -14,9 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.output import UNREADABLE, console, fail, show_json
+from tocsin.cli.hook_files import own_program
+from tocsin.cli.output import UNREADABLE, fail, show_json
 from tocsin.cli.remote import Exit, Refused, Unreachable
 from tocsin.cli.replies import cell
+from tocsin.cli.terminal import console
 from tocsin.wire.leases import PathConflict
 
 __all__ = ["guard_commit", "install_git", "uninstall_git"]
@@ -35,7 +38,9 @@ def install_git(
     context: typer.Context,
     strict: Strict = False,
     prefix: Annotated[str, typer.Option(help="Prefix of the paths of this repository in resource names.")] = "",
-    command: Annotated[str, typer.Option(help="Command with which git starts tocsin.")] = "tocsin",
+    command: Annotated[
+        str, typer.Option(help="Command with which git starts tocsin; by default this program, by its path.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Git: a pre-commit guard in this repository; an existing hook is kept and runs first."""
@@ -109,7 +114,7 @@ def guard_commit(
 
 def _script(context: typer.Context, *, strict: bool, prefix: str, command: str) -> str:
     given = context.find_root().params
-    words = shlex.split(command)
+    words = shlex.split(command) if command else own_program()
     options = ["--url", given["url"], "--data", str(given["data"].resolve())]
     options += ["--as", given["agent"]] if given["agent"] else []
     arguments = ["hooks", "guard-commit", *(["--strict"] if strict else []), *(["--prefix", prefix] if prefix else [])]
@@ -117,11 +122,13 @@ def _script(context: typer.Context, *, strict: bool, prefix: str, command: str) 
 {_MARK}; remove it with: tocsin hooks uninstall git
 before="$(dirname "$0")/{_BEFORE}"
 if [ -x "$before" ]; then "$before" "$@" || exit $?; fi
-if ! command -v {shlex.quote(words[0])} >/dev/null 2>&1; then
-    echo "tocsin: the commit was not checked: {words[0]} was not found" >&2
+{shlex.join([*words, *options, *arguments])}
+status=$?
+if [ $status -eq 126 ] || [ $status -eq 127 ]; then
+    echo "tocsin: the commit was not checked: "{shlex.quote(words[0])}" cannot be started" >&2
     exit {int(strict)}
 fi
-exec {shlex.join([*words, *options, *arguments])}
+exit $status
 """
 
 

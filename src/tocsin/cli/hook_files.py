@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import sys
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 
 from tocsin.cli.remote import DEFAULT_URL
 
-__all__ = ["Change", "ClaudeFiles", "CodexFiles", "HookFiles", "Unreadable", "Wiring", "apply"]
+__all__ = ["Change", "ClaudeFiles", "CodexFiles", "HookFiles", "Unreadable", "Wiring", "apply", "own_program"]
 
 _NAME = "tocsin"
 #: Ending of Tocsin's own commands, by which they are recognised.
@@ -37,20 +38,29 @@ class Unreadable(Exception):
     """A file cannot be read or has an unexpected form; it was not changed."""
 
 
+def own_program() -> list[str]:
+    """Return the words that start this installation of Tocsin, wherever they are run."""
+    started = Path(sys.argv[0])
+    if started.name.startswith(_NAME) and started.is_file():
+        return [str(started.absolute())]
+    return [sys.executable, "-m", _NAME]
+
+
 class Wiring:
     """The program and the options with which the entries call Tocsin."""
 
     def __init__(self, command: str, url: str | None, agent: str | None, data: Path, root: str = "") -> None:
-        self.command = command
+        #: The program, and the words after it that start Tocsin.
+        self.program, *words = shlex.split(command) if command else own_program()
         options = [] if url is None else ["--url", url]
-        checks = [shlex.quote(word) for word in [command, *options]]
+        checks = [shlex.quote(word) for word in [self.program, *words, *options]]
         if agent is not None:
             options += ["--data", str(data), "--as", agent]
             # A hook runs in any directory; `root` is the shell variable of the coding agent's project.
             place = shlex.quote(str(data)) if data.is_absolute() or not root else f'"{root}"/{shlex.quote(str(data))}'
             checks += ["--data", place, "--as", shlex.quote(agent)]
         #: Arguments that make the program an MCP server.
-        self.arguments = [*options, "mcp"]
+        self.arguments = [*words, *options, "mcp"]
         #: The shell command of a check.
         self.check = " ".join([*checks, "hooks", "check"])
         #: Whether the environment identifies the agent.
@@ -177,7 +187,7 @@ def _json_server(text: str, wiring: Wiring | None) -> str:
     servers = {name: server for name, server in _part(before, "mcpServers", dict).items() if name != _NAME}
     if wiring is not None:
         environment = {name: f"${{{name}:-}}" for name in _IDENTITY} | {"TOCSIN_URL": f"${{TOCSIN_URL:-{DEFAULT_URL}}}"}
-        own = {"type": "stdio", "command": wiring.command, "args": wiring.arguments}
+        own = {"type": "stdio", "command": wiring.program, "args": wiring.arguments}
         servers[_NAME] = own | {"env": environment} if wiring.by_environment else own
     after = _with(before, "mcpServers", servers)
     return _rendered(text, before, after)
@@ -232,7 +242,7 @@ def _toml_server(text: str, wiring: Wiring | None) -> str:
         return kept
     if _NAME in others.get("mcp_servers", {}):
         raise Unreadable("it has another [mcp_servers.tocsin] already: remove that first")
-    values = {"command": wiring.command, "args": wiring.arguments}
+    values = {"command": wiring.program, "args": wiring.arguments}
     lines = [_BEGIN, f"[mcp_servers.{_NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
     if wiring.by_environment:
         lines.append(f"env_vars = {json.dumps([*_IDENTITY, 'TOCSIN_URL'])}")

@@ -12,8 +12,9 @@ from tocsin.cli.context import Json
 from tocsin.cli.git_hook import guard_commit, install_git, uninstall_git
 from tocsin.cli.hook_check import check as run_check
 from tocsin.cli.hook_files import Change, ClaudeFiles, CodexFiles, HookFiles, Unreadable, Wiring, apply
-from tocsin.cli.output import console, fail, show_json, table
+from tocsin.cli.output import fail, show_json, table
 from tocsin.cli.remote import DEFAULT_URL, Exit
+from tocsin.cli.terminal import console
 
 __all__ = ["hooks"]
 
@@ -40,7 +41,9 @@ class Scope(StrEnum):
 ScopeOption = Annotated[
     Scope, typer.Option(help="project: the files in this directory; user: those in the home directory.")
 ]
-Command = Annotated[str, typer.Option(help="Command with which the coding agent starts tocsin.")]
+Command = Annotated[
+    str, typer.Option(help="Command with which the coding agent starts tocsin; by default this program, by its path.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")]
 
 
@@ -102,7 +105,7 @@ def _diff(change: Change) -> str:
 def install_claude(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
-    command: Command = "tocsin",
+    command: Command = "",
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -114,7 +117,7 @@ def install_claude(
 def install_codex(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
-    command: Command = "tocsin",
+    command: Command = "",
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:

@@ -1,17 +1,21 @@
-"""A group whose commands are imported when they are run.
+"""A group whose commands are imported when they are run, and whose help is plain text.
 
-The help of the group lists the commands without importing them, because most of the time that `tocsin --help` takes is
-spent on imports.
+Most of the time that a command takes is spent on imports. So the help of the group lists the commands without importing
+them, texts are laid out without rich, and values of simple types are converted without the validators of pydantic that
+typer builds for every parameter.
 """
 
+import os
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-__all__ = ["Entry", "LazyGroup"]
+__all__ = ["Entry", "LazyGroup", "lighten"]
 
 
 class Entry(NamedTuple):
@@ -40,7 +44,90 @@ class Entry(NamedTuple):
             alone.command(self.name)(found)
             command = get_command(alone)
         command.name, command.help, command.rich_help_panel = self.name, self.help, self.panel
+        lighten(command)
         return command
+
+
+def lighten(command: Any) -> None:
+    """Let a command, and those of a group, do without rich and pydantic where they are not needed."""
+    command.rich_markup_mode = None
+    all_parameters = command.get_params
+
+    def get_params(ctx: Any) -> list[Any]:
+        """Return the parameters, among them those for help and completion that typer adds."""
+        found: list[Any] = all_parameters(ctx)
+        for parameter in found:
+            _convert_simply(parameter)
+        return found
+
+    command.get_params = get_params
+    if isinstance(command, TyperGroup) and not isinstance(command.commands, _Commands):
+        for one in command.commands.values():
+            lighten(one)
+
+
+class _Converter(NamedTuple):
+    """Conversion of a value; whatever it cannot convert is left to typer, with its errors."""
+
+    annotation: Any
+    #: Limits of a number.
+    least: float | None
+    most: float | None
+    #: Returns typer's own conversion.
+    fallback: Callable[[], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return a value from the command line, from the environment or the default, converted."""
+        several = param.multiple or param.nargs != 1
+        if value is None:
+            return () if several else None
+        found = self._list(value) if several else self._one(value)
+        return self.fallback().coerce(value, param=param, ctx=ctx) if found is None else found
+
+    def _one(self, value: Any) -> Any:
+        """Return a single value; None if it is not of a simple type, or not allowed."""
+        if type(value) is str and self.annotation in _SIMPLE:
+            try:
+                value = _SIMPLE[self.annotation](value)
+            except ValueError:
+                return None
+        if type(value) in (int, float):
+            allowed = type(value) is self.annotation
+            allowed = allowed and (self.least is None or self.least <= value)
+            return value if allowed and (self.most is None or value <= self.most) else None
+        if isinstance(value, Path):
+            return value if self.annotation is Path and _usable(value) else None
+        return value if type(value) is str and self.annotation is str else None
+
+    def _list(self, value: Any) -> list[str] | None:
+        """Return several texts; None if they are something else."""
+        texts = isinstance(value, list | tuple) and self.annotation == list[str]
+        return list(value) if texts and all(type(one) is str for one in value) else None
+
+
+def _usable(path: Path) -> bool:
+    """Tell whether typer would accept a path: if it exists, it must be readable."""
+    return not path.exists() or os.access(path, os.R_OK)
+
+
+_SIMPLE: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, Path: Path}
+#: Settings of a parameter that typer checks when it converts a value.
+_CHECKED = ("clamp", "parser", "exists", "writable", "resolve_path", "allow_dash", "path_type")
+
+
+def _convert_simply(parameter: Any) -> None:
+    """Let a parameter convert simple values by itself.
+
+    Versions of typer before 0.29 do not use pydantic, and have no `get_runtime_param`.
+    """
+    typers_own = getattr(parameter, "get_runtime_param", None)
+    if typers_own is None or "get_runtime_param" in vars(parameter):
+        return
+    info = parameter.type_descriptor.parameter_info
+    if any(getattr(info, name, None) for name in _CHECKED) or not (info.file_okay and info.dir_okay):
+        return
+    converter = _Converter(parameter.type_descriptor.annotation, info.min, info.max, typers_own)
+    parameter.get_runtime_param = lambda: converter
 
 
 class _Commands(dict[str, Any]):
@@ -74,9 +161,17 @@ class LazyGroup(TyperGroup):
         super().__init__(**attributes)
         self.commands = _Commands(self.entries)
 
+        lighten(self)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
         return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names and texts of the commands, under their headings."""
+        for panel in dict.fromkeys(entry.panel for entry in self.entries):
+            with formatter.section(panel):
+                formatter.write_dl([(entry.name, entry.help) for entry in self.entries if entry.panel == panel])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command to run, imported."""

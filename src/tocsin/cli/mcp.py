@@ -18,8 +18,8 @@ import msgspec
 from mcp.server.stdio import stdio_server
 from mcp_types import CancelledNotificationParams, JSONRPCError, JSONRPCResponse
 
-from tocsin.cli.remote import EXPLICIT, Remote, Unreachable, Unusable, agent_token
 from tocsin.cli.remote import Refused as HttpRefused
+from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.server import Context, build_server
@@ -103,6 +103,9 @@ class Bridge:
 class RemoteToolCall:
     """One tool call of a coding agent."""
 
+    #: The bridge sees which answers have left.
+    quotes_by_itself = True
+
     def __init__(self, bridge: Bridge, trace: dict[str, str]) -> None:
         self.limits = bridge.limits
         self._bridge = bridge
@@ -114,13 +117,20 @@ class RemoteToolCall:
 
     async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values."""
-        await self._confirm()
+        await self._confirm_left()
         if operation == "register_agent":
             self._bridge.sender = None
         if operation == "fetch_inbox":
             # It goes on if the call is cancelled, so that the messages that it hands out are accounted for.
             return await asyncio.shield(asyncio.ensure_future(self._fetch(arguments or {})))
         return await self._bridge.perform(operation, arguments or {}, envelope, self._trace)
+
+    async def confirm(self, receipt: str) -> None:
+        """Confirm the messages of cursors that the model quotes."""
+        try:
+            await self._bridge.perform("confirm_messages", {"receipt": receipt}, None, {})
+        except TocsinError as error:
+            _log.info("receipts were not delivered: %s", error)
 
     async def sender(self) -> AgentRef:
         """Return the calling agent as its envelopes name it."""
@@ -147,13 +157,14 @@ class RemoteToolCall:
         except BaseException:
             self._bridge.kept += kept
             raise
-        batch["deliveries"] = kept + batch["deliveries"]
+        again = {delivery["signal_id"] for delivery in batch["deliveries"]}
+        batch["deliveries"] = [item for item in kept if item["signal_id"] not in again] + batch["deliveries"]
         self._deliveries += batch["deliveries"]
         if self._ended:
             self.end(received=False)
         return batch
 
-    async def _confirm(self) -> None:
+    async def _confirm_left(self) -> None:
         """Confirm the messages that had left; a receipt that fails is sent again with the next call."""
         confirms, self.confirms = self.confirms, []
         for start in range(0, len(confirms), _RECEIPTS_MAX):
@@ -209,7 +220,7 @@ def serve_stdio(url: str, data: Path, agent: str | None, token_file: Path | None
         token = agent_token(data, agent, token_file)
         if token is None and agent is None:
             return None
-        return Remote(url, token, agent=agent or "", headers=EXPLICIT | trace)
+        return Remote(url, token, agent=agent or "", headers=trace)
 
     if remote({}) is None:
         _log.warning(_NO_TOKEN)

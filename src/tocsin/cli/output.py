@@ -1,33 +1,33 @@
-"""Tables, JSON and errors on the terminal."""
+"""Tables, JSON and errors on the terminal.
+
+Rich is imported only for a table that does not fit into the terminal, because that import takes longer than a request.
+"""
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tocsin.cli.remote import Exit, Refused, Unreachable, Unusable
 from tocsin.core.errors import CATALOGUE, TocsinError
 
-__all__ = ["UNREADABLE", "console", "fail", "missing", "record", "refusals_told", "say", "show_json", "table"]
+__all__ = ["UNREADABLE", "fail", "missing", "record", "refusals_told", "say", "show_json", "table"]
 
-console = Console(highlight=False)
 #: Errors that a reply of an unexpected shape causes.
 UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
-#: Console without a line width, for pipes and files.
-_unlimited = Console(highlight=False, width=100_000)
-_errors = Console(stderr=True, highlight=False)
+#: Control characters, which could change what a terminal shows; tabs and line breaks stay.
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
+_BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 
 
 def say(text: str) -> None:
     """Print a text as it is."""
-    console.print(text, soft_wrap=True, markup=False)
+    sys.stdout.write(text.translate(_CONTROLS) + "\n")
 
 
 def show_json(value: Any) -> None:
@@ -41,27 +41,55 @@ def _plain(value: Any) -> Any:
 
 def table(rows: Iterable[dict[str, Any]], *columns: str) -> None:
     """Print rows as a table; every row is one line where the output is not a terminal."""
-    grid = Table(box=None, header_style="bold")
-    for column in columns:
-        grid.add_column(column, overflow="fold", no_wrap=column.endswith("_id"))
-    for row in rows:
-        grid.add_row(*(escape("" if row.get(column) is None else str(row[column])) for column in columns))
-    (console if console.is_terminal else _unlimited).print(grid)
+    texts = [["" if row.get(column) is None else str(row[column]) for column in columns] for row in rows]
+    lines = _lines([list(columns), *texts])
+    if lines is None:
+        from tocsin.cli.terminal import print_folded
+
+        print_folded(columns, texts)
+        return
+    lines[0] = _bold(lines[0])
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def record(facts: dict[str, Any]) -> None:
     """Print named values, one per line."""
-    grid = Table(box=None, show_header=False)
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in facts.items():
-        grid.add_row(escape(name), escape(str(value)))
-    (console if console.is_terminal else _unlimited).print(grid)
+    texts = [[name, str(value)] for name, value in facts.items()]
+    lines = _lines(texts)
+    if lines is None:
+        from tocsin.cli.terminal import print_folded
+
+        print_folded((), texts, bold_names=True)
+        return
+    width = max((len(name) for name, _ in texts), default=0) + 2
+    sys.stdout.write("".join(f"{_bold(line[:width])}{line[width:]}\n" for line in lines))
+
+
+def _lines(rows: Sequence[list[str]]) -> list[str] | None:
+    """Return the lines of a table, or None if they must be folded or have characters of unusual width."""
+    if not all(text.isascii() and text.isprintable() for row in rows for text in row):
+        return None
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sys.stdout.isatty() and sum(width + 2 for width in widths) > _terminal_columns():
+        return None
+    return ["".join(f" {text:<{width}} " for text, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _terminal_columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+
+
+def _bold(text: str) -> str:
+    shown = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return f"{_BOLD}{text}{_NORMAL}" if shown else text
 
 
 def fail(message: str, code: Exit) -> typer.Exit:
     """Print an error and return the exception that ends the command."""
-    _errors.print(escape(message), soft_wrap=True)
+    sys.stderr.write(message.translate(_CONTROLS) + "\n")
     return typer.Exit(code)
 
 

@@ -18,8 +18,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.context import HERE, DataHere, Json, data_of
-from tocsin.cli.output import console, fail, show_json, table
+from tocsin.cli.output import fail, show_json, table
 from tocsin.cli.remote import Exit
+from tocsin.cli.terminal import console
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

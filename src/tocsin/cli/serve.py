@@ -13,7 +13,9 @@ from starlette.routing import BaseRoute
 
 from tocsin.cli.output import fail, say
 from tocsin.cli.remote import Exit
+from tocsin.cli.storage import explained
 from tocsin.core.errors import TocsinError
+from tocsin.core.policy import Policy
 from tocsin.gateways.dashboard import gateway as dashboard
 from tocsin.gateways.dashboard.gateway import DashboardGateway
 from tocsin.gateways.endpoints import Endpoint
@@ -25,9 +27,10 @@ from tocsin.gateways.websocket import gateway as websocket
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.observability.logs import log_to_stderr
-from tocsin.hub.service import Hub, UnknownStore, check_store, is_postgres
+from tocsin.hub.policy_file import adopt_policy_file
+from tocsin.hub.service import Hub, UnknownStore, check_store, hub_address, hub_name, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
-from tocsin.policies import default_policy, load_policy
+from tocsin.policies import POLICY_FILE, default_policy, load_policy
 
 __all__ = ["initialise", "neighbours", "run_hub"]
 
@@ -50,9 +53,8 @@ def _loop() -> Any:
     return uvloop.new_event_loop
 
 
-async def _open(data: Path, config: ServerConfig, project: str, store: str, *, standby: bool = False) -> Hub:
-    policy = load_policy(data / "tocsin.yaml") if (data / "tocsin.yaml").exists() else default_policy()
-    return await Hub.open(data, policy, config, project=project, store=store, standby=standby)
+def _policy(data: Path) -> Policy:
+    return load_policy(data / POLICY_FILE) if (data / POLICY_FILE).exists() else default_policy()
 
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
@@ -64,7 +66,7 @@ def initialise(data: Path, project: str, store: str) -> Path | None:
         for name, text in (("tocsin.yaml", _POLICY), ("server.yaml", _SERVER)):
             if not (data / name).exists():
                 (data / name).write_text(text, encoding="utf-8")
-        hub = await _open(data, load_config(data / "server.yaml"), project, store)
+        hub = await Hub.open(data, _policy(data), load_config(data / "server.yaml"), project=project, store=store)
         await hub.close()
         return hub.first_token
 
@@ -99,6 +101,8 @@ def run_hub(
             return ""
         hub.trusting = trusting
         try:
+            if (data / POLICY_FILE).exists():
+                await adopt_policy_file(hub, _policy(data))
             await FileGateway.open(hub)
         except BaseException:
             listener.close()
@@ -145,19 +149,20 @@ async def _opened(
     data: Path, config: ServerConfig, project: str, store: str, listener: socket.socket, *, standby: bool
 ) -> Hub | None:
     """Open the project, or stand by until it is free; return None if the process was asked to stop meanwhile."""
-    opening = _open(data, config, project, store, standby=standby)
+    policy = _policy(data)
     if not standby:
-        return await opening
+        return await Hub.open(data, policy, config, project=project, store=store)
     from tocsin.gateways.http.standby import stand_by
-    from tocsin.hub.ownership import owners
+    from tocsin.hub.ownership import Standby
 
-    def owner() -> tuple[str, str]:
-        return next(((row.hub, row.address) for row in owners(store) if row.project == project), ("", ""))
+    _load_mcp()  # A takeover must not wait for the import.
+    waiting = Standby(store, project, policy, hub=hub_name(), address=hub_address(config), config=config)
+    opening = Hub.open(data, policy, config, project=project, store=store, standby=waiting)
 
     def started() -> None:
         say(f"standing by for project {project} at http://{config.address}:{config.port}")
 
-    return await stand_by(opening, listener, config, owner, started)
+    return await stand_by(opening, listener, config, lambda: waiting.seen, started)
 
 
 class Neighbours(NamedTuple):
@@ -178,14 +183,22 @@ async def neighbours(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
 
 async def _mcp(hub: Hub, gateways: AsyncExitStack) -> Neighbours:
     """Open the MCP gateway if its library is installed."""
+    mount = _load_mcp()
+    if mount is None:
+        _log.info("no MCP: pip install 'tocsin[mcp]'")
+        return Neighbours([], [])
+    return Neighbours([await gateways.enter_async_context(mount.mcp_route(hub))], list(mount.ENDPOINTS))
+
+
+def _load_mcp() -> Any:
+    """Import the MCP gateway, or return null where its library is not installed."""
     try:
-        from tocsin.gateways.mcp.mount import ENDPOINTS, mcp_route
+        from tocsin.gateways.mcp import mount
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tocsin"):
             raise
-        _log.info("no MCP: pip install 'tocsin[mcp]'")
-        return Neighbours([], [])
-    return Neighbours([await gateways.enter_async_context(mcp_route(hub))], list(ENDPOINTS))
+        return None
+    return mount
 
 
 class _startup_errors:  # noqa: N801
@@ -209,5 +222,7 @@ class _startup_errors:  # noqa: N801
             raise fail(f"{error}. Stop it, or serve another project or --data.", Exit.PROJECT_OWNED) from None
         if isinstance(error, ModuleNotFoundError) and error.name is not None and not error.name.startswith("tocsin"):
             raise fail(f"this needs {error.name}: pip install 'tocsin[postgres]'", Exit.FAILED) from None
-        if isinstance(error, JournalError | TocsinError | OSError | UnicodeDecodeError):
+        if isinstance(error, JournalError):
+            raise fail(f"{self._what}: {explained(error)}", Exit.FAILED) from None
+        if isinstance(error, TocsinError | OSError | UnicodeDecodeError):
             raise fail(f"{self._what}: {error}", Exit.FAILED) from None

@@ -20,7 +20,7 @@ Apply = Callable[[ProjectState, Any], None]
 class Decision:
     """One command being decided; `emit` is the only way in which it changes the state."""
 
-    __slots__ = ("_apply", "caller", "events", "ids", "now", "policy", "state")
+    __slots__ = ("_apply", "caller", "events", "ids", "now", "owed", "policy", "state")
 
     def __init__(
         self, state: ProjectState, apply: Callable[[Event], None], caller: Caller, now: int, ids: IdSource
@@ -32,6 +32,8 @@ class Decision:
         self.now = now
         self.ids = ids
         self.events: list[Event] = []
+        #: Copies that agents caused without a charge that could have been refused, by agent; charged at the end.
+        self.owed: dict[str, int] = {}
         self._apply = apply
 
     def emit(self, event: Event) -> None:

@@ -6,7 +6,7 @@ that they touch; a document that does not exist after an event is removed. Docum
 order of `KINDS`, and within a kind by `seq`, where there is one, and by id.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 import msgspec
@@ -15,10 +15,29 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.leases.model import LapsedLease, Lease, LeaseRequest
 from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.model import Alert, Approval, Attention, Deferred, Discussion, Escalation, Request, Topic
+from tocsin.core.teamwork.model import (
+    Alert,
+    Approval,
+    Attention,
+    Deferred,
+    Discussion,
+    Escalation,
+    FoldedNotices,
+    Request,
+    Topic,
+)
 from tocsin.core.waiting.graph import Wait, wait_key
 
-__all__ = ["DOCUMENT_EVENTS", "KINDS", "Kind", "document", "documents", "restore_documents", "touched"]
+__all__ = [
+    "DOCUMENT_EVENTS",
+    "KINDS",
+    "Kind",
+    "document",
+    "document_count",
+    "documents",
+    "restore_documents",
+    "touched",
+]
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -101,6 +120,10 @@ def _lapsed(event: ev.LeaseLapsed | ev.LeaseReclaimed) -> tuple[str, ...]:
 
 def _restore_lapsed(state: ProjectState, row: LapsedLease) -> None:
     state.leases.lapsed[row.lease] = row
+
+
+def _restore_folded(state: ProjectState, row: FoldedNotices) -> None:
+    state.folded[row.key] = row
 
 
 def _restore_deferred(state: ProjectState, row: Deferred) -> None:
@@ -211,6 +234,14 @@ KINDS: tuple[Kind, ...] = (
         *(ev.HealthBreached, ev.HealthRecovered, ev.AlertRaised, ev.AlertEased, ev.AlertWorsened, ev.AlertCleared),
     ),
     Kind(
+        "folded_notices",
+        {ev.NoticeFolded: lambda event: (f"{event.recipient} {event.subject}",)},
+        lambda state: state.folded,
+        lambda state, key: state.folded.get(key),
+        FoldedNotices,
+        _restore_folded,
+    ),
+    Kind(
         "escalation",
         {
             ev.EscalationOpened: lambda event: (event.escalation,),
@@ -261,6 +292,15 @@ def documents(state: ProjectState) -> list[tuple[str, str, bytes]]:
     for kind in KINDS:
         found += [(kind.name, id_, _JSON.encode(kind.read(state, id_))) for id_ in sorted(kind.ids(state))]
     return found
+
+
+def document_count(state: ProjectState) -> int:
+    """Return the number of documents."""
+    count = 0
+    for kind in KINDS:
+        ids = kind.ids(state)
+        count += len(ids) if isinstance(ids, Sized) else sum(1 for _ in ids)
+    return count
 
 
 def restore_documents(state: ProjectState, found: Iterable[tuple[str, str, bytes]]) -> None:

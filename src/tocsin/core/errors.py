@@ -105,7 +105,7 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_ADMISSION_003", "blocking_quota", "Blocking quota used up", "Medium", True, "wait, lower priority", True, 429),
     ("E_ADMISSION_004", "unauthorized_priority", "Priority not permitted", "High", True, "lower priority", False, 403),
     ("E_ADMISSION_005", "mailbox_full", "Mailbox of the recipient is full", "High", True, "wait", True, 429),
-    ("E_ADMISSION_006", "recipient_unavailable", "Recipient unavailable", "Medium", True, "wait or async", True, 409),
+    ("E_ADMISSION_006", "recipient_not_available", "Recipient unavailable", "Medium", True, "wait or async", True, 409),
     ("E_ADMISSION_007", "message_id_reused", "messageId already used", "High", True, "use a new ID", False, 409),
     ("E_ADMISSION_008", "limit_reached", "Project limit reached", "High", True, "free something", True, 429),
 

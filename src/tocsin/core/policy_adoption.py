@@ -5,7 +5,7 @@ import msgspec
 from tocsin.core import events as ev
 from tocsin.core.commands import Adopted, AdoptPolicy
 from tocsin.core.decision import Decision, bounded_text
-from tocsin.core.policy import document_of, policy_from
+from tocsin.core.policy import document_of, policy_from, stored_policy
 from tocsin.core.queueing import queue_manager
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.scheduling import schedule_all
@@ -28,9 +28,9 @@ def decide_adopt(decision: Decision, command: AdoptPolicy) -> Adopted:
 
 def apply_policy(state: ProjectState, event: ev.PolicyAdopted) -> None:
     """Replace the policy; timers of everything open are computed by the new one."""
-    state.adopt(policy_from(msgspec.json.decode(event.policy)))
+    state.adopt(stored_policy(msgspec.json.decode(event.policy)))
     state.policy_version = event.version
     queue_manager.keep_in_bounds(state)
     for agent in state.agents.values():
-        agent.mailbox = Mailbox(state.messages)
+        agent.mailbox = Mailbox(state.messages, state.policy.aging.top_level)
     schedule_all(state)

@@ -10,8 +10,7 @@ from tocsin.core.commands.base import SYSTEM
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
-from tocsin.core.messages.model import Message, State
-from tocsin.core.protocol.priority import Priority
+from tocsin.core.messages.model import Message, State, notice_subject
 from tocsin.core.queueing.decay import stale_at
 from tocsin.core.state import ProjectState, Session
 from tocsin.core.waiting.graph import Wait
@@ -35,6 +34,8 @@ __all__ = [
 ]
 
 _BUS = SYSTEM.agent
+# Members of an enum are looked up by name only once: a message passes here several times.
+_HELD, _QUEUED, _OFFERED, _DELIVERED, _DEAD = State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED, State.DEAD
 
 
 def schedule(state: ProjectState, message: Message) -> None:
@@ -42,7 +43,8 @@ def schedule(state: ProjectState, message: Message) -> None:
     timers = state.timers
     # Typed as Any so that the compiled form keeps this int object and does not create another.
     seq: Any = message.seq
-    if message.state is State.QUEUED:
+    status = message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.schedule(seq, message.ready_at)
         else:
@@ -51,6 +53,8 @@ def schedule(state: ProjectState, message: Message) -> None:
         if sent is None:
             sent = state.outgoing[message.sender] = {}
         sent[seq] = None
+        if message.sender == _BUS and (subject := notice_subject(message)):
+            state.noticed.setdefault((message.recipient, subject), {})[seq] = None
         timers.expiry.schedule(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.schedule(seq, _stale_due(state, message))
@@ -61,26 +65,31 @@ def schedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.schedule(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.schedule(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.schedule(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.schedule(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
 
 
 def unschedule(state: ProjectState, message: Message) -> None:
     """Remove a message from its mailbox and timers."""
-    timers, seq = state.timers, message.seq
-    if message.state is State.QUEUED:
+    timers, seq, status = state.timers, message.seq, message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.cancel(seq, message.ready_at)
         else:
             state.agents[message.recipient].mailbox.remove(message)
         del state.outgoing[message.sender][seq]
+        if message.sender == _BUS and (subject := notice_subject(message)):
+            about = state.noticed[message.recipient, subject]
+            del about[seq]
+            if not about:
+                del state.noticed[message.recipient, subject]
         timers.expiry.cancel(seq, message.expires_at)
         if message.decay_rate:
             timers.decay.cancel(seq, _stale_due(state, message))
@@ -91,14 +100,14 @@ def unschedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.cancel(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.cancel(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.cancel(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.cancel(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
 
 
@@ -113,9 +122,10 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
 def boost_due(state: ProjectState, message: Message) -> int | None:
     """Return when aging next raises a message, or null where it does not rise again."""
     aging = state.policy.aging
-    if not aging.enabled or message.overdue or message.level == Priority.DIRECTOR_OVERRIDE:
+    enough = aging.boosts_to_front[message.priority]
+    if not aging.enabled or enough is None or (message.overdue and message.own_level >= aging.top_level):
         return None
-    boosts, enough = message.boosts + 1, aging.boosts_to_front[message.priority]
+    boosts = message.boosts + 1
     return message.enqueued_at + (boosts if boosts < enough else enough) * aging.threshold_us
 
 
@@ -206,6 +216,7 @@ def schedule_lease_request(state: ProjectState, request: LeaseRequest) -> None:
 def schedule_all(state: ProjectState) -> None:
     """Schedule everything again, after a policy change or a restore; mailboxes must be empty."""
     state.outgoing.clear()
+    state.noticed.clear()
     for message in state.messages.values():
         schedule(state, message)
     for session in state.sessions.values():

@@ -11,7 +11,7 @@ import msgspec
 
 from tocsin.core.documents import documents, restore_documents
 from tocsin.core.messages.model import LENT_BY_RECIPIENT, LENT_BY_SENDER, Failure, Message
-from tocsin.core.policy import document_of, policy_from
+from tocsin.core.policy import document_of, stored_policy
 from tocsin.core.queueing.mailbox import Mailbox
 from tocsin.core.scheduling import schedule_all
 from tocsin.core.state import Agent, Broadcast, LatencyWindow, ProjectState, Session, Thread
@@ -169,9 +169,9 @@ def restore(snapshot: Snapshot) -> ProjectState:
     state.policy_version = snapshot.policy_version
     if snapshot.policy is None:
         return state
-    state.adopt(policy_from(snapshot.policy))
+    state.adopt(stored_policy(snapshot.policy))
     for row in snapshot.agents:
-        state.agents[row.agent] = _agent(row, state.messages)
+        state.agents[row.agent] = _agent(row, state.messages, state.policy.aging.top_level)
     for session_row_ in snapshot.sessions:
         session = _session(session_row_)
         state.sessions[session.session] = session
@@ -206,7 +206,7 @@ def _lend(state: ProjectState, message: Message) -> None:
         state.lent.setdefault(message.recipient, {})[message.seq] = None
 
 
-def _agent(row: AgentRow, messages: dict[int, Message]) -> Agent:
+def _agent(row: AgentRow, messages: dict[int, Message], top: int) -> Agent:
     return Agent(
         agent=row.agent,
         agent_type=row.agent_type,
@@ -215,7 +215,7 @@ def _agent(row: AgentRow, messages: dict[int, Message]) -> Agent:
         supported=row.supported,
         capabilities=row.capabilities,
         registered_at=row.registered_at,
-        mailbox=Mailbox(messages),
+        mailbox=Mailbox(messages, top),
         sessions={},
         tokens=row.tokens,
         tokens_at=row.tokens_at,

@@ -10,6 +10,7 @@ It imports nothing else of Tocsin and can be used on its own. A reading order: `
 
 from tocsin.frames.bus import FrameBus
 from tocsin.frames.channel import Channel
+from tocsin.frames.errors import ChannelClosedError, ChannelEmptyError
 from tocsin.frames.events import (
     BusStats,
     CriticalFramesDropped,
@@ -36,6 +37,8 @@ from tocsin.frames.subscription import SubscriberStats
 __all__ = [
     "BusStats",
     "Channel",
+    "ChannelClosedError",
+    "ChannelEmptyError",
     "ChannelPolicy",
     "CriticalFramesDropped",
     "FrameBus",

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol.validation import explain
+from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
 
 __all__ = [
     "Channels",
@@ -22,6 +23,7 @@ __all__ = [
     "Destination",
     "FileAgent",
     "HistoryConfig",
+    "ReadinessConfig",
     "ServerConfig",
     "SocketConfig",
     "WebhookConfig",
@@ -227,6 +229,15 @@ class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aside_max: Count
 
 
+class ReadinessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of `/ready`, which means that a commit has just worked."""
+
+    #: Age up to which a commit counts as just made, seconds; otherwise `/ready` makes one without events.
+    fresh_s: Seconds
+    #: Time for that commit, seconds; then the answer is 503.
+    timeout_s: Seconds
+
+
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of one hub process."""
 
@@ -248,6 +259,9 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests_max: Count
     #: Concurrent requests of one agent.
     requests_per_agent_max: Count
+    #: Bytes of a body that is too large that are read and discarded, so that its caller sees the answer; a longer body
+    #: is refused at once.
+    discard_bytes_max: Count
     #: Time for a caller to send its body, also one that is no longer read, seconds.
     body_timeout_s: Seconds
     #: Time for a caller to read its response, seconds; then the connection is dropped.
@@ -256,14 +270,18 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_alive_s: Seconds
     #: Time for requests under way to finish when the hub shuts down, seconds.
     shutdown_timeout_s: Seconds
-    #: Rows in one page of history.
+    #: Rows in one page of a list, on every interface.
     page_max: Count
+    #: Rows of the live state that a list examines before other callers are served; one list is read at a time.
+    rows_per_turn: Count
     #: Sequence numbers that the search for one page of messages covers; the next page continues from there.
     find_depth: Count
     #: Valid tokens of one agent.
     tokens_per_agent_max: Count
-    #: Time that a reader of history waits for the tables to catch up with the journal, seconds.
+    #: Time that a reader of history waits for tables to which nothing is written, seconds; then it is refused.
     fresh_timeout_s: Seconds
+    #: Time that a reader of history waits while the tables catch up with the journal, seconds.
+    fresh_max_s: Seconds
     #: Different values of one metric label; further values are counted as `other`.
     label_values_max: Count
     #: Messages that telemetry remembers as parents of later spans; above this number the oldest is dropped.
@@ -300,6 +318,12 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     health_window_s: Seconds
     #: Webhooks.
     webhooks: WebhookConfig
+    #: Ownership of a project on PostgreSQL.
+    ownership: OwnershipTerms
+    #: Time limits of the store.
+    store: StoreTimeouts
+    #: The answer of `/ready`.
+    readiness: ReadinessConfig
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

@@ -55,17 +55,37 @@ class Tocsin:
         """Open or create a project's directory; with `durability="NORMAL"` a power cut can lose the last messages."""
         folder, run_by, config = Path(path), policy or default_policy(), load_config()
         journal = await asyncio.to_thread(
-            lambda: SqliteJournal(folder, project, mode=durability, checkpoint_bytes=run_by.storage.checkpoint_bytes)
+            lambda: SqliteJournal(
+                folder,
+                project,
+                mode=durability,
+                checkpoint_bytes=run_by.storage.checkpoint_bytes,
+                commit_timeout_s=config.store.commit_timeout_s,
+            )
         )
         host = await Host.start(journal, run_by, segments=folder / "segments")
         try:
             reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+                journal,
+                await asyncio.to_thread(journal.tables),
+                host.projected,
+                host.tables_progressed_at,
+                fresh_timeout_s=config.fresh_timeout_s,
+                fresh_max_s=config.fresh_max_s,
+                query_timeout_s=config.store.query_timeout_s,
             )
         except BaseException:
             await host.close()
             raise
-        return cls(Project(host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=Clock()))
+        project_ = Project(
+            host,
+            reader,
+            page_max=config.page_max,
+            rows_per_turn=config.rows_per_turn,
+            find_depth=config.find_depth,
+            clock=Clock(),
+        )
+        return cls(project_)
 
     async def __aenter__(self) -> "Tocsin":
         return self

@@ -1,27 +1,32 @@
 """Ownership of projects on one PostgreSQL: standby hubs, the table of owners, and announcements of commits.
 
 A standby hub waits for the project's lock. The lock belongs to the owner's database session, so it is released as soon
-as the owner dies or loses its connection. The hub that has waited longest then rebuilds the project and serves it. Any
-hub can read from the table where a project is served.
+as the owner dies or loses its connection. The hub that has waited longest then rebuilds the project and serves it.
+Between its waits a standby looks at the owner's lease, and ends the session of an owner that has stopped renewing it
+(`journal/postgres/ownership.py`). It knows from the same look who serves the project, and tells its callers: a caller
+causes no query.
 """
 
 import asyncio
+import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from tocsin.core.policy import Policy
+from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
-from tocsin.journal.errors import JournalError, JournalUnavailable, ProjectBusy
-from tocsin.journal.postgres import PostgresJournal
-from tocsin.journal.postgres.connection import connect, migrate, translated
+from tocsin.journal.errors import JournalError, JournalUnavailable
+from tocsin.journal.postgres import PostgresJournal, ownership
+from tocsin.journal.postgres.connection import Connection, connect, migrate, translated
 from tocsin.journal.postgres.journal import CHANNEL
+from tocsin.journal.postgres.ownership import Sighting, Watch
 
-__all__ = ["Announcements", "Owner", "Standby", "owners"]
+__all__ = ["Announcements", "Owner", "Seen", "Standby", "owners"]
 
-#: Length of one wait for a lock, after which the hub checks whether it was cancelled, seconds.
-_SLICE_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -47,11 +52,30 @@ def owners(dsn: str) -> list[Owner]:
     return [Owner(*row) for row in rows]
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """A standby's knowledge of the project, from its own last look."""
+
+    #: The owner, as last seen; null before the first look, and where nobody has owned the project.
+    owner: Sighting | None = None
+    #: Why the last look failed; empty if it did not.
+    failure: str = ""
+    #: Whether this hub owns the project by now, and prepares to serve it.
+    taking_over: bool = False
+
+
 class Standby:
     """Waits until no other hub serves a project, and serves it."""
 
     def __init__(
-        self, dsn: str, project: str, policy: Policy, *, hub: str, address: str = "", segments: Path | None = None
+        self,
+        dsn: str,
+        project: str,
+        policy: Policy,
+        *,
+        hub: str,
+        address: str = "",
+        segments: Path | None = None,
+        config: ServerConfig | None = None,
     ) -> None:
         self._dsn = dsn
         self._project = project
@@ -59,7 +83,11 @@ class Standby:
         self._hub = hub
         self._address = address
         self._segments = segments
+        config = config or load_config()
+        self._terms, self._timeouts = config.ownership, config.store
         self._cancelled = threading.Event()
+        #: What the last look has shown.
+        self.seen = Seen()
 
     async def serve(self) -> Host:
         """Wait for the project, take ownership, and return its host."""
@@ -74,21 +102,58 @@ class Standby:
             raise
 
     def _acquire(self) -> PostgresJournal:
-        while True:
+        while not self._cancelled.is_set():
+            connection: Connection | None = None
             try:
-                journal = PostgresJournal(
-                    self._dsn, self._project, hub=self._hub, address=self._address, wait_s=_SLICE_S
-                )
-            except ProjectBusy:
-                pass
-            except JournalUnavailable:
-                self._cancelled.wait(self._policy.storage.recovery_backoff_s)
-            else:
+                connection = connect(self._dsn, f"standby {self._project}", timeout_s=self._timeouts.commit_timeout_s)
+                migrate(connection)
+                self._wait(connection)
                 if not self._cancelled.is_set():
-                    return journal
-                journal.close()
-            if self._cancelled.is_set():
-                raise asyncio.CancelledError
+                    return self._take_over(connection)
+            except JournalUnavailable as error:
+                self._note_failure(str(error))
+                self._cancelled.wait(self._policy.storage.recovery_backoff_s)
+            except BaseException:
+                _close(connection)
+                raise
+            _close(connection)
+        raise asyncio.CancelledError
+
+    def _wait(self, connection: Connection) -> None:
+        """Return once this session holds the lock, or the wait is cancelled."""
+        watch, project = Watch(), self._project
+        while not self._cancelled.is_set():
+            owner = ownership.look(connection, project)
+            self.seen = Seen(owner)
+            if owner is not None and watch.is_over(owner, ownership.clock()):
+                _log.warning("%s has not renewed its lease of %s for %g s", owner.hub, project, owner.lease_s)
+                if ownership.depose(connection, project, owner):
+                    _log.warning("the database session of %s was ended", owner.hub)
+            if ownership.lock(connection, project, self._terms.look_s):
+                return
+
+    def _take_over(self, locked: Connection) -> PostgresJournal:
+        self.seen = Seen(self.seen.owner, taking_over=True)
+        return PostgresJournal(
+            self._dsn,
+            self._project,
+            hub=self._hub,
+            address=self._address,
+            terms=self._terms,
+            timeouts=self._timeouts,
+            locked=locked,
+        )
+
+    def _note_failure(self, failure: str) -> None:
+        if failure != self.seen.failure:
+            _log.warning("the standby of project %s cannot look at its owner: %s", self._project, failure)
+        self.seen = Seen(self.seen.owner, failure)
+
+
+def _close(connection: Connection | None) -> None:
+    if connection is not None:
+        with suppress(Exception):
+            connection.close()
 
 
 class Announcements:

@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tocsin.core.policy import Policy
 from tocsin.hub.answer_cache import Shared
@@ -17,12 +18,13 @@ from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
-from tocsin.hub.config import ServerConfig
+from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
 from tocsin.hub.observability.exporters import configured
 from tocsin.hub.observability.feed import Feed
 from tocsin.hub.observability.health import HealthWatch
 from tocsin.hub.observability.metrics import Metrics
+from tocsin.hub.observability.readiness import Readiness
 from tocsin.hub.observability.telemetry import Telemetry
 from tocsin.hub.project import Project
 from tocsin.hub.reader import Reader
@@ -30,9 +32,22 @@ from tocsin.hub.request_limits import RequestLimits
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.policies import frames_policy
+from tocsin.policies import default_policy, frames_policy
 
-__all__ = ["ADMIN_TOKEN_FILE", "Hub", "UnknownStore", "check_store", "is_postgres", "keep_secret"]
+if TYPE_CHECKING:
+    from tocsin.hub.ownership import Standby
+
+__all__ = [
+    "ADMIN_TOKEN_FILE",
+    "Hub",
+    "UnknownStore",
+    "check_store",
+    "hub_address",
+    "hub_name",
+    "is_postgres",
+    "keep_secret",
+    "open_journal",
+]
 
 ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -89,12 +104,20 @@ class Hub:
         self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
         #: The project, as the operations use it.
         self.project = Project(
-            host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self
+            host,
+            reader,
+            page_max=config.page_max,
+            rows_per_turn=config.rows_per_turn,
+            find_depth=config.find_depth,
+            clock=self._clock,
+            hub=self,
         )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
         self.health = HealthWatch(host, config.health_interval_s, config.health_window_s)
+        #: The answer of `/ready`.
+        self.readiness = Readiness(host, self.closing, config.readiness)
 
     @classmethod
     async def open(
@@ -105,25 +128,31 @@ class Hub:
         *,
         project: str,
         store: str = "",
-        standby: bool = False,
+        standby: "Standby | None" = None,
     ) -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
 
-        A standby waits until no other hub serves the project.
+        With a standby, wait until it owns the project.
         """
         check_store(store)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if standby:
-            journal = await _wait_for_journal(policy, config, project, store)
+        if standby is not None:
+            journal: Journal = await standby.journal()
         else:
             journal = await asyncio.to_thread(_open_journal, data, policy, config, project, store)
         host = await Host.start(journal, policy, segments=data / "segments")
         try:
-            grants = await asyncio.to_thread(_open_grants, data, project, store)
+            grants = await asyncio.to_thread(_open_grants, data, config, project, store)
             most, now = config.tokens_per_agent_max, Clock().now
             authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
             reader = Reader(
-                journal, await asyncio.to_thread(journal.tables), config.fresh_timeout_s, host.request_projection
+                journal,
+                await asyncio.to_thread(journal.tables),
+                host.projected,
+                host.tables_progressed_at,
+                fresh_timeout_s=config.fresh_timeout_s,
+                fresh_max_s=config.fresh_max_s,
+                query_timeout_s=config.store.query_timeout_s,
             )
         except BaseException:
             await host.close()
@@ -189,25 +218,35 @@ def keep_secret(path: Path, text: str) -> Path:
 
 def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
     if not is_postgres(store):
-        return SqliteJournal(data, project, checkpoint_bytes=policy.storage.checkpoint_bytes)
+        return SqliteJournal(
+            data,
+            project,
+            checkpoint_bytes=policy.storage.checkpoint_bytes,
+            commit_timeout_s=config.store.commit_timeout_s,
+        )
     from tocsin.journal.postgres import PostgresJournal  # the driver is optional
 
-    return PostgresJournal(store, project, hub=_hub_name(), address=_address(config))
+    return PostgresJournal(
+        store, project, hub=hub_name(), address=hub_address(config), terms=config.ownership, timeouts=config.store
+    )
 
 
-async def _wait_for_journal(policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
-    from tocsin.hub.ownership import Standby  # the driver is optional
+def open_journal(data: Path, project: str, store: str) -> Journal:
+    """Open a project's journal as its owner, for work that no hub may disturb."""
+    return _open_journal(data, default_policy(), load_config(data / "server.yaml"), project, store)
 
-    return await Standby(store, project, policy, hub=_hub_name(), address=_address(config)).journal()
 
-
-def _hub_name() -> str:
+def hub_name() -> str:
+    """Return the name of this process among the hubs of a project."""
     return f"{socket.gethostname()} {os.getpid()}"
 
 
-def _address(config: ServerConfig) -> str:
+def hub_address(config: ServerConfig) -> str:
+    """Return the address that other hubs name to callers."""
     return f"http://{config.address}:{config.port}"
 
 
-def _open_grants(data: Path, project: str, store: str) -> GrantStore:
-    return PostgresGrants(store, project) if is_postgres(store) else SqliteGrants(data, project)
+def _open_grants(data: Path, config: ServerConfig, project: str, store: str) -> GrantStore:
+    if not is_postgres(store):
+        return SqliteGrants(data, project)
+    return PostgresGrants(store, project, config.store.commit_timeout_s)

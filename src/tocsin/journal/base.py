@@ -2,20 +2,22 @@
 
 Theory of operation. A group is the encoded batch of the events of one or many commands, with its range of sequence
 numbers and a checksum over both. Ranges follow each other without a gap, so a reader can prove that nothing is missing.
+The store adds a chain value to each group, which also covers the groups before it.
 Each owner that opens a project for writing gets an epoch, higher than any before. Every append carries it, and the
 append of an owner that has been replaced is refused. A journal may prune its oldest groups once all projections include
 them; `pruned_seq` is the last pruned event. All calls are synchronous and belong to one thread at a time.
 """
 
-import zlib
+import struct
 from collections.abc import Iterator
-from struct import Struct
 from typing import Protocol
 
 import msgspec
 
-from tocsin.journal.errors import JournalDamaged
+from tocsin.journal.checksums import chained, group_checksum
+from tocsin.journal.errors import JournalDamaged, TablesDamaged
 from tocsin.journal.tables import Tables
+from tocsin.journal.terms import OwnershipTerms
 
 __all__ = ["BUFFERED", "FLUSHED", "REPLICATED", "Commit", "Group", "Journal", "checked", "group_of"]
 
@@ -25,8 +27,6 @@ BUFFERED = "buffered"
 FLUSHED = "flushed"
 #: A commit that is on disk and applied on every synchronous standby.
 REPLICATED = "replicated"
-
-_HEADER = Struct(">qqqq")
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -52,6 +52,8 @@ class Group(msgspec.Struct, frozen=True):
     #: The events, encoded.
     events: bytes
     checksum: int
+    #: Value over this checksum and the chain value of the group before; null in a group from before there was one.
+    chain: int | None = None
 
 
 class Journal(Protocol):
@@ -61,6 +63,10 @@ class Journal(Protocol):
     project: str
     #: Number of this owner, counted over all owners of the project.
     epoch: int
+    #: Terms of the owner's lease; null where ownership needs no renewal.
+    terms: OwnershipTerms | None
+    #: Time for one commit, seconds; null is no limit.
+    commit_timeout_s: float | None
 
     def append(self, group: Group) -> Commit:
         """Make a group durable; it must follow the last one."""
@@ -92,25 +98,40 @@ class Journal(Protocol):
     def recover(self) -> None:
         """Reconnect as the owner after a failed commit."""
 
+    def renew(self) -> None:
+        """Renew the owner's lease, on a connection of its own."""
+
+    def lease_left_s(self) -> float:
+        """Return for how long the owner may serve without another renewal, seconds."""
+
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        """Empty damaged tables, or put a backup in their place; raise if the journal cannot complete them."""
 
     def close(self) -> None:
         """Close the journal and give up ownership."""
 
 
-def _checksum(first_seq: int, last_seq: int, at: int, epoch: int, events: bytes) -> int:
-    return zlib.crc32(events, zlib.crc32(_HEADER.pack(first_seq, last_seq, at, epoch)))
-
-
 def group_of(first_seq: int, count: int, at: int, epoch: int, events: bytes) -> Group:
     """Make a group, with its checksum."""
     last_seq = first_seq + count - 1
-    return Group(first_seq, last_seq, at, epoch, events, _checksum(first_seq, last_seq, at, epoch, events))
+    return Group(first_seq, last_seq, at, epoch, events, group_checksum(first_seq, last_seq, at, epoch, events))
 
 
-def checked(groups: Iterator[Group], after_seq: int, name: str) -> Iterator[Group]:
-    """Yield groups whose checksum is right and that follow each other; raise for the first damaged one."""
+def _is_sound(group: Group) -> bool:
+    try:
+        return group.checksum == group_checksum(group.first_seq, group.last_seq, group.at, group.epoch, group.events)
+    except (TypeError, ValueError, struct.error):  # damage has changed the type of a value
+        return False
+
+
+def checked(groups: Iterator[Group], after_seq: int, name: str, before: int | None = None) -> Iterator[Group]:
+    """Yield groups whose checksum is right and that follow each other; raise for the first damaged one.
+
+    `before` is the chain value of the group before the first one; null where it is not known.
+    """
     expected: int | None = None
     for group in groups:
         where = f"{name}, group {group.first_seq} to {group.last_seq}"
@@ -120,7 +141,10 @@ def checked(groups: Iterator[Group], after_seq: int, name: str) -> Iterator[Grou
                 raise JournalDamaged(f"{where}: events {expected} to {group.first_seq - 1} before it are missing")
         elif group.first_seq != expected:
             raise JournalDamaged(f"{where}: it should begin with event {expected}")
-        if group.checksum != _checksum(group.first_seq, group.last_seq, group.at, group.epoch, group.events):
+        if not _is_sound(group):
             raise JournalDamaged(f"{where}: its checksum does not match its content")
+        if None not in (before, group.chain) and group.chain != chained(before or 0, group.checksum):
+            raise JournalDamaged(f"{where}: it does not continue the group before it; one of the two was replaced")
         yield group
+        before = group.chain
         expected = group.last_seq + 1

@@ -1,17 +1,19 @@
 """Changes of the state since the tables were last written, captured at one sequence number.
 
 Theory of operation. `ObservedExchange` keeps the events since the last capture, and a copy of everything that an event
-is about to remove: forgotten messages, closed sessions, retired agents. `capture` then copies every message, agent,
-session and thread that those events touched, as it is now. That is quick and happens between two commands, so all rows
-belong to the same sequence number. Turning the copies into rows and writing them happens in another thread, while the
-exchange continues. A message that was accepted and ended between two captures is one row.
+is about to remove: forgotten messages, closed sessions, retired agents. `gather` copies the messages that the events
+since the last call touched, as they are now; called often, it leaves little to do for a capture of many events.
+`capture` gathers the rest, copies every agent, session and thread that was touched, and starts again. That is quick and
+happens between two commands, so all rows belong to the same sequence number. Turning the copies into rows and writing
+them happens in another thread, while the exchange continues. A message that was accepted and ended between two captures
+is one row.
 
 Some orders cannot be derived from a field: the order of offers, deaths and registrations within one microsecond. The
 event's sequence number is kept for each.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from operator import attrgetter, methodcaller
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.documents import DOCUMENT_EVENTS, document, touched
+from tocsin.core.documents import DOCUMENT_EVENTS, document, document_count, touched
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
 from tocsin.core.messages.model import Failure, Message
@@ -53,8 +55,8 @@ class Capture(msgspec.Struct, frozen=True):
     rate: float
     rate_changed_at: int
     latencies: list[tuple[int, int]]
-    #: The messages touched, as they are now, or as they were before the state forgot them.
-    messages: list[Message]
+    #: The messages touched, by number, as they are now, or as they were before the state forgot them.
+    messages: dict[int, Message]
     #: Messages that the state no longer holds.
     forgotten: set[int]
     #: Failures of the messages touched.
@@ -70,6 +72,8 @@ class Capture(msgspec.Struct, frozen=True):
     ended: list[EndedQueue]
     oldest_thread: str | None
     life_bytes_max: int
+    #: Number of rows that the state holds, by table.
+    held: dict[str, int]
 
 
 class EventNumbers(msgspec.Struct):
@@ -101,10 +105,20 @@ class _EndedQueueTracker:
 
 
 class _Observations:
-    """Events and removed objects since the last capture."""
+    """Events, copies and removed objects since the last capture."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        #: Number of events whose messages have been copied.
+        self.gathered = 0
+        #: Copies of the messages touched, and of their failures.
+        self.messages: dict[int, Message] = {}
+        self.failures: dict[int, Failure] = {}
+        #: Senders, and threads with the event that touched each last.
+        self.senders: dict[str, None] = {}
+        self.threads: dict[str, int] = {}
+        #: Events that are not about one message.
+        self.others: list[tuple[int, Event]] = []
         #: Messages that the state has forgotten, as they were before.
         self.gone: dict[int, Message] = {}
         #: Rows of sessions and agents as they were before an event removed them, by the event's number.
@@ -135,6 +149,12 @@ class ObservedExchange(Exchange):
         return len(self._observed.events)
 
     @property
+    def ungathered(self) -> int:
+        """Count the events since messages were last copied."""
+        observed = self._observed
+        return len(observed.events) - observed.gathered
+
+    @property
     def at(self) -> int:
         """Return when the last event happened."""
         events = self._observed.events
@@ -146,6 +166,11 @@ class ObservedExchange(Exchange):
             self._keep_removed(event)
         super().apply(event)
         self._observed.events.append(event)
+
+    def apply_pushed(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
+        """Apply an acceptance and its offer to the state, and keep both for the next capture."""
+        super().apply_pushed(accepted, offered)
+        self._observed.events += (accepted, offered)
 
     def _keep_removed(self, event: Event) -> None:
         """Keep what an event is about to remove."""
@@ -165,16 +190,15 @@ class ObservedExchange(Exchange):
         elif isinstance(event, ev.AgentRetired):
             observed.agents[state.seq + 1] = agent_row(state.agents[event.agent])
 
-    def capture(self) -> Capture:
-        """Copy what has changed since the last capture, as it is now."""
-        state, observed = self.state, self._observed
-        first_seq = self._captured_seq + 1
+    def gather(self) -> None:
+        """Copy the messages that the events since the last call touched, as they are now."""
+        observed = self._observed
+        events, begin = observed.events, observed.gathered
+        observed.gathered = len(events)
+        threads, others = observed.threads, observed.others
         touched_messages: dict[int, None] = {}
-        senders: dict[str, None] = {}
-        threads: dict[str, int] = {}
-        others: list[tuple[int, Event]] = []
-        documents_touched: dict[tuple[str, str], None] = {}
-        for seq, event in enumerate(observed.events, first_seq):
+        senders = observed.senders
+        for seq, event in enumerate(islice(events, begin, None), self._captured_seq + 1 + begin):
             kind = type(event)
             if kind is ev.MessageAccepted:
                 touched_messages[seq] = None
@@ -187,28 +211,56 @@ class ObservedExchange(Exchange):
                 others.append((seq, event))
                 if kind in LEVEL_EVENTS:
                     touched_messages.update(dict.fromkeys(LEVEL_EVENTS[kind](event)))
-                if kind in DOCUMENT_EVENTS:
-                    documents_touched.update(dict.fromkeys(touched(event)))
-        messages, gone, failures = state.messages, observed.gone, state.failures
+        messages, gone = self.state.messages, observed.gone
+        observed.messages.update({number: _copied(messages.get(number) or gone[number]) for number in touched_messages})
+        if self.state.failures or observed.failures:
+            self._gather_failures(touched_messages)
+
+    def _gather_failures(self, numbers: Iterable[int]) -> None:
+        failures, copies = self.state.failures, self._observed.failures
+        for number in numbers:
+            failure = failures.get(number)
+            if failure is not None:
+                copies[number] = _copied(failure)
+            else:
+                copies.pop(number, None)
+
+    def capture(self) -> Capture:
+        """Copy what has changed since the last capture, as it is now."""
+        self.gather()
+        state, observed = self.state, self._observed
+        documents_touched: dict[tuple[str, str], None] = {}
+        for _, event in observed.others:
+            if type(event) in DOCUMENT_EVENTS:
+                documents_touched.update(dict.fromkeys(touched(event)))
         capture = Capture(
             events=observed.events,
-            first_seq=first_seq,
+            first_seq=self._captured_seq + 1,
             seq=state.seq,
             at=self.at,
             policy_version=state.policy_version,
             rate=state.latency.rate,
             rate_changed_at=state.latency.changed_at,
             latencies=list(state.latency.samples),
-            messages=[_copied(messages.get(number) or gone[number]) for number in touched_messages],
-            forgotten={number for number in gone if number not in messages},
-            failures={number: _copied(failures[number]) for number in touched_messages if number in failures},
-            agents=self._captured_agents(others, senders),
-            sessions=self._captured_sessions(others),
-            threads=[(_copied(state.threads[name]), seq) for name, seq in threads.items() if name in state.threads],
+            messages=observed.messages,
+            forgotten={number for number in observed.gone if number not in state.messages},
+            failures=observed.failures,
+            agents=self._captured_agents(observed.others, observed.senders),
+            sessions=self._captured_sessions(observed.others),
+            threads=[
+                (_copied(state.threads[name]), seq) for name, seq in observed.threads.items() if name in state.threads
+            ],
             documents=[(kind, id_, document(state, kind, id_)) for kind, id_ in documents_touched],
             ended=[self._settled.capture(state.settled), self._acknowledged.capture(state.acknowledged)],
             oldest_thread=next(iter(state.threads), None),
             life_bytes_max=state.policy.storage.life_bytes_max if state.has_policy else 0,
+            held={
+                "signal_queue": len(state.messages),
+                "agents": len(state.agents),
+                "sessions": len(state.sessions),
+                "threads": len(state.threads),
+                "documents": document_count(state),
+            },
         )
         self._captured_seq, self._captured_at, self._observed = state.seq, capture.at, _Observations()
         return capture
@@ -224,7 +276,7 @@ class ObservedExchange(Exchange):
                 touched[event.agent] = None
             elif isinstance(event, ev.AgentRetired):
                 retired[event.agent] = (self._observed.agents[seq], known.pop(event.agent), event.at)
-            elif isinstance(event, ev.GamingDetected | ev.GamingCleared):
+            elif isinstance(event, ev.GamingDetected | ev.GamingCleared | ev.AgentCharged):
                 touched[event.agent] = None
         gone = [row for name, row in retired.items() if name not in state.agents]
         return gone + [(agent_row(state.agents[name]), known[name], 0) for name in touched if name in state.agents]

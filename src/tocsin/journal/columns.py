@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["PLAIN", "Codec", "Column", "Kind", "Row", "Table", "Update", "row_reader", "row_writer"]
+__all__ = ["PLAIN", "Codec", "Column", "Kind", "Row", "Table", "Update", "compiled", "row_reader", "row_writer"]
 
 Row = tuple[Any, ...]
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -70,6 +70,8 @@ class Column(msgspec.Struct, frozen=True):
     codec: Codec = PLAIN
     #: Name of the struct's field, where it is not the column's name.
     attribute: str = ""
+    #: Whether a checksum covers it.
+    sealed: bool = True
 
     @property
     def field(self) -> str:
@@ -99,10 +101,16 @@ class Table(msgspec.Struct, frozen=True):
         return itemgetter(*[self.names.index(name) for name in names])
 
 
-def row_writer(columns: tuple[Column, ...]) -> Callable[[Any], Row]:
-    """Build the function that returns the values of these columns for a struct."""
-    values = ", ".join(column.codec.write.format(f"record.{column.field}") for column in columns)
-    function: Callable[[Any], Row] = _compiled(f"def function(record): return ({values},)", columns)
+def row_writer(*groups: tuple[Column, ...]) -> Callable[..., Row]:
+    """Build the function that returns the values of some columns; it takes one struct for each group of columns."""
+    arguments = ", ".join(f"record_{number}" for number in range(len(groups)))
+    values = ", ".join(
+        column.codec.write.format(f"record_{number}.{column.field}")
+        for number, columns in enumerate(groups)
+        for column in columns
+    )
+    names = [name for columns in groups for name in _codec_names(columns).items()]
+    function: Callable[..., Row] = compiled(f"def function({arguments}): return ({values},)", **dict(names))
     return function
 
 
@@ -120,13 +128,15 @@ def row_reader(
     sources |= {name: name for name in given}
     values = ", ".join(sources[name] for name in struct.__struct_fields__)
     source = f"def function({', '.join(('row', *given))}):\n    {row}, = row\n    return struct({values})"
-    function: Callable[..., Record] = _compiled(source, columns, struct=struct)
+    function: Callable[..., Record] = compiled(source, struct=struct, **_codec_names(columns))
     return function
 
 
-def _compiled(source: str, columns: tuple[Column, ...], **names: Any) -> Any:
+def _codec_names(columns: tuple[Column, ...]) -> dict[str, Any]:
+    return {name: value for column in columns for name, value in column.codec.names.items()}
+
+
+def compiled(source: str, **names: Any) -> Any:
     """Return the function of a source that is made of declared columns; nothing in it comes from outside."""
-    for column in columns:
-        names |= column.codec.names
     exec(source, names)  # noqa: S102
     return names["function"]

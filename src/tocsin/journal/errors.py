@@ -6,19 +6,25 @@
     ├── ProjectBusy           another hub has the project open
     ├── JournalUnavailable    the database cannot be reached or read at present
     ├── JournalDamaged        the stored data is not what was written; an operator has to act
+    │   ├── TablesDamaged     only the tables are damaged, which can be rebuilt from the journal
+    │   └── CommitsLost       the journal ends before an event that was confirmed
     └── JournalUnsupported    this version of the software cannot use the database
 
-The classes differ in what the host does next: rebuild, step down, stand by, try again, stop.
+The classes differ in what the host does next: rebuild, step down, stand by, try again, stop. `advice` tells an operator
+what to do about an error that prevents a start.
 """
 
 __all__ = [
     "CommitFailed",
+    "CommitsLost",
     "JournalDamaged",
     "JournalError",
     "JournalUnavailable",
     "JournalUnsupported",
     "OwnershipLost",
     "ProjectBusy",
+    "TablesDamaged",
+    "advice",
 ]
 
 
@@ -34,7 +40,7 @@ class CommitFailed(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost`, `conflict`, `not_replicated` or `refused`.
+        #: `disk_full`, `io_error`, `connection_lost`, `timeout`, `conflict`, `not_replicated` or `refused`.
         self.reason = reason
         self.detail = detail
 
@@ -66,7 +72,7 @@ class JournalUnavailable(JournalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: `disk_full`, `io_error`, `connection_lost` or `database_error`.
+        #: `disk_full`, `io_error`, `connection_lost`, `timeout` or `database_error`.
         self.reason = reason
         self.detail = detail
 
@@ -77,7 +83,46 @@ class JournalDamaged(JournalError):
     reason = "journal_damaged"
 
 
+class TablesDamaged(JournalDamaged):
+    """A table is not what was written; the journal still is."""
+
+    reason = "tables_damaged"
+
+
+class CommitsLost(JournalDamaged):
+    """The journal ends before an event that was confirmed."""
+
+    reason = "commits_lost"
+
+    def __init__(self, where: str, last_seq: int, confirmed_seq: int) -> None:
+        super().__init__(
+            f"commits were lost: {where} ends with event {last_seq}, but event {confirmed_seq} was confirmed before"
+        )
+        self.last_seq = last_seq
+        self.confirmed_seq = confirmed_seq
+
+
 class JournalUnsupported(JournalError):
     """This version of the software cannot use the database."""
 
     reason = "journal_unsupported"
+
+
+#: What to do about an error that prevents a start, by its reason.
+_ADVICE = {
+    "disk_full": "Free some space on the disk of the project's directory, or move the directory, and start again;"
+    " nothing that was confirmed is lost.",
+    "io_error": "Check that the disk of the project's directory is mounted, writable and healthy, and start again.",
+    "database_error": "Run `tocsin doctor --verify` to see whether what is stored is damaged.",
+    "tables_damaged": "Keep a copy of the directory. Put back tables.db from a backup, however old, and start again if"
+    " the journal still has the events after it; `tocsin doctor --verify` says how far the journal goes back.",
+    "commits_lost": "Keep a copy of the directory. Restore it from a backup that has these events, or run"
+    " `tocsin doctor --accept-loss` to continue without them.",
+    "journal_damaged": "Keep a copy of the directory, check the disk, and restore the directory from a backup;"
+    " `tocsin doctor --verify` lists everything that is damaged.",
+}
+
+
+def advice(error: JournalError) -> str:
+    """Return what an operator can do about an error that prevents a start; nothing where the error says it."""
+    return _ADVICE.get(error.reason, "")

@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "BRIEF_COLUMNS",
+    "LATEST",
     "SIGNAL_COLUMNS",
     "Brief",
     "Conversation",
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+#: Later than any sequence number.
+LATEST = (1 << 63) - 1
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
@@ -121,6 +124,8 @@ class Wanted(msgspec.Struct, frozen=True):
     #: First time of acceptance, and the time before which it was accepted, microseconds since the epoch.
     since_at: int | None = None
     until_at: int | None = None
+    #: Only what this agent sent or received.
+    viewer: str | None = None
 
     def equal(self) -> dict[str, Any]:
         """Return the columns that must be equal to a value."""

@@ -3,13 +3,17 @@
 It works on copies only and runs in the thread that writes the tables.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import msgspec
 
 from tocsin.core import events as ev
-from tocsin.core.messages.model import NEVER, Message, State, signal_id
+from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.journal.changes import LEVEL_EVENTS, MESSAGE_EVENTS, Capture
+from tocsin.journal.checksums import sealer
 from tocsin.journal.columns import Row, Table, row_writer
-from tocsin.journal.records import life_line
+from tocsin.journal.records import LIFE_ENTRIES, life_text
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
     AGENTS,
@@ -32,24 +36,26 @@ from tocsin.journal.tables import Batch, Standing
 
 __all__ = ["batch_of"]
 
-_message_values = row_writer(MESSAGE_COLUMNS)
-_failure_values = row_writer(FAILURE_COLUMNS)
-_detail_values = row_writer(DETAIL_COLUMNS)
+_message_row = row_writer(MESSAGE_COLUMNS, FAILURE_COLUMNS, DETAIL_COLUMNS)
 _agent_values = row_writer(AGENT_COLUMNS)
 _session_values = row_writer(SESSION_COLUMNS)
 _broadcast_values = row_writer(BROADCAST_COLUMNS)
 _thread_values = row_writer(THREAD_COLUMNS)
 _policy_values = row_writer(POLICY_COLUMNS)
-_NO_FAILURE = (None,) * len(FAILURE_COLUMNS)
-#: Rows between two pauses.
-_PAUSE_EVERY = 16
+_seal_message = sealer(MESSAGES)
+#: Stands for the failures of a message that had none: all columns are null.
+_NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
+_OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
+#: Events or rows between two pauses.
+_PAUSE_EVERY = 128
 
 
 def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batch:
-    """Turn a capture into rows, which can be read once; `pause` is called every few rows while they are made.
+    """Turn a capture into rows; `pause` is called every few events and rows.
 
     The thread that writes tables would otherwise hold the interpreter for the whole switch interval, while the threads
-    that decide and commit wait for it.
+    that decide and commit wait for it. The rows of messages can be read once and are made as they are read, so that
+    the statements that write them release the interpreter in between.
     """
     settled, acknowledged = capture.ended
     standing = Standing(
@@ -61,22 +67,28 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
         latencies=capture.latencies,
         settled_head=settled.head,
         acknowledged_head=acknowledged.head,
+        settled_end=settled.end,
+        acknowledged_end=acknowledged.end,
+        held=capture.held,
     )
     facts = _facts_of(capture, pause)
     # Values that no struct has follow in the order in which the table definition names them.
-    rows: list[tuple[Table, Iterable[Row]]] = [
-        (POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
-        (AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
-        (SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]),
-        (BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
-        (MESSAGES, _messages(capture, facts, pause)),
-        (DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
-        (THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
+    rows: list[tuple[Table, list[Row]]] = [
+        _sealed(POLICIES, [(*_policy_values(event), seq) for seq, event in facts.policies]),
+        _sealed(AGENTS, [(*_agent_values(row), seq, retired_at or None) for row, seq, retired_at in capture.agents]),
+        _sealed(
+            SESSIONS, [(*_session_values(row), seq, closed_at or None) for row, seq, closed_at in capture.sessions]
+        ),
+        _sealed(BROADCASTS, [(*_broadcast_values(event), seq, event.at) for seq, event in facts.broadcasts]),
+        _sealed(DOCUMENTS, [(kind, id_, data) for kind, id_, data in capture.documents if data is not None]),
+        _sealed(THREADS, [(*_thread_values(thread), seq) for thread, seq in capture.threads]),
     ]
     return Batch(
         standing=standing,
         rows=rows,
-        forgotten=sorted(capture.forgotten),
+        new_messages=_new_messages(capture, facts, pause),
+        changed_messages=_changed_messages(capture, facts, pause),
+        forgotten=sorted(number for number in capture.forgotten if number not in facts.accepted),
         ended=capture.ended,
         oldest_thread=capture.oldest_thread,
         life_bytes_max=capture.life_bytes_max,
@@ -84,12 +96,17 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
     )
 
 
+def _sealed(table: Table, rows: list[Row]) -> tuple[Table, list[Row]]:
+    """Append the checksums to rows."""
+    return table, list(map(sealer(table), rows))
+
+
 class _EventFacts:
     """Facts about messages that are in the events of a capture and not in the messages."""
 
     def __init__(self) -> None:
         self.accepted: dict[int, ev.MessageAccepted] = {}
-        self.lives: dict[int, list[bytes]] = {}
+        self.lives: dict[int, list[msgspec.Struct]] = {}
         self.offered: dict[int, int] = {}
         self.died: dict[int, int] = {}
         #: Payloads that replaced the original ones when messages were released.
@@ -102,77 +119,94 @@ class _EventFacts:
 
 def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     facts = _EventFacts()
+    accepted, lives, offered, entries = facts.accepted, facts.lives, facts.offered, LIFE_ENTRIES
     latest: dict[str, int] = {}
+    event: Any
     for seq, event in enumerate(capture.events, capture.first_seq):
         if not seq % _PAUSE_EVERY:
             pause()
-        if isinstance(event, ev.MessageAccepted):
-            facts.accepted[seq] = event
-            facts.lives[seq] = [life_line(seq, event)]
+        kind = type(event)
+        if kind is ev.MessageAccepted:
+            accepted[seq] = event
+            lives[seq] = [entries[kind](seq, event)]
             if event.broadcast is not None:
                 facts.broadcast_of[seq] = latest[event.broadcast]
-        elif type(event) in MESSAGE_EVENTS:
-            number: int = event.message  # type: ignore[union-attr]
-            facts.lives.setdefault(number, []).append(life_line(seq, event))
-            if isinstance(event, ev.MessageOffered):
-                facts.offered[number] = seq
-            elif isinstance(event, ev.MessageDied):
+        elif kind in MESSAGE_EVENTS:
+            number = event.message
+            entry = entries[kind](seq, event)
+            if number in lives:
+                lives[number].append(entry)
+            else:
+                lives[number] = [entry]
+            if kind is ev.MessageOffered:
+                offered[number] = seq
+            elif kind is ev.MessageDied:
                 facts.died[number] = seq
-            elif isinstance(event, ev.MessageReleased) and event.payload:
+            elif kind is ev.MessageReleased and event.payload:
                 facts.changed[number] = event.payload
-        elif type(event) in LEVEL_EVENTS:
-            line = life_line(seq, event)
-            for number in LEVEL_EVENTS[type(event)](event):
-                facts.lives.setdefault(number, []).append(line)
-        elif isinstance(event, ev.BroadcastAccepted):
+        elif kind in LEVEL_EVENTS:
+            entry = entries[kind](seq, event)
+            for number in LEVEL_EVENTS[kind](event):
+                lives.setdefault(number, []).append(entry)
+        elif kind is ev.BroadcastAccepted:
             latest[event.broadcast] = seq
             facts.broadcasts.append((seq, event))
-        elif isinstance(event, ev.PolicyAdopted):
+        elif kind is ev.PolicyAdopted:
             facts.policies.append((seq, event))
     return facts
 
 
-def _messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
-    for number, message in enumerate(capture.messages):
-        if not number % _PAUSE_EVERY:
+def _new_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
+    """Make the rows of the messages that were accepted since the last capture."""
+    messages = capture.messages
+    for place, (number, accepted) in enumerate(facts.accepted.items()):
+        if not place % _PAUSE_EVERY:
             pause()
-        yield _message(message, facts, capture)
+        payload, metadata = facts.changed.get(number), None
+        if accepted.broadcast is None:
+            payload, metadata = payload or accepted.payload, accepted.metadata
+        yield _message(messages[number], facts, capture, payload, metadata)
 
 
-def _message(message: Message, facts: _EventFacts, capture: Capture) -> Row:
+def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
+    """Make the rows of the messages that were accepted before and have changed."""
+    for place, (number, message) in enumerate(capture.messages.items()):
+        if not place % _PAUSE_EVERY:
+            pause()
+        if number < capture.first_seq:
+            yield _message(message, facts, capture, facts.changed.get(number), None)
+
+
+def _message(
+    message: Message, facts: _EventFacts, capture: Capture, payload: bytes | None, metadata: bytes | None
+) -> Row:
     number = message.seq
-    accepted, failure = facts.accepted.get(number), capture.failures.get(number)
-    payload, metadata = facts.changed.get(number), None
-    if accepted is not None and accepted.broadcast is None:
-        payload, metadata = payload or accepted.payload, accepted.metadata
     details = MessageDetails(
-        signal_id(message),
+        message.message_id if message.broadcast_id is None else signal_id(message),
         payload,
         metadata,
-        broadcast_seq=facts.broadcast_of.get(number),
-        ended_at=_ended_at(message),
-        offered_seq=facts.offered.get(number),
-        dead_seq=facts.died.get(number),
-        remembered=number not in capture.forgotten,
-        life=b"\n".join(facts.lives[number]),
+        facts.broadcast_of.get(number),
+        None if message.state in _OPEN else _ended_at(message),
+        facts.offered.get(number),
+        facts.died.get(number),
+        number not in capture.forgotten,
+        life_text(facts.lives[number]),
     )
-    return (
-        *_message_values(message),
-        *(_NO_FAILURE if failure is None else _failure_values(failure)),
-        *_detail_values(details),
-    )
+    return _seal_message(_message_row(message, capture.failures.get(number, _NO_FAILURE), details))
 
 
 def _ended_at(message: Message) -> int | None:
-    """Return the time from which on nothing more is expected to happen to a message."""
-    if message.state in (State.HELD, State.QUEUED, State.OFFERED):
-        return None
-    stamps = (
-        message.processed_at,
-        message.acked_at,
-        NEVER if message.state is State.DELIVERED and message.ack_required else message.delivered_at,
-        message.expired_at,
-        message.recalled_at,
-        message.dead_at,
-    )
-    return max(stamps) or None
+    """Return the time from which on nothing more is expected to happen to a message that is not open."""
+    # Written out, because it is called for every message.
+    at = NEVER if message.state is State.DELIVERED and message.ack_required else message.delivered_at
+    if message.processed_at > at:
+        at = message.processed_at
+    if message.acked_at > at:
+        at = message.acked_at
+    if message.expired_at > at:
+        at = message.expired_at
+    if message.recalled_at > at:
+        at = message.recalled_at
+    if message.dead_at > at:
+        at = message.dead_at
+    return at or None

@@ -5,15 +5,15 @@ lists them. No event may have a field of one of those three names.
 """
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.events import EVENT_TYPES, Event
+from tocsin.journal.columns import compiled
 
-__all__ = ["DOCUMENTS", "life_line", "record_of"]
+__all__ = ["DOCUMENTS", "LIFE_ENTRIES", "life_text", "record_of"]
 
 #: Fields that hold JSON documents of their own.
 DOCUMENTS = frozenset({"payload", "metadata", "policy"})
@@ -26,29 +26,33 @@ _ACCEPTANCE = (
 )
 
 _JSON = msgspec.json.Encoder()
-
-Getter = Callable[[Any], tuple[Any, ...]]
-
-
-def _getter(names: tuple[str, ...]) -> Getter:
-    if len(names) == 1:
-        single = attrgetter(names[0])
-        return lambda event: (single(event),)
-    return attrgetter(*names)
-
-
 _FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in EVENT_TYPES}
-_LIFE: dict[type, tuple[tuple[str, ...], Getter]] = {
-    kind: (names, _getter(names))
-    for kind, fields in _FIELDS.items()
-    if (names := _ACCEPTANCE if kind is ev.MessageAccepted else tuple(name for name in fields if name not in _NUMBERS))
-}
 
 
-def life_line(seq: int, event: Event) -> bytes:
-    """Return one event of a message history as a line, without the message's number and content."""
-    names, values = _LIFE[type(event)]
-    return _JSON.encode({"seq": seq, "kind": type(event).__name__, **dict(zip(names, values(event), strict=True))})
+class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
+    """Functions that make the entry of an event in a message history, by kind of event, built when first used.
+
+    An entry is a struct with the fields of the JSON object, so that a history is encoded without any dictionary.
+    """
+
+    def __missing__(self, kind: type) -> Callable[[int, Any], msgspec.Struct]:
+        accepted = kind is ev.MessageAccepted
+        names = _ACCEPTANCE if accepted else tuple(name for name in _FIELDS[kind] if name not in _NUMBERS)
+        entry = msgspec.defstruct(f"{kind.__name__}Entry", ["seq", "kind", *names], gc=False)
+        values = ", ".join(f"event.{name}" for name in names)
+        source = f"def function(seq, event): return entry(seq, {kind.__name__!r}, {values})"
+        function: Callable[[int, Any], msgspec.Struct] = compiled(source, entry=entry)
+        self[kind] = function
+        return function
+
+
+#: By kind of event, the function that makes its entry in a message history, without the message's number and content.
+LIFE_ENTRIES = _EntryMakers()
+
+
+def life_text(entries: list[msgspec.Struct]) -> bytes:
+    """Return the entries of a message history as text, one JSON object per line."""
+    return _JSON.encode_lines(entries)[:-1]
 
 
 def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Rebuilding a project's state: read the tables, then apply the events of the journal that they do not include.
 
-The result is bit for bit the state that replaying every event would give.
+The result is bit for bit the state that replaying every event would give. Every row and every group is verified by its
+checksum when it is read. Damaged tables can be reset and rebuilt from the journal; a damaged group cannot.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 import msgspec
@@ -15,9 +17,11 @@ from tocsin.core.snapshot import AgentRow, BroadcastRow, SessionRow, Snapshot, r
 from tocsin.core.state import IdSource, Thread
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import EventNumbers, ObservedExchange
-from tocsin.journal.columns import row_reader
-from tocsin.journal.errors import JournalDamaged
+from tocsin.journal.checksums import verified
+from tocsin.journal.columns import Row, Table, row_reader
+from tocsin.journal.errors import CommitsLost, TablesDamaged
 from tocsin.journal.log import tail
+from tocsin.journal.projection import batch_of
 from tocsin.journal.table_definitions import (
     AGENT_COLUMNS,
     AGENTS,
@@ -29,14 +33,15 @@ from tocsin.journal.table_definitions import (
     MESSAGE_COLUMNS,
     MESSAGES,
     POLICIES,
+    RECOVERED,
     SESSION_COLUMNS,
     SESSIONS,
     THREAD_COLUMNS,
     THREADS,
 )
-from tocsin.journal.tables import Tables
+from tocsin.journal.tables import Standing, Tables
 
-__all__ = ["reopen", "snapshot_of"]
+__all__ = ["rebuild", "reopen", "snapshot_of"]
 
 _message = row_reader(Message, MESSAGES, (*MESSAGE_COLUMNS, *CONTENT_COLUMNS))
 _failure = row_reader(Failure, MESSAGES, FAILURE_COLUMNS)
@@ -51,14 +56,26 @@ _agent_numbers = AGENTS.values_of("agent", "registered_seq")
 _session_numbers = SESSIONS.values_of("session", "opened_seq")
 _broadcast_number = BROADCASTS.values_of("seq")
 _policy_document = POLICIES.values_of("document")
+_policy_version = POLICIES.values_of("version")
 
 
 def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
-    """Return the exchange of a project, as of the last commit."""
+    """Return the exchange of a project, as of the last commit; raise `TablesDamaged` if only the tables are damaged."""
+    return _replayed(journal, tables, ids, rebuilding=False)
+
+
+def rebuild(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
+    """Return the exchange of a project whose tables have been reset, and write the tables up to the last commit."""
+    return _replayed(journal, tables, ids, rebuilding=True)
+
+
+def _replayed(journal: Journal, tables: Tables, ids: IdSource, *, rebuilding: bool) -> ObservedExchange:
     standing = tables.standing()
     if standing.seq > journal.last_seq():
-        raise JournalDamaged(
-            f"the tables include event {standing.seq}, the journal ends with {journal.last_seq()}: commits were lost"
+        raise CommitsLost("the journal", journal.last_seq(), standing.seq)
+    if standing.seq < (pruned := journal.pruned_seq()):
+        raise TablesDamaged(
+            f"the tables end with event {standing.seq}, but events up to {pruned} are no longer in the journal"
         )
     with _no_collections():
         snapshot, numbers = snapshot_of(tables)
@@ -66,7 +83,17 @@ def reopen(journal: Journal, tables: Tables, ids: IdSource) -> ObservedExchange:
         del snapshot
         for _, event in tail(journal, standing.seq):
             exchange.apply(event)
+            if rebuilding and exchange.uncaptured >= _step(exchange):
+                tables.write(batch_of(exchange.capture()))
+    if rebuilding and exchange.uncaptured:
+        tables.write(batch_of(exchange.capture()))
     return exchange
+
+
+def _step(exchange: ObservedExchange) -> float:
+    """Return the number of events after which tables that are being rebuilt are written."""
+    state = exchange.state
+    return state.policy.storage.projection_events_max if state.has_policy else inf
 
 
 @contextmanager
@@ -82,18 +109,36 @@ def _no_collections() -> Iterator[None]:
 
 
 def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
-    """Read the state from the tables, with the numbers that only the tables hold."""
+    """Read the state from the tables, with the numbers that only the tables hold; raise where a row is damaged."""
     standing = tables.standing()
+    try:
+        return _read(tables, standing)
+    except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        # Rows from before there were checksums are only as good as what can be made of them.
+        raise TablesDamaged(f"a row cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read(tables: Tables, standing: Standing) -> tuple[Snapshot, EventNumbers]:
     policy: Any = None
-    for row in tables.rows(POLICIES, order="version DESC"):
-        policy = msgspec.json.decode(_policy_document(row))
+    for row in verified(POLICIES, tables.rows(POLICIES, order="version DESC")):
+        if _policy_version(row) == standing.policy_version:
+            policy = msgspec.json.decode(_policy_document(row))
         break
+    if policy is None and standing.policy_version:
+        raise TablesDamaged(f"table policies: version {standing.policy_version} is missing")
     broadcasts = {
-        _broadcast_number(row): _broadcast(row, []) for row in tables.rows(BROADCASTS, _LIVE_BROADCASTS, "seq")
+        _broadcast_number(row): _broadcast(row, [])
+        for row in verified(BROADCASTS, tables.rows(BROADCASTS, RECOVERED[BROADCASTS], "seq"))
     }
     messages, flights, failures, dead = _messages(tables, broadcasts)
-    agents = list(tables.rows(AGENTS, "retired_at IS NULL", "registered_seq"))
-    sessions = list(tables.rows(SESSIONS, "closed_at IS NULL", "opened_seq"))
+    agents = _rows(tables, AGENTS, order="registered_seq")
+    sessions = _rows(tables, SESSIONS, order="opened_seq")
+    threads = _rows(tables, THREADS, order="touched_seq")
+    documents = _rows(tables, DOCUMENTS)
+    found = (("signal_queue", messages), ("agents", agents), ("sessions", sessions), ("threads", threads))
+    for name, rows in (*found, ("documents", documents)):
+        if len(rows) != standing.held.get(name, len(rows)):
+            raise TablesDamaged(f"table {name} has {len(rows)} of the {standing.held[name]} rows that were written")
     snapshot = Snapshot(
         seq=standing.seq,
         policy_version=standing.policy_version,
@@ -102,7 +147,7 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
         sessions=[_session(row, flights.get(_session_numbers(row)[0], [])) for row in sessions],
         messages=messages,
         broadcasts=[broadcast for broadcast in broadcasts.values() if broadcast.copies],
-        threads=[_thread(row) for row in tables.rows(THREADS, order="touched_seq")],
+        threads=[_thread(row) for row in threads],
         failures=failures,
         dead=dead,
         settled=tables.ended_queue("settled"),
@@ -110,7 +155,7 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
         rate=standing.rate,
         rate_changed_at=standing.rate_changed_at,
         latencies=standing.latencies,
-        documents=[(kind, id_, bytes(data)) for kind, id_, data in tables.rows(DOCUMENTS)],
+        documents=[(kind, id_, bytes(data)) for kind, id_, data, _ in documents],
     )
     numbers = EventNumbers(
         dict(map(_agent_numbers, agents)),
@@ -121,9 +166,8 @@ def snapshot_of(tables: Tables) -> tuple[Snapshot, EventNumbers]:
     return snapshot, numbers
 
 
-_LIVE_BROADCASTS = (
-    "seq IN (SELECT broadcast_seq FROM signal_queue WHERE broadcast_seq IS NOT NULL AND remembered IS TRUE)"
-)
+def _rows(tables: Tables, table: Table, order: str = "") -> list[Row]:
+    return list(verified(table, tables.rows(table, RECOVERED[table], order)))
 
 
 def _messages(
@@ -137,12 +181,12 @@ def _messages(
     flights: list[tuple[int, str, int]] = []
     failures: list[tuple[int, Failure]] = []
     dead: list[tuple[int, int]] = []
-    for row in tables.rows(MESSAGES, where="remembered IS TRUE", order="seq"):
+    for row in verified(MESSAGES, tables.rows(MESSAGES, RECOVERED[MESSAGES], "seq")):
         message = _message(row)
         messages.append(message)
         broadcast_seq, failed, own_level = _message_details(row)
-        if broadcast_seq is not None:
-            broadcast = broadcasts[broadcast_seq]
+        if broadcast_seq is not None or message.broadcast_id is not None:
+            broadcast = _broadcast_of(message, broadcast_seq, broadcasts)
             broadcast.copies.append((message.recipient, message.seq))
             message.payload, message.metadata = broadcast.payload, broadcast.metadata
         if message.digest is not None:
@@ -159,3 +203,10 @@ def _messages(
     for _, session, seq in sorted(flights):
         by_session.setdefault(session, []).append(seq)
     return messages, by_session, failures, [seq for _, seq in sorted(dead)]
+
+
+def _broadcast_of(message: Message, seq: int | None, broadcasts: dict[int, BroadcastRow]) -> BroadcastRow:
+    broadcast = None if seq is None else broadcasts.get(seq)
+    if broadcast is None or broadcast.broadcast != message.broadcast_id:
+        raise TablesDamaged(f"table signal_queue, row {message.seq}: its broadcast {message.broadcast_id} is missing")
+    return broadcast

@@ -21,7 +21,8 @@ from tocsin.core.events import Event
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable
-from tocsin.journal.log import tail
+from tocsin.journal.files import sync_file
+from tocsin.journal.log import events_of, tail
 from tocsin.journal.records import record_of
 from tocsin.journal.tables import Segment, Tables
 
@@ -51,6 +52,8 @@ class Exporter:
         self._folder = root / f"project={journal.project}"
         self._exported = tables.exported_seq()
         self._bytes_per_event = 0.0
+        #: Time of the first event that is in no segment; null until it has been read.
+        self._first_at: int | None = None
         for leftover in self._folder.glob(f"date=*/{_TEMPORARY}*"):
             leftover.unlink(missing_ok=True)
 
@@ -59,14 +62,15 @@ class Exporter:
         if not storage.segments:
             return False
         try:
-            adopted = self._existing(self._exported + 1)
+            # A file that is finished but not recorded is there from before, or found when the name is in use.
+            adopted = self._existing(self._exported + 1) if self._first_at is None else None
             segment = adopted or self._cut(storage, time.time_ns() // 1000 if now is None else now)
         except OSError as error:
             raise JournalUnavailable("io_error", f"segments: {error}") from error
         if segment is None:
             return False
         self._tables.record_segment(segment)
-        self._exported = segment.last_seq
+        self._exported, self._first_at = segment.last_seq, None
         return True
 
     def _existing(self, first_seq: int) -> Segment | None:
@@ -82,13 +86,17 @@ class Exporter:
         behind = self._journal.last_seq() - self._exported
         if not behind:
             return None
-        events = tail(self._journal, self._exported)
-        first_seq, first = next(events)
-        old = first.at + storage.segment_age_s * 1_000_000 <= now
+        if self._first_at is None:
+            group = next(self._journal.read(self._exported, 1))
+            self._first_at = events_of(group)[self._exported + 1 - group.first_seq].at
+        old = self._first_at + storage.segment_age_s * 1_000_000 <= now
         if not old and behind * self._bytes_per_event < storage.segment_bytes_max:
             return None
+        events = tail(self._journal, self._exported)
+        first_seq, first = next(events)
         folder = self._folder / f"date={datetime.fromtimestamp(first.at / 1_000_000, UTC):%Y-%m-%d}"
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True)
         temporary = folder / f"{_TEMPORARY}{first_seq}-{secrets.token_hex(4)}"
         last_seq = self._write(temporary, first_seq, first, events, storage)
         path = folder / f"{first_seq:020d}.ndjson.zst"
@@ -98,7 +106,7 @@ class Exporter:
             return self._existing(first_seq)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(folder)
+        sync_file(folder)
         return self._recorded(path, first_seq, last_seq)
 
     def _write(
@@ -131,11 +139,3 @@ def read_segment(path: Path) -> list[bytes]:
     """Return the lines of a segment."""
     with zstd.open(path, "rb") as reader:
         return reader.read().splitlines()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,16 +2,19 @@
 
 Each column is declared here and nowhere else: its name, its type, its behaviour on a second write, the struct field
 that it stores and the codec between them. Projection rows, recovery and the statements of both stores are derived from
-these declarations. Only the data definition is separate: each store has it in numbered migrations.
+these declarations. Only the data definition is separate: each store has it in numbered migrations. Every table that a
+recovery reads ends with its checksum columns (`tocsin.journal.checksums`).
 """
 
 from enum import StrEnum
 from sys import intern
+from typing import Any
 
 import msgspec
 
-from tocsin.core.messages.model import NEVER, PublishPath, RecipientState, State
+from tocsin.core.messages.model import NEVER, UNENDING, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
+from tocsin.journal.checksums import sealed
 from tocsin.journal.columns import PLAIN, Codec, Column, Kind, Table, Update
 
 __all__ = [
@@ -27,18 +30,25 @@ __all__ = [
     "MESSAGE_COLUMNS",
     "POLICIES",
     "POLICY_COLUMNS",
+    "RECOVERED",
     "SEGMENTS",
     "SESSIONS",
     "SESSION_COLUMNS",
     "THREADS",
     "THREAD_COLUMNS",
+    "USUAL_VALUES",
     "MessageDetails",
 ]
 
 
-def _enum(members: type[StrEnum]) -> Codec:
-    by_value = f"{members.__name__}_by_value"
-    return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: {member.value: member for member in members}})
+def _enum(members: type[StrEnum], null: StrEnum | None = None) -> Codec:
+    """Return the codec of an enum; the column is null for the member `null`."""
+    by_value, by_member = f"{members.__name__}_by_value", f"{members.__name__}_by_member"
+    values = {None if member is null else member.value: member for member in members}
+    if null is None:
+        return Codec("{0}._value_", f"{by_value}[{{0}}]", {by_value: values})
+    stored = {member: value for value, member in values.items()}
+    return Codec(f"{by_member}[{{0}}]", f"{by_value}[{{0}}]", {by_value: values, by_member: stored})
 
 
 _JSON = msgspec.json.Encoder()
@@ -47,6 +57,10 @@ _PACK = msgspec.msgpack.Encoder()
 _BOOL = Codec(read="bool({0})")
 #: Times that may never have happened: null in the column, `NEVER` in the field.
 _TIME_OR_NULL = Codec("{0} or None", "{0} or NEVER", {"NEVER": NEVER})
+#: Times of expiry: null where the message does not expire, as in rows from before there was a TTL.
+_UNENDING_IS_NULL = Codec(
+    "(None if {0} == UNENDING else {0})", "(UNENDING if {0} is None else {0})", {"UNENDING": UNENDING}
+)
 #: Null in rows from before the column was filled.
 _NULL_IS_ZERO = Codec(read="{0} or 0")
 #: Text that many rows have in common: recovery keeps one string for all of them.
@@ -78,11 +92,12 @@ MESSAGE_COLUMNS = (
     Column("ack_required", Kind.BOOL, Update.KEEP, _BOOL),
     Column("state", Kind.TEXT, codec=_enum(State)),
     Column("created_at", Kind.TIME, Update.KEEP),
-    *_columns(Kind.TIME, "enqueued_at expires_at"),
+    Column("enqueued_at", Kind.TIME),
+    Column("expires_at", Kind.TIME, codec=_UNENDING_IS_NULL),
     Column("sent_at", Kind.TIME, Update.KEEP),
     *_columns(Kind.TEXT, "correlation_id broadcast_id", Update.KEEP),
     Column("recipient_state", Kind.TEXT, codec=_enum(RecipientState)),
-    Column("publish_path", Kind.TEXT, codec=_enum(PublishPath)),
+    Column("publish_path", Kind.TEXT, codec=_enum(PublishPath, PublishPath.UNKNOWN)),
     Column("resolved_session", Kind.TEXT, codec=_SHARED_OR_NULL),
     Column("pushed", Kind.BOOL, codec=_BOOL),
     *_columns(Kind.INT, "attempts offers boosts"),
@@ -135,13 +150,22 @@ CONTENT_COLUMNS = _columns(Kind.BODY, "payload metadata", Update.IF_GIVEN)
 DETAIL_COLUMNS = (
     Column("signal_id", Kind.TEXT, Update.KEEP),
     *CONTENT_COLUMNS,
-    Column("broadcast_seq", Kind.INT, Update.KEEP),
+    # Recovery checks it against `broadcast_id`; only the first write knows it.
+    Column("broadcast_seq", Kind.INT, Update.KEEP, sealed=False),
     Column("ended_at", Kind.TIME),
     *_columns(Kind.INT, "offered_seq dead_seq", Update.IF_GIVEN),
-    Column("remembered", Kind.BOOL),
+    # Forgetting a message changes only this column; recovery checks how many are remembered.
+    Column("remembered", Kind.BOOL, sealed=False),
     Column("life", Kind.BODY, Update.APPEND),
 )
-MESSAGES = Table("signal_queue", "seq", (*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS))
+MESSAGES = Table("signal_queue", "seq", sealed((*MESSAGE_COLUMNS, *FAILURE_COLUMNS, *DETAIL_COLUMNS)))
+#: Values of columns in the rows of most new messages. A store need not bind them in rows that have them all.
+USUAL_VALUES: dict[str, Any] = {
+    **dict.fromkeys(("correlation_id", "broadcast_id", "broadcast_seq", "digest", "dead_seq", "dead_seq_checksum")),
+    **dict.fromkeys(("attempts", "boosts", "overdue", "backing_off", "lent"), 0),
+    **dict.fromkeys(("ready_at", "acked_at", "processed_at", "expired_at", "recalled_at", "dead_at")),
+    **dict.fromkeys(column.name for column in FAILURE_COLUMNS),
+}
 
 #: Columns that hold the fields of an `AgentRow`.
 AGENT_COLUMNS = (
@@ -156,7 +180,9 @@ AGENT_COLUMNS = (
     Column("usage", Kind.BYTES, codec=_PACKED),
     Column("gaming", Kind.BOOL, codec=_BOOL),
 )
-AGENTS = Table("agents", "agent", (*AGENT_COLUMNS, Column("registered_seq", Kind.INT), Column("retired_at", Kind.TIME)))
+AGENTS = Table(
+    "agents", "agent", sealed((*AGENT_COLUMNS, Column("registered_seq", Kind.INT), Column("retired_at", Kind.TIME)))
+)
 
 #: Columns that hold the fields of a `SessionRow`.
 SESSION_COLUMNS = (
@@ -167,7 +193,7 @@ SESSION_COLUMNS = (
     Column("stale", Kind.BOOL, codec=_BOOL),
 )
 SESSIONS = Table(
-    "sessions", "session", (*SESSION_COLUMNS, Column("opened_seq", Kind.INT), Column("closed_at", Kind.TIME))
+    "sessions", "session", sealed((*SESSION_COLUMNS, Column("opened_seq", Kind.INT), Column("closed_at", Kind.TIME)))
 )
 
 #: Columns that hold the fields that a `BroadcastAccepted` and a `BroadcastRow` have in common.
@@ -180,7 +206,7 @@ BROADCAST_COLUMNS = (
 BROADCASTS = Table(
     "broadcasts",
     "seq",
-    (*BROADCAST_COLUMNS, Column("seq", Kind.INT, Update.KEEP), Column("created_at", Kind.TIME, Update.KEEP)),
+    sealed((*BROADCAST_COLUMNS, Column("seq", Kind.INT, Update.KEEP), Column("created_at", Kind.TIME, Update.KEEP))),
 )
 
 #: Columns that hold the fields of a `Thread`.
@@ -189,7 +215,7 @@ THREAD_COLUMNS = (
     *_columns(Kind.TEXT, "message_id message_type sender"),
     *_columns(Kind.TIME, "opened_at last_at"),
 )
-THREADS = Table("threads", "correlation_id", (*THREAD_COLUMNS, Column("touched_seq", Kind.INT)))
+THREADS = Table("threads", "correlation_id", sealed((*THREAD_COLUMNS, Column("touched_seq", Kind.INT))))
 
 #: Columns that hold the fields of a `PolicyAdopted`.
 POLICY_COLUMNS = (
@@ -199,11 +225,24 @@ POLICY_COLUMNS = (
     Column("reason", Kind.TEXT, Update.KEEP),
     Column("document", Kind.BODY, Update.KEEP, attribute="policy"),
 )
-POLICIES = Table("policies", "version", (*POLICY_COLUMNS, Column("seq", Kind.INT, Update.KEEP)))
+POLICIES = Table("policies", "version", sealed((*POLICY_COLUMNS, Column("seq", Kind.INT, Update.KEEP))))
 
 DOCUMENTS = Table(
-    "documents", "kind, id", (*_columns(Kind.TEXT, "kind id", Update.KEEP), Column("document", Kind.BODY))
+    "documents", "kind, id", sealed((*_columns(Kind.TEXT, "kind id", Update.KEEP), Column("document", Kind.BODY)))
 )
+
+#: Tables that a recovery reads, each with the condition of the rows that it reads.
+RECOVERED: dict[Table, str] = {
+    POLICIES: "version = (SELECT max(version) FROM policies)",
+    AGENTS: "retired_at IS NULL",
+    SESSIONS: "closed_at IS NULL",
+    BROADCASTS: (
+        "seq IN (SELECT broadcast_seq FROM signal_queue WHERE broadcast_seq IS NOT NULL AND remembered IS TRUE)"
+    ),
+    MESSAGES: "remembered IS TRUE",
+    DOCUMENTS: "",
+    THREADS: "",
+}
 
 #: Its columns hold the fields of a `Segment`.
 SEGMENTS = Table(

@@ -4,15 +4,17 @@ The tables are the SQL view of a project and its recovery point in one: they hol
 together with the sequence number of the last event that they include.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
+from tocsin.journal.checksums import chunk_checksum, document_checksum
 from tocsin.journal.columns import Row, Table
-from tocsin.journal.history import Brief, Conversation, DeadLetter, Page, Signal, Wanted
+from tocsin.journal.errors import TablesDamaged
+from tocsin.journal.history import LATEST, Brief, Conversation, DeadLetter, Page, Signal, Wanted
 
-__all__ = ["Batch", "EndedQueue", "Segment", "Standing", "Tables"]
+__all__ = ["Batch", "EndedQueue", "Segment", "Standing", "Tables", "entries_of", "standing_of"]
 
 
 class EndedQueue(msgspec.Struct, frozen=True):
@@ -44,15 +46,24 @@ class Standing(msgspec.Struct, frozen=True):
     #: Number of forgotten entries of each queue of ended messages.
     settled_head: int = 0
     acknowledged_head: int = 0
+    #: Number after the last entry of each of those queues; null in a document from before it was recorded.
+    settled_end: int | None = None
+    acknowledged_end: int | None = None
+    #: Number of rows that the state holds, by table; empty in a document from before it was recorded.
+    held: dict[str, int] = {}
 
 
 class Batch(msgspec.Struct, frozen=True):
     """Changes between two projections, to be written in one transaction."""
 
     standing: Standing
-    #: Rows by table, each in the order of its columns; they can be read once.
-    rows: list[tuple[Table, Iterable[Row]]]
-    #: Messages that the state no longer holds; their rows stay as history.
+    #: Rows by table, each in the order of its columns, to be inserted, or updated if they are there.
+    rows: list[tuple[Table, list[Row]]]
+    #: Rows of messages that are not in the table; they can be read once.
+    new_messages: Iterable[Row]
+    #: Rows of messages that are in the table; they can be read once.
+    changed_messages: Iterable[Row]
+    #: Messages, other than new ones, that the state no longer holds; their rows stay as history.
     forgotten: list[int]
     ended: list[EndedQueue]
     #: The longest idle thread that the state holds: older rows are deleted; null if it holds none.
@@ -88,6 +99,15 @@ class Tables(Protocol):
     def harden(self) -> None:
         """Make every batch so far safe from a power failure; before that, one may undo whole batches."""
 
+    def back_up(self, pause: Callable[[], None]) -> int:
+        """Make a verified copy from which damaged tables can be rebuilt; return its last event.
+
+        `pause` is called between the parts of the work. A store that has backups of its own copies nothing.
+        """
+
+    def backed_up_seq(self) -> int:
+        """Return the last event of the last such copy; the journal is not pruned beyond it."""
+
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
 
@@ -109,19 +129,21 @@ class Tables(Protocol):
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
+    # A query with a viewer finds only what that agent sent or received.
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
@@ -135,3 +157,45 @@ class Tables(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+
+_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
+_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
+
+
+def standing_of(row: Row | None, where: str) -> Standing:
+    """Decode the row that states the position of the tables: its number, its document and its checksum."""
+    if row is None:
+        raise TablesDamaged(f"{where}: the row that states the position of the tables is missing")
+    seq, document, checksum = row
+    if checksum is not None and checksum != document_checksum(seq, document):
+        raise TablesDamaged(f"{where}: the checksum of the position of the tables does not match")
+    try:
+        standing = _STANDING.decode(document)
+    except msgspec.DecodeError as error:
+        raise TablesDamaged(f"{where}: the position of the tables cannot be decoded: {error}") from None
+    if standing.seq != seq:
+        raise TablesDamaged(f"{where}: the position of the tables is {seq}, its document says {standing.seq}")
+    return standing
+
+
+def entries_of(name: str, chunks: list[Any], standing: Standing, where: str) -> list[tuple[int, int]]:
+    """Join the chunks of a queue of ended messages, `(first, count, entries, checksum)`, from its head on."""
+    head, end = (
+        (standing.settled_head, standing.settled_end)
+        if name == "settled"
+        else (standing.acknowledged_head, standing.acknowledged_end)
+    )
+    found: list[tuple[int, int]] = []
+    expected = None
+    for first, count, data, checksum in chunks:
+        if checksum is not None and checksum != chunk_checksum(name, first, count, data):
+            raise TablesDamaged(f"{where}: the checksum of queue {name}, chunk {first}, does not match")
+        if expected is not None and first != expected:
+            raise TablesDamaged(f"{where}: queue {name}: entries {expected} to {first - 1} are missing")
+        entries = _ENTRIES.decode(data)
+        expected = first + count
+        found += entries[max(0, head - first) :]
+    if end is not None and len(found) != end - head:
+        raise TablesDamaged(f"{where}: queue {name} has {len(found)} entries instead of {end - head}")
+    return found

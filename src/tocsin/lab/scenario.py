@@ -52,7 +52,7 @@ Duration = Seconds | RandomDuration
 class Handling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an agent handles messages of a type."""
 
-    #: Time from the offer to the receipt, seconds; null for no receipt: the next call confirms.
+    #: Time from the offer to the receipt, seconds; null for no receipt of its own: the next call quotes the cursor.
     receipt_s: Duration | None = 0.02
     #: Time to work on a message, seconds; one message after another. Null for no work.
     work_s: Duration | None = None

@@ -151,7 +151,7 @@ class Call(_Operation, tag="call"):
     arguments: dict[str, Any] = {}
     #: The envelope, if the operation sends one.
     envelope: Raw | UnsetType = UNSET
-    #: HMAC of the envelope's bytes.
+    #: HMAC of the envelope's bytes, or of the arguments where they are words for other agents.
     signature: str | None = None
 
 
@@ -287,12 +287,12 @@ _NAMED = msgspec.json.Decoder(_Named)
 _ENCODER = msgspec.json.Encoder()
 
 
-def encode_frame(items: list[Item]) -> str:
+def encode_frame(items: list[Item]) -> bytes:
     """Write items as one frame."""
-    return _ENCODER.encode(items).decode()
+    return _ENCODER.encode(items)
 
 
-def read_frame(text: str, batch_max: int) -> list[Operation | Fault]:
+def read_frame(text: bytes | str, batch_max: int) -> list[Operation | Fault]:
     """Read a frame; each operation that cannot be understood has a fault in its place."""
     try:
         operations = _FRAME.decode(text)
@@ -303,7 +303,7 @@ def read_frame(text: str, batch_max: int) -> list[Operation | Fault]:
     return list(operations)
 
 
-def _read_loosely(text: str, batch_max: int) -> list[Operation | Fault]:
+def _read_loosely(text: bytes | str, batch_max: int) -> list[Operation | Fault]:
     """Find out which operations of a frame are at fault; the others count."""
     try:
         parts = _PARTS.decode(text)

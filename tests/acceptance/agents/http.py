@@ -16,9 +16,10 @@ class HttpDriver(Driver):
     def __init__(self, agent: str, client: httpx2.AsyncClient) -> None:
         super().__init__(agent)
         self._client = client
+        self._cursor = ""
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        response = await self._client.request(method, path, json=body)
+        response = await self._client.request(method, path, json=body, headers={"Tocsin-Receipt": self._cursor})
         if response.status_code >= 400:
             raise Refused(response.json())
         return response.json()
@@ -29,7 +30,8 @@ class HttpDriver(Driver):
         return receipt
 
     async def look(self) -> None:
-        found = (await self.call("POST", "/v1/inbox/drain", {}))["deliveries"]
+        drained = await self.call("POST", "/v1/inbox/drain", {})
+        self._cursor, found = drained["cursor"], drained["deliveries"]
         self.kept += [Letter.of(item["envelope"]) for item in found]
         if not found:
             await asyncio.sleep(LOOK_S)

@@ -22,14 +22,20 @@ class McpDriver(Driver):
     def __init__(self, agent: str, client: Client) -> None:
         super().__init__(agent)
         self._client = client
+        self._cursors: list[str] = []
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        cursors, self._cursors = self._cursors, []
         given = {name: value for name, value in arguments.items() if value is not None}
+        if cursors:
+            given["receipt"] = ",".join(cursors)
         result = await self._client.call_tool(tool, given)
         assert isinstance(result, CallToolResult)
         content = result.structured_content
         assert isinstance(content, dict)
         self._keep(content["inbox"]["urgent"])
+        if "cursor" in content["inbox"]:
+            self._cursors.append(content["inbox"]["cursor"])
         if result.is_error:
             raise Refused(content["problem"])
         return content

@@ -244,13 +244,26 @@ def test_a_piggyback_agent_learns_of_an_interrupt_at_its_pause_point(team: Team)
     assert resume(team).saved == "half"
 
 
-def test_waiting_long_enough_lets_a_message_in(busy: tuple[Team, str]) -> None:
-    """Aging counts: at 120 s a Coordinate message counts as Critical, and interrupts Coordinate work."""
+def test_waiting_alone_does_not_interrupt_work(busy: tuple[Team, str]) -> None:
+    """Aging ends at Blocking, which does not interrupt Coordinate work; the message goes first at the next idle one."""
     team, _ = busy
     waiting = note(team, "Coordinate")
+    team.advance(1000, beating=True)
+    assert not is_offered(team, waiting)
+    assert finish(team).status == "idle"
+    assert is_offered(team, waiting)
+
+
+def test_waiting_long_enough_lets_a_message_in_at_a_pause_point_of_routine_work(team: Team) -> None:
+    """Aging counts: at 120 s an Info message counts as Blocking, two levels over Info work."""
+    team.attach("impl_001")
+    begin(team, note(team, "Info"))
+    waiting = note(team, "Info")
     team.advance(119, beating=True)
+    team.ask(cmd.ReachPausePoint(), "impl_001", cmd.Attending)
     assert not is_offered(team, waiting)
     team.advance(20, beating=True)
+    team.ask(cmd.ReachPausePoint(), "impl_001", cmd.Attending)
     assert is_offered(team, waiting)
 
 

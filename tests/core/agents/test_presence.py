@@ -86,7 +86,7 @@ def test_a_push_goes_to_the_emptiest_session_and_then_the_oldest(team: Team) -> 
         team.send("impl_002", "impl_001")
     assert chosen == [first, second, first, second]
     assert push_session(agent, team.exchange.state.policy, team.now) is None
-    assert team.send("impl_002", "impl_001").publish_path == PublishPath.PUSHED, "there, only its window is full"
+    assert team.send("impl_002", "impl_001").publish_path == PublishPath.QUEUED, "its windows are full"
 
 
 def test_going_stale_and_lapsing_are_recorded_once(team: Team) -> None:

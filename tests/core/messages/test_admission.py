@@ -106,9 +106,47 @@ def test_a_refused_message_costs_nothing(team: Team) -> None:
     assert left(team, "impl_001") == before
 
 
-def test_a_broadcast_costs_once(team: Team) -> None:
-    team.broadcast("impl_001", "CUSTOM_NOTE", priority="Blocking")
-    assert left(team, "impl_001") == (980, 5, 19)
+def test_a_broadcast_costs_its_priority_once_and_info_for_each_further_copy(team: Team) -> None:
+    copies = len(team.broadcast("impl_001", "CUSTOM_NOTE", priority="Blocking").receipts)
+    assert copies == 4
+    assert left(team, "impl_001") == (1000 - 20 - 3, 5, 19)
+
+
+def test_a_critical_to_a_team_of_fifty_is_possible(new_team: NewTeam) -> None:
+    team = new_team()
+    team.register("a")
+    for number in range(50):
+        team.register(f"peer_{number:02d}")
+    team.broadcast("a", "CUSTOM_NOTE", priority="Critical")
+    assert left(team, "a") == (1000 - 100 - 49, 4, 20)
+
+
+def test_a_broadcast_to_more_than_the_bucket_holds_is_refused_for_good(new_team: NewTeam) -> None:
+    team = new_team("bucket: {capacity: 10}")
+    team.register("a")
+    for number in range(11):
+        team.register(f"peer_{number:02d}")
+    problem = team.refused_send("a", "*", "StatusUpdate")
+    assert (problem.code, problem.retryable) == ("E_ADMISSION_001", False)
+    assert "to 11 agents costs 11" in problem.detail
+    assert not team.exchange.state.messages
+
+
+def test_broadcasts_make_no_more_copies_than_the_bucket_allows(new_team: NewTeam) -> None:
+    """300 broadcasts of a primary to 62 agents made 18,600 copies; its bucket allows 1,000 and 100 a second."""
+    team = new_team()
+    team.register("a")
+    for number in range(62):
+        team.register(f"peer_{number:02d}")
+    refused: list[Problem] = []
+    for _ in range(300):
+        reply = team.handle(cmd.Send(team.envelope("a", "*")), team.caller("a")).reply
+        refused += [reply] if isinstance(reply, Problem) else []
+        team.advance(0.01)
+    assert len(team.exchange.state.messages) <= 1000 + 300 * 0.01 * 100
+    assert len(refused) > 270
+    assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
+    assert 0 < (refused[0].retry_after_s or 0) <= 0.62
 
 
 def test_a_duplicate_costs_nothing(team: Team) -> None:
@@ -235,7 +273,7 @@ def test_a_downgraded_message_costs_what_it_is_granted(team: Team) -> None:
     before = left(team, "impl_001")
     send(team, "impl_001", "Critical")
     after = left(team, "impl_001")
-    assert (before[0] - after[0], after[1:]) == (1, before[1:])
+    assert (before[0] - after[0], after[1:]) == (1 + 1, before[1:]), "Info, and the notice to the director"
 
 
 def test_a_lesser_role_keeps_no_more_than_its_share(team: Team) -> None:

@@ -122,22 +122,115 @@ def test_a_drain_of_the_urgent_leaves_the_rest_and_what_is_too_large(team: Team)
     assert team.message(sent[0]).state == "queued"
 
 
-def test_a_drain_that_says_so_confirms_nothing(team: Team) -> None:
+def test_a_drain_confirms_nothing(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = note(team, "TASK")
-    team.drain(session)
-    team.ask(cmd.Drain(session, 10, confirms=False), "impl_002", cmd.Drained)
+    drain = cmd.Drain(session, 10)
+    assert team.ask(drain, "impl_002", cmd.Drained).cursor
+    assert team.ask(drain, "impl_002", cmd.Drained) == cmd.Drained((), (0, 0, 0, 0, 0), "")
+    team.ask(cmd.Heartbeat(session), "impl_002", cmd.Done)
     assert team.message(sent).state == "offered"
 
 
-def test_the_next_call_confirms_what_was_drained(team: Team) -> None:
+def test_a_quoted_cursor_confirms_its_batch_and_no_other(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = [note(team, "TASK") for _ in range(300)]
+    first, lost = (team.ask(cmd.Drain(session, 150), "impl_002", cmd.Drained) for _ in range(2))
+    quoted = team.ask(cmd.Confirm(receipt=first.cursor), "impl_002", cmd.Confirmed)
+    assert quoted == cmd.Confirmed(150)
+    assert [team.message(name).state for name in sent] == ["delivered"] * 150 + ["offered"] * 150
+    assert {event.how for event in team.happened(ev.MessageDelivered)} == {"receipt"}
+    assert team.ask(cmd.Confirm(receipt=first.cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(0)
+    both = f"{first.cursor}, {lost.cursor}"
+    assert team.ask(cmd.Confirm(receipt=both), "impl_002", cmd.Confirmed) == cmd.Confirmed(150)
+
+
+def test_a_cursor_that_is_not_the_agents_confirms_nothing(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = note(team, "TASK")
-    team.drain(session)
+    cursor = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained).cursor
+    other = team.ask(cmd.Confirm(receipt=cursor), "impl_001", cmd.Confirmed)
+    assert other == cmd.Confirmed(0, (cursor,))
+    for broken in (cursor[:-1], cursor + "A", "A" + cursor[1:], "!", "é", "A" * 5000, f"{2**80}"):
+        assert team.ask(cmd.Confirm(receipt=broken), "impl_002", cmd.Confirmed) == cmd.Confirmed(0, (broken,))
     assert team.message(sent).state == "offered"
-    team.drain(session)
-    assert team.message(sent).state == "delivered"
-    assert [event.how for event in team.happened(ev.MessageDelivered)] == ["next_call"]
+
+
+def test_a_receipt_names_no_more_messages_than_a_window(new_team: NewTeam) -> None:
+    team = new_team("limits: {window_max: 3, drain_max: 3}\ndelivery: {window_default: 2}")
+    team.register("boss", "Director", "director")
+    team.register("impl_002")
+    session = team.attach("impl_002", "piggyback")
+    cursors = []
+    for _ in range(2):
+        note(team, "TASK")
+        note(team, "TASK")
+        cursors.append(team.ask(cmd.Drain(session, 2), "impl_002", cmd.Drained).cursor)
+        team.advance(11)
+    refused = team.refused(cmd.Confirm(receipt=",".join(cursors)), "impl_002")
+    assert refused.code == "E_ADMISSION_008"
+
+
+def test_an_unquoted_batch_is_handed_out_again_after_the_receipt_time_of_a_poll(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    lost = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained)
+    team.advance(9)
+    assert team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained).deliveries == ()
+    team.advance(2)
+    (again,) = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained).deliveries
+    assert (again.signal_id, again.offer) == (sent, 2)
+    assert team.ask(cmd.Confirm(receipt=lost.cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(0)
+
+
+def test_a_cursor_does_not_confirm_what_was_rejected_for_a_retry(new_team: NewTeam) -> None:
+    team = new_team("contracts: {CUSTOM_NOTE: {retries_max: 1, backoff_s: [1]}}")
+    team.register("boss", "Director", "director")
+    team.register("impl_002")
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    cursor = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained).cursor
+    team.nack("impl_002", sent, can_retry=True)
+    assert team.ask(cmd.Confirm(receipt=cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(0)
+    team.advance(2)
+    lost = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained)
+    assert [item.offer for item in lost.deliveries] == [2]
+    assert team.ask(cmd.Confirm(receipt=cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(0)
+    assert team.ask(cmd.Confirm(receipt=lost.cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(1)
+
+
+def test_a_cursor_confirms_after_the_batch_has_returned_and_its_session_has_ended(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    cursor = team.ask(cmd.Drain(session, 10), "impl_002", cmd.Drained).cursor
+    team.advance(60)
+    team.ask(cmd.CloseSession(session), "impl_002", cmd.Done)
+    assert team.message(sent).state == "queued"
+    assert team.ask(cmd.Confirm(receipt=cursor), "impl_002", cmd.Confirmed) == cmd.Confirmed(1)
+    assert team.drain(team.attach("impl_002", "piggyback")) == []
+
+
+def test_repeats_of_a_poll_are_bounded(new_team: NewTeam) -> None:
+    team = new_team("delivery: {poll_retries_max: 5}")
+    team.register("boss", "Director", "director")
+    team.register("impl_002")
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    offers = []
+    while team.message(sent).state != "dead":
+        offers += [item.offer for item in team.ask(cmd.Drain(session, 1), "impl_002", cmd.Drained).deliveries]
+        team.advance(5)
+    assert offers == [1, 2, 3, 4, 5, 6]
+    (died,) = team.happened(ev.MessageDied)
+    assert (died.reason, died.code) == ("receipt_timeout", "E_ROUTING_003")
+
+
+def test_an_acknowledgement_confirms_what_was_drained(team: Team) -> None:
+    session = team.attach("impl_002", "piggyback")
+    sent = note(team, "TASK")
+    team.ask(cmd.Drain(session, 1), "impl_002", cmd.Drained)
+    team.ack("impl_002", sent)
+    assert team.message(sent).state == "acknowledged"
 
 
 def test_a_push_session_confirms_only_by_receipt(team: Team) -> None:
@@ -246,7 +339,7 @@ def test_a_lapsed_session_gives_back_what_it_holds(team: Team) -> None:
     assert team.message(sent).state == "queued"
 
 
-@pytest.mark.parametrize(("kind", "timeout_s"), [("push", 30), ("daemon", 30), ("piggyback", 600)])
+@pytest.mark.parametrize(("kind", "timeout_s"), [("push", 30), ("daemon", 30), ("piggyback", 10)])
 def test_an_offer_without_receipt_comes_back(team: Team, kind: cmd.SessionKind, timeout_s: int) -> None:
     session = team.attach("impl_002", kind)
     sent = note(team, "TASK")
@@ -256,10 +349,11 @@ def test_an_offer_without_receipt_comes_back(team: Team, kind: cmd.SessionKind, 
     assert team.message(sent).state == "offered"
     team.advance(0.02)
     message = team.message(sent)
-    assert (message.state, message.attempts, message.backing_off) == ("queued", 1, True)
+    retries_max, backoff_s = (10, 0) if kind == "piggyback" else (3, 1)
+    assert (message.state, message.attempts, message.backing_off) == ("queued", 1, kind != "piggyback")
     (requeued,) = team.happened(ev.MessageRequeued)
-    assert (requeued.cause, requeued.attempts, requeued.attempts_max) == ("receipt_timeout", 1, 3)
-    assert (requeued.threshold_s, requeued.ready_at - requeued.at) == (timeout_s, 1 * SECOND)
+    assert (requeued.cause, requeued.attempts, requeued.attempts_max) == ("receipt_timeout", 1, retries_max)
+    assert (requeued.threshold_s, requeued.ready_at - requeued.at) == (timeout_s, backoff_s * SECOND)
 
 
 def test_a_late_receipt_settles_what_had_come_back(team: Team) -> None:
@@ -312,8 +406,8 @@ def test_a_drain_is_always_in_order(letters: list[tuple[str, int, float, float]]
         team.advance(pause_s)
     known = team.exchange.state.messages.values()
     waiting = [message for message in known if message.recipient == "impl_002" and message.state is State.QUEUED]
-    decay = team.exchange.state.policy.decay
-    waiting.sort(key=lambda message: rank(message, team.now, decay))
+    decay, top = team.exchange.state.policy.decay, team.exchange.state.policy.aging.top_level
+    waiting.sort(key=lambda message: rank(message, team.now, decay, top))
     expected = [message.message_id for message in waiting]
     drained: list[str] = []
     while batch := team.drain(session, limit):

@@ -58,7 +58,7 @@ def test_what_is_on_its_way_does_not_expire(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = team.send("impl_001", "impl_002", metadata={"ttl": 5}).signal_id
     team.drain(session)
-    team.advance(300, beating=True)
+    team.advance(9, beating=True)
     assert team.message(sent).state == "offered"
     team.confirm("impl_002", sent)
     message = team.message(sent)
@@ -69,7 +69,7 @@ def test_what_comes_back_past_its_time_expires(team: Team) -> None:
     session = team.attach("impl_002", "piggyback")
     sent = team.send("impl_001", "impl_002", metadata={"ttl": 5}).signal_id
     team.drain(session)
-    team.advance(300, beating=True)
+    team.advance(9, beating=True)
     team.detach(session)
     message = team.message(sent)
     assert (message.state, message.delivered_at, message.expired_at) == ("expired", 0, team.now)

@@ -253,6 +253,23 @@ def test_a_full_mailbox_refuses_and_says_when_to_try_again(new_team: NewTeam) ->
     assert team.send("a", "b").queued
 
 
+def test_a_full_mailbox_has_a_reserve_for_critical_and_above(new_team: NewTeam) -> None:
+    """A mailbox that routine messages have filled refused even a DirectorOverride."""
+    team = new_team("limits: {mailbox_depth_max: 2, mailbox_reserve: 2}")
+    team.register("a")
+    team.register("b")
+    team.register("boss", "Director", "director")
+    team.register("twin", role="clone")
+    for _ in range(2):
+        team.send("a", "b")
+    assert team.refused_send("a", "b", "CUSTOM_NOTE", priority="Blocking").code == "E_ADMISSION_005"
+    assert team.refused_send("twin", "b", "CUSTOM_NOTE", priority="Critical").code == "E_ADMISSION_005", "it is lowered"
+    assert team.send("a", "b", "CUSTOM_NOTE", priority="Critical").queued
+    assert team.send("boss", "b", "CUSTOM_NOTE", priority="DirectorOverride").queued
+    problem = team.refused_send("boss", "b", "CUSTOM_NOTE", priority="DirectorOverride")
+    assert (problem.code, "(4 messages)" in problem.detail) == ("E_ADMISSION_005", True)
+
+
 def test_an_agent_may_write_to_itself(team: Team) -> None:
     assert team.send("impl_001", "impl_001").recipient == "impl_001"
 

@@ -78,7 +78,46 @@ def test_a_full_window_queues_and_says_so(team: Team) -> None:
     team.attach("impl_002", window=1)
     first, second = team.send("impl_001", "impl_002"), team.send("impl_001", "impl_002")
     assert (first.delivered, second.delivered, second.queued) == (True, False, True)
-    assert second.publish_path == "pushed_to_ws"
+    assert (second.publish_path, second.resolved_to_session) == ("queued_offline", None)
+    assert second.recipient_state == "available"
+
+
+@pytest.mark.parametrize("window", [0, 1])
+def test_sync_needs_a_live_connection_with_room(team: Team, window: int) -> None:
+    """A window of 0 is that of a socket that has dropped, or of a paused one; a window of 1 is full with one offer."""
+    team.attach("impl_002", window=window)
+    for _ in range(window):
+        team.send("impl_001", "impl_002")
+    problem = team.refused_send("impl_001", "impl_002", qos={"deliveryClass": "sync"})
+    assert (problem.code, problem.retryable, problem.retry_after_s) == ("E_ADMISSION_006", True, 5)
+    assert problem.facts == {"recipient_state": "not_available_stale"}
+    assert len(team.exchange.state.messages) == window, "sync never queues"
+
+
+def test_sync_goes_to_the_session_that_has_room(team: Team) -> None:
+    team.attach("impl_002", window=0)
+    session = team.attach("impl_002", "piggyback")
+    receipt = team.send("impl_001", "impl_002", qos={"deliveryClass": "sync"})
+    assert (receipt.publish_path, receipt.resolved_to_session) == ("buffered_for_piggyback", session)
+    pushed = team.attach("impl_002")
+    receipt = team.send("impl_001", "impl_002", qos={"deliveryClass": "sync"})
+    assert (receipt.publish_path, receipt.resolved_to_session) == ("pushed_to_ws", pushed)
+
+
+def test_the_path_of_a_message_that_waits_for_a_busy_recipient_is_the_queue(team: Team) -> None:
+    team.attach("impl_002")
+    work = team.send("impl_001", "impl_002", priority="Coordinate")
+    team.ask(cmd.BeginWork(work.signal_id), "impl_002", cmd.Attending)
+    receipt = team.send("impl_001", "impl_002", priority="Coordinate")
+    assert (receipt.delivered, receipt.queued, receipt.publish_path) == (False, True, "queued_offline")
+    urgent = team.send("impl_001", "impl_002", "CUSTOM_NOTE", priority="Critical")
+    assert (urgent.delivered, urgent.publish_path) == (True, "pushed_to_ws")
+
+
+def test_the_path_of_a_held_message_is_the_queue(team: Team) -> None:
+    team.attach("impl_002")
+    receipt = team.send("impl_001", "impl_002", "CUSTOM_PLAN")
+    assert (receipt.held, receipt.delivered, receipt.publish_path) == (True, False, "queued_offline")
 
 
 @pytest.mark.parametrize("path", ["pushed_to_ws", "buffered_for_piggyback", "queued_offline"])

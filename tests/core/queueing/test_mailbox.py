@@ -10,10 +10,12 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from tests.core.driver import SECOND
 from tests.core.envelopes import letter
 from tocsin.core.messages.model import Message, State
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.queueing.mailbox import Mailbox, rank
 from tocsin.policies import default_policy
 
 DECAY = default_policy().decay
+TOP = Priority.BLOCKING
 
 PARTS = st.fixed_dictionaries(
     {
@@ -29,7 +31,7 @@ PARTS = st.fixed_dictionaries(
 
 def filled(parts: list[dict[str, Any]]) -> tuple[Mailbox, dict[int, Message]]:
     messages: dict[int, Message] = {}
-    mailbox = Mailbox(messages)
+    mailbox = Mailbox(messages, TOP)
     for seq, fields in enumerate(parts, 1):
         messages[seq] = letter(seq=seq, **fields)
         mailbox.add(messages[seq])
@@ -49,7 +51,7 @@ def emptied(mailbox: Mailbox, now: int) -> list[int]:
 def test_the_heaps_agree_with_the_definition(parts: list[dict[str, Any]], now_s: int) -> None:
     mailbox, messages = filled(parts)
     now = now_s * SECOND
-    expected = sorted(messages.values(), key=lambda message: rank(message, now, DECAY))
+    expected = sorted(messages.values(), key=lambda message: rank(message, now, DECAY, TOP))
     assert emptied(mailbox, now) == [message.seq for message in expected]
     assert mailbox.depth == 0
     assert mailbox.depths() == (0, 0, 0, 0, 0)
@@ -67,21 +69,22 @@ def test_the_heaps_agree_with_the_definition(parts: list[dict[str, Any]], now_s:
         ({"importance": 9, "attempts": 3}, {"importance": 8, "attempts": 0}),
         ({"seq": 1}, {"seq": 2}),
         ({"overdue": True, "seq": 1, "attempts": 3}, {"overdue": True, "seq": 2}),
+        ({"level": 3, "importance": 6}, {"level": 3, "importance": 5, "overdue": True}),
     ],
 )
 def test_the_delivery_order(first: dict[str, Any], second: dict[str, Any]) -> None:
     now = 30 * SECOND
     one, two = letter(**({"seq": 2} | first)), letter(**({"seq": 1} | second))
-    assert rank(one, now, DECAY) < rank(two, now, DECAY)
+    assert rank(one, now, DECAY, TOP) < rank(two, now, DECAY, TOP)
     messages = {one.seq: one, two.seq: two}
-    mailbox = Mailbox(messages)
+    mailbox = Mailbox(messages, TOP)
     mailbox.add(two)
     mailbox.add(one)
     assert mailbox.head(now, DECAY) is one
 
 
 def test_an_empty_mailbox_has_no_head() -> None:
-    assert Mailbox({}).head(0, DECAY) is None
+    assert Mailbox({}, TOP).head(0, DECAY) is None
 
 
 def test_it_counts_by_level() -> None:
@@ -96,7 +99,7 @@ def test_taking_many_out_leaves_the_rest_in_order() -> None:
             mailbox.remove(messages[seq])
             messages[seq].state = State.EXPIRED
     left = [message for message in messages.values() if message.state is State.QUEUED]
-    left.sort(key=lambda message: rank(message, 0, DECAY))
+    left.sort(key=lambda message: rank(message, 0, DECAY, TOP))
     assert emptied(mailbox, 0) == [message.seq for message in left]
 
 
@@ -108,7 +111,7 @@ class MailboxLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.messages: dict[int, Message] = {}
-        self.mailbox = Mailbox(self.messages)
+        self.mailbox = Mailbox(self.messages, TOP)
         self.now = 100 * SECOND
         self.seq = 0
 
@@ -162,7 +165,7 @@ class MailboxLife(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         """Look at the head, which also clears what is dead above it: so not after every step."""
-        expected = min(self.waiting(), key=lambda message: rank(message, self.now, DECAY), default=None)
+        expected = min(self.waiting(), key=lambda message: rank(message, self.now, DECAY, TOP), default=None)
         assert self.mailbox.head(self.now, DECAY) is expected
 
     @invariant()
@@ -172,7 +175,7 @@ class MailboxLife(RuleBasedStateMachine):
         assert self.mailbox.depth == len(levels)
 
     def teardown(self) -> None:
-        left = sorted(self.waiting(), key=lambda message: rank(message, self.now, DECAY))
+        left = sorted(self.waiting(), key=lambda message: rank(message, self.now, DECAY, TOP))
         assert emptied(self.mailbox, self.now) == [message.seq for message in left]
 
 
@@ -182,11 +185,11 @@ TestMailboxLife = MailboxLife.TestCase
 @given(st.lists(PARTS, min_size=2, max_size=8), st.data())
 def test_what_comes_back_stands_in_one_place_only(parts: list[dict[str, Any]], data: st.DataObject) -> None:
     """A message that was taken unseen and came back as new must not pass for what it was."""
-    mailbox, messages = filled([fields | {"level": 3, "decay_rate": 0.0} for fields in parts])
+    mailbox, messages = filled([fields | {"level": 2, "decay_rate": 0.0} for fields in parts])
     for seq in data.draw(st.sets(st.sampled_from(sorted(messages)), max_size=len(messages) - 1)):
         message = messages[seq]
         mailbox.remove(message)
         message.overdue, message.attempts = False, 0
         mailbox.add(message)
-    expected = sorted(messages.values(), key=lambda message: rank(message, 0, DECAY))
+    expected = sorted(messages.values(), key=lambda message: rank(message, 0, DECAY, TOP))
     assert emptied(mailbox, 0) == [message.seq for message in expected]

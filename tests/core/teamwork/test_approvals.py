@@ -10,6 +10,8 @@ from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import Caller
+from tocsin.core.errors import Problem
+from tocsin.core.messages.admission import levels
 from tocsin.core.messages.model import Message, State
 from tocsin.core.protocol.priority import Priority
 from tocsin.policies import default_policy, parse_policy
@@ -406,3 +408,72 @@ def test_a_lease_that_ends_takes_the_overrides_of_it_along(team: Team, way: str)
     assert team.happened(ev.ApprovalEnded)[-1].outcome == "moot"
     words = [json.loads(word.payload) for word in told(team, "impl_002", "ApprovalDecided")]
     assert [(word["outcome"], word["subject"]) for word in words] == [("moot", held.lease)]
+
+
+def balances(team: Team, agent: str) -> tuple[float, float, float]:
+    return levels(team.exchange.state.agents[agent], team.exchange.state.policy, team.now)
+
+
+def test_an_asker_pays_for_the_notice_to_each_director(team: Team) -> None:
+    team.register("chief", "Director", "director")
+    team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
+    assert balances(team, "impl_001") == (1000 - 20 - 1, 5, 19), "Blocking once, Info for the other director"
+    (charged,) = team.happened(ev.AgentCharged)
+    assert (charged.agent, charged.cause, charged.copies, charged.cost) == ("impl_001", "approval", 2, 21)
+
+
+def test_a_held_message_pays_for_the_notices_about_it(team: Team) -> None:
+    plan(team)
+    assert balances(team, "impl_001")[0] == 1000 - 5 - 1
+
+
+def test_asking_and_withdrawing_does_not_fill_a_directors_mailbox(team: Team) -> None:
+    """300 approvals, asked for and withdrawn, put 300 messages into a director's mailbox, and nothing was refused."""
+    refused: list[Problem] = []
+    for _ in range(300):
+        reply = team.handle(cmd.RequestApproval("pre_merge_review", "the branch"), team.caller("twin")).reply
+        if isinstance(reply, cmd.ApprovalRequested):
+            team.ask(cmd.WithdrawApproval(reply.approval), "twin", cmd.Done)
+        else:
+            assert isinstance(reply, Problem)
+            refused.append(reply)
+    assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
+    assert len(refused) == 200, "a clone's bucket holds 100 Coordinate messages"
+    assert len(team.happened(ev.ApprovalRequested)) == 100
+
+
+def test_a_director_that_comes_late_is_notified_of_open_approvals(team: Team) -> None:
+    """It waited for nobody else, and yet a director that registered later never heard of it."""
+    asked = team.ask(cmd.RequestApproval("pre_merge_review", "the branch"), "impl_001", cmd.ApprovalRequested)
+    held = plan(team)
+    team.register("late", "Director", "director")
+    payloads = [msgspec.json.decode(message.payload) for message in told(team, "late", "ApprovalRequested")]
+    assert [payload["subject"] for payload in payloads] == ["the branch", held]
+    assert payloads[0]["approval"] == asked.approval
+    team.register("late", "Director", "director", capabilities=("ApprovalRequested",))
+    assert len(told(team, "late", "ApprovalRequested")) == 2, "registering again changes nothing"
+
+
+def test_an_agent_that_becomes_a_director_is_notified_of_open_approvals(team: Team) -> None:
+    plan(team)
+    team.register("twin", "Implementation", "director")
+    assert len(told(team, "twin", "ApprovalRequested")) == 1
+
+
+def test_a_held_request_that_is_boosted_keeps_its_level_when_it_is_released(team: Team) -> None:
+    """A boost while it was held was recorded for the request, and lost for its message."""
+    envelope = team.envelope("impl_001", "impl_002", "CUSTOM_PLAN", correlation_id="req_1", metadata={"ttl": 1000})
+    team.ask(cmd.SendRequest(envelope, 10, boost_on_timeout=True), "impl_001", cmd.Requested)
+    team.advance(10 + LATE_S)
+    (approval,) = waiting(team)
+    decide(team, approval, "approve")
+    assert team.message(envelope.message_id).level == Priority.BLOCKING
+
+
+def test_a_released_message_has_what_its_sender_inherited_while_it_was_held(team: Team) -> None:
+    held = plan(team)
+    team.hold(cmd.AcquireLease(("res",), ttl_s=3600), "impl_001")
+    team.wait_for_lease(cmd.AcquireLease(("res",), wait_s=3600, priority="Critical"), "impl_002")
+    (approval,) = waiting(team)
+    decide(team, approval, "approve")
+    assert team.message(held).level == Priority.CRITICAL

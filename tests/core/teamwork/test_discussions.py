@@ -9,6 +9,8 @@ from tests.core.conftest import NewTeam
 from tests.core.driver import Team
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
+from tocsin.core.errors import Problem
+from tocsin.core.messages.admission import levels
 from tocsin.core.messages.model import Message
 
 LATE_S = 0.05
@@ -308,3 +310,70 @@ def test_two_discussions_that_wait_for_each_other_do_not_hang(crew: Team) -> Non
     discuss(crew, ("ann",), voters_min=1)
     crew.ask(cmd.OpenDiscussion("?", ("opener",), voters_min=1), "ann", cmd.Discussed)
     assert [outcome for outcome, _ in closings(crew)] == ["deadlock"]
+
+
+def crowd(team: Team, size: int) -> tuple[str, ...]:
+    names = tuple(f"peer_{number:02d}" for number in range(size))
+    for name in names:
+        team.register(name)
+    return names
+
+
+def tokens(team: Team, agent: str) -> float:
+    return levels(team.exchange.state.agents[agent], team.exchange.state.policy, team.now)[0]
+
+
+def test_an_opener_pays_for_the_notices_of_the_opening_and_of_the_end(crew: Team) -> None:
+    discussion = discuss(crew)
+    assert tokens(crew, "opener") == 1000 - (5 + 3) - (5 + 4), "four are told that it begins, and five that it ends"
+    (charged,) = crew.happened(ev.AgentCharged)
+    assert (charged.agent, charged.cause, charged.copies, charged.cost) == ("opener", "discussion", 9, 17)
+    crew.ask(cmd.CancelDiscussion(discussion), "opener", cmd.Discussed)
+    assert len(crew.happened(ev.AgentCharged)) == 1
+
+
+def test_a_speaker_pays_for_every_copy(crew: Team) -> None:
+    discussion = discuss(crew)
+    crew.ask(cmd.Speak(discussion, "spaces"), "ann", cmd.Discussed)
+    assert tokens(crew, "ann") == 500 - 4
+    assert crew.happened(ev.AgentCharged)[-1].cause == "contribution"
+
+
+def test_a_clone_cannot_fill_mailboxes_by_opening_and_cancelling_discussions(new_team: NewTeam) -> None:
+    """300 discussions of 50 participants, opened and cancelled, made 30,000 messages and nothing was refused."""
+    team = made(new_team)
+    names = crowd(team, 50)
+    refused: list[Problem] = []
+    for _ in range(300):
+        reply = team.handle(cmd.OpenDiscussion("?", names), team.caller("ann")).reply
+        if isinstance(reply, cmd.Discussed):
+            team.ask(cmd.CancelDiscussion(reply.discussion), "ann", cmd.Discussed)
+        else:
+            assert isinstance(reply, Problem)
+            refused.append(reply)
+    assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
+    assert 0 < (refused[0].retry_after_s or 0) <= 3
+    assert len(refused) > 290
+    assert len(team.exchange.state.messages) <= 500
+
+
+def test_a_clone_cannot_fill_mailboxes_by_speaking(new_team: NewTeam) -> None:
+    """Speaking 300 times among 50 made 15,000 messages."""
+    team = made(new_team)
+    names = (*crowd(team, 50), "ann")
+    discussion = team.ask(cmd.OpenDiscussion("?", names), "boss", cmd.Discussed).discussion
+    before = len(team.exchange.state.messages)
+    replies = [team.handle(cmd.Speak(discussion, "hear me"), team.caller("ann")).reply for _ in range(300)]
+    refused = [reply for reply in replies if isinstance(reply, Problem)]
+    assert {(problem.code, problem.retryable) for problem in refused} == {("E_ADMISSION_001", True)}
+    assert len(team.exchange.state.messages) - before <= 500
+    assert len(team.happened(ev.DiscussionSpoken)) == 300 - len(refused), "nothing of a refused one is kept"
+
+
+def test_a_ratification_is_charged_to_the_opener_and_never_refused(new_team: NewTeam) -> None:
+    team = made(new_team, "approvals: {handoffs: {ratification: {enabled: true}}}")
+    discussion = discuss(team)
+    before = tokens(team, "opener")
+    for voter in CREW[:3]:
+        vote(team, discussion, voter)
+    assert (team.happened(ev.AgentCharged)[-1].cause, tokens(team, "opener")) == ("notices", before - 1)

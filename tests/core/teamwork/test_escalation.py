@@ -636,3 +636,16 @@ def test_a_cause_that_outlasts_its_escalation_is_not_forgotten(new_team: NewTeam
         team.adopt("escalation: {history_max: 1}")
     causes = [event.cause for event in team.happened(ev.EscalationOpened) if event.trigger == "dependency_blocked"]
     assert len(causes) == len(set(causes)) == 2
+
+
+def test_a_director_that_comes_late_is_notified_of_open_escalations(new_team: NewTeam) -> None:
+    team = new_team()
+    team.register("boss", "Director", "director")
+    team.register("a", "Manager")
+    team.register("b", "Manager")
+    error = {"errorType": "SystemError", "errorMessage": "broken", "severity": "critical"}
+    team.send("a", "b", "ERROR_REPORT", payload=error)
+    team.register("late", "Director", "director")
+    heard = [m for m in team.exchange.state.messages.values() if m.recipient == "late"]
+    assert [message.type for message in heard] == ["ERROR_REPORT"]
+    assert json.loads(heard[0].payload)["context"]["escalation"] in team.exchange.state.open_escalations

@@ -348,3 +348,17 @@ def test_a_long_chain_is_no_circle_and_closing_it_is_one() -> None:
     assert graph.find_deadlock() == []
     graph.add(Wait("agent_2000", "errand", "last", 0, 1, 2000, False, {"agent_0": 1}))
     assert len(graph.find_deadlock()) == 2001
+
+
+def test_the_limit_on_raised_answers_counts_answers(new_team: NewTeam) -> None:
+    """It counted the messages that were looked at, so that an answer behind others of the mailbox did not rise."""
+    team = new_team("inheritance: {messages_max: 2}")
+    for name in ("asker", "helper", "waiter"):
+        team.register(name)
+    team.send("asker", "helper", "CUSTOM_NOTE", correlation_id="req_1")
+    for _ in range(5):
+        team.send("waiter", "asker", "CUSTOM_NOTE", priority="Coordinate")
+    answer = team.send("helper", "asker", "CUSTOM_NOTE", correlation_id="req_1", priority="Info").signal_id
+    team.hold(cmd.AcquireLease(("res",)), "asker")
+    team.wait_for_lease(cmd.AcquireLease(("res",), priority="Critical"), "waiter")
+    assert team.message(answer).level == 3

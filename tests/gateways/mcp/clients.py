@@ -49,17 +49,23 @@ class Hub(RunningHub):
 
 
 class Caller:
-    """A coding agent, as far as the bus is concerned."""
+    """A coding agent, as far as the bus is concerned: it quotes the cursors of the answers that it has read."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         #: Tools that did what they were asked for.
         self.done: set[str] = set()
         self._schemas: dict[str, Any] = {}
+        self._cursors: list[str] = []
 
     async def call(self, tool: str, **arguments: Any) -> CallToolResult:
-        result = await self.client.call_tool(tool, arguments)
+        cursors, self._cursors = self._cursors, []
+        result = await self.client.call_tool(tool, arguments | ({"receipt": ",".join(cursors)} if cursors else {}))
         assert isinstance(result, CallToolResult)
+        cursor = (result.structured_content or {}).get("inbox", {}).get("cursor")
+        if cursor:
+            assert cursor in text_of(result), "the model is told how to confirm"
+            self._cursors.append(cursor)
         return result
 
     async def do(self, tool: str, **arguments: Any) -> dict[str, Any]:

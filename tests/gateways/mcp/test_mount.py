@@ -256,6 +256,8 @@ def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> N
         content = await called(team, "ada", "send_message", to="bob", text="x")
         assert content["problem"]["code"] == "E_AUTH_006"
         assert "tocsin mcp" in content["problem"]["repair"]
+        spoken = await called(team, "ada", "open_discussion", question="tabs?", participants=["ada", "bob"])
+        assert spoken["problem"]["code"] == "E_AUTH_006"
 
     with_mcp(tmp_path, test, policy="security: {require_signatures: true}")
 
@@ -296,18 +298,49 @@ def test_a_bug_is_an_answer_and_a_line_in_the_log(tmp_path: Path, caplog: pytest
     with_mcp(tmp_path, test)
 
 
-def test_reading_what_is_a_list_of_tools_confirms_nothing(tmp_path: Path) -> None:
-    """A client lists tools by itself; the agent behind it has not read anything by that."""
+def test_only_a_call_that_quotes_the_cursor_confirms(tmp_path: Path) -> None:
+    async def state(team: Team) -> str:
+        return str((await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"])
 
     async def test(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
-        assert len((await called(team, "bob", "get_me"))["inbox"]["urgent"]) == 1
+        carried = (await called(team, "bob", "get_me"))["inbox"]
+        assert len(carried["urgent"]) == 1
         await post(team, "bob", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-        assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "offered"
         await called(team, "bob", "get_me")
-        assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "delivered"
+        await called(team, "bob", "fetch_inbox")
+        await called(team, "ada", "get_me", receipt=carried["cursor"])
+        await called(team, "bob", "get_me", receipt="unknown")
+        assert await state(team) == "offered"
+        refused = await called(team, "bob", "send_message", to="nobody", text="x", receipt=carried["cursor"])
+        assert refused["problem"]["code"] == "E_ROUTING_001"
+        assert await state(team) == "delivered", "a refused call has quoted it as well"
 
     with_mcp(tmp_path, test)
+
+
+def test_a_receipt_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        problem = (await called(team, "bob", "get_me", receipt=7))["problem"]
+        assert problem["code"] == "E_VALIDATION_002"
+        assert "receipt" in problem["detail"]
+
+    with_mcp(tmp_path, test)
+
+
+def test_an_unquoted_message_is_repeated_and_an_answer_to_it_confirms_it(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_QUESTION", correlationId="thread_1"))
+        (first,) = (await called(team, "bob", "fetch_inbox"))["messages"]
+        assert "repeated" not in first
+        while not (again := (await called(team, "bob", "fetch_inbox"))["messages"]):
+            await asyncio.sleep(0.02)
+        assert (again[0]["message_id"], again[0]["repeated"]) == ("msg_1_x", True)
+        await called(team, "bob", "acknowledge_message", message_id="msg_1_x")
+        assert (await team.get("ada", "/v1/messages/msg_1_x")).json()[0]["state"] == "acknowledged"
+
+    hasty = "delivery: {receipt_timeout_s: {push: 30, piggyback: 0.1, daemon: 30}}"
+    with_mcp(tmp_path, test, policy=hasty)
 
 
 def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> None:
@@ -318,26 +351,5 @@ def test_of_two_calls_at_a_time_neither_confirms_the_other(tmp_path: Path) -> No
         history = [(await team.get("ada", f"/v1/messages/msg_{number}_x")).json()[0] for number in (1, 2)]
         assert [message["state"] for message in history] == ["offered", "offered"]
         assert (await called(team, "ada", "get_agent", agent="bob"))["sessions"] == {"piggyback": 1}
-
-    with_mcp(tmp_path, test)
-
-
-def test_an_answer_that_nobody_took_gives_its_messages_back(tmp_path: Path) -> None:
-    async def test(team: Team) -> None:
-        await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
-        app = team.client._transport.app  # type: ignore[attr-defined]
-        body = [{"type": "http.request", "body": json.dumps(asked("get_me")).encode(), "more_body": False}]
-
-        async def receive() -> Any:
-            return body.pop() if body else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            """Take nothing, as a server does once its caller is gone."""
-
-        headers = HEADERS | {"Authorization": f"Bearer {team.tokens['bob']}", "Host": "127.0.0.1"}
-        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "http_version": "1.1"}
-        await app(scope | {"headers": encoded}, receive, send)
-        assert [mail["message_id"] for mail in (await called(team, "bob", "get_me"))["inbox"]["urgent"]] == ["msg_1_x"]
 
     with_mcp(tmp_path, test)

@@ -13,12 +13,12 @@ from tocsin.policies import default_policy
 from tocsin.wire.socket import read_frame
 
 
-def frame(**changes: Any) -> str:
+def frame(**changes: Any) -> bytes:
     document = {key: value for key, value in envelope(1, **changes).items() if value is not None}
-    return json.dumps([{"op": "ping", "id": 1}, {"op": "send_message", "id": 2, "envelope": document}])
+    return json.dumps([{"op": "ping", "id": 1}, {"op": "send_message", "id": 2, "envelope": document}]).encode()
 
 
-def scanned(text: str, policy: Policy | None = None) -> tuple[bool, bool]:
+def scanned(text: bytes, policy: Policy | None = None) -> tuple[bool, bool]:
     """Return whether the text may be urgent, and whether an envelope is."""
     scan = PriorityScan(lambda: policy or default_policy())
     return scan.may_be_urgent(text), scan.is_urgent(read_frame(text, 10))

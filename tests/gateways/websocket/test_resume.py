@@ -45,6 +45,22 @@ def test_a_dropped_session_is_resumed_with_what_was_not_confirmed(tmp_path: Path
     with_sockets(tmp_path, test)
 
 
+def test_a_sync_message_to_a_dropped_socket_fails_fast(tmp_path: Path) -> None:
+    """A socket that dropped without `bye` counted as available for the time in which it could be resumed."""
+
+    async def test(team: SocketTeam) -> None:
+        ada, bob = await team.attach("ada"), await team.attach("bob")
+        assert (await ada.send(1, qos={"deliveryClass": "sync"}))["publish_path"] == "pushed_to_ws"
+        session = bob.welcome["session"]
+        bob.cut()
+        await until(lambda: team.hub.host.exchange.state.sessions[session].window == 0)
+        refused = await ada.refused("send_message", envelope=envelope(2, qos={"deliveryClass": "sync"}))
+        assert (refused["error_code"], refused["retryable"]) == ("recipient_not_available", True)
+        assert (await ada.send(3))["publish_path"] == "queued_offline"
+
+    with_sockets(tmp_path, test)
+
+
 def test_a_session_is_given_up_when_nobody_comes_back(tmp_path: Path) -> None:
     async def test(team: SocketTeam) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob")

@@ -59,8 +59,10 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def hosted(path: Path, policy: str = QUICK) -> AsyncIterator[tuple[Host, MeddledJournal]]:
-    journal = MeddledJournal(path / "project")
+async def hosted(
+    path: Path, policy: str = QUICK, commit_timeout_s: float | None = None
+) -> AsyncIterator[tuple[Host, MeddledJournal]]:
+    journal = MeddledJournal(path / "project", commit_timeout_s=commit_timeout_s)
     host = await Host.start(journal, parse_policy(policy))
     for caller in (ADA, BOB):
         await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
@@ -198,6 +200,26 @@ async def served(host: Host, command: Send) -> str:
         assert isinstance(reply, Problem)
         assert reply.retryable
         await asyncio.sleep(0)
+
+
+def test_a_commit_that_does_not_end_is_given_up_and_its_late_result_counts(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosted(tmp_path, commit_timeout_s=0.2) as (host, journal):
+            journal.gate.clear()
+            for number in (1, 2):
+                reply = await host.submit(message(number), ADA)
+                assert isinstance(reply, Problem)
+                assert (reply.code, reply.retryable) == ("E_HUB_001", True)
+                assert "did not commit within 0.2 s" in reply.detail
+                assert host.condition is Condition.RECOVERING
+            journal.gate.set()
+            while not isinstance(again := await host.submit(message(1), ADA), Receipt):
+                await asyncio.sleep(0.001)
+            assert again.duplicate
+            assert isinstance(await host.submit(message(2), ADA), Receipt)
+            assert_same(host.exchange.state, replayed(journal).state)
+
+    run(test())
 
 
 def test_a_commit_whose_answer_was_lost_is_found_again(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.victim import POLICY
-from tests.hub.hosting.test_host import run
+from tests.hub.hosting.test_host import ADA, hosted, message, run
 from tests.workload import envelope
 from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
 from tocsin.hub.hosting.host import Host
 from tocsin.journal.sqlite import SqliteJournal
+from tocsin.journal.sqlite.tables import SqliteTables
 from tocsin.policies import parse_policy
 
 #: How long a machine that is busy with other things may take.
@@ -42,5 +45,21 @@ def test_segments_and_pruning_go_on_under_load(tmp_path: Path) -> None:
         await asyncio.gather(*loads, return_exceptions=True)
         await host.close()
         assert list((tmp_path / "segments").glob("project=test/date=*/*.ndjson.zst"))
+
+    run(scenario())
+
+
+def test_a_capture_does_not_wait_until_everything_is_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After many messages the search index is far behind; tables that are asked for are written first."""
+    monkeypatch.setattr(SqliteTables, "index", lambda *_: 1)  # there is always more to index
+
+    async def scenario() -> None:
+        async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, _):
+            writer = host._projection_writer
+            assert isinstance(await host.submit(message(1), ADA), Receipt)
+            while writer._seen_seq != host.committed_seq:  # it indexes what commits leave time for: all of it
+                await asyncio.sleep(0.001)
+            await host.projected(host.committed_seq)
+            assert writer.projected_seq == host.committed_seq
 
     run(scenario())

@@ -3,14 +3,14 @@ from tocsin.core import events as ev
 from tocsin.pipeline.facts.policy_in_force import in_force
 
 DOCUMENT = (
-    '{"aging": {"enabled": true, "threshold_s": %s, "boost_levels": 2},'
+    '{"aging": {"enabled": true, "threshold_s": %s, "boost_levels": 2%s},'
     ' "gaming": {"messages_min": 5, "high_priority_ratio": 0.25}, "health": {"sustained_s": 30,'
     ' "limits": {"critical_delivery_s": 0.01, "blocking_delivery_s": 0.05}}}'
 )
 
 
 def test_a_policy_is_in_force_until_the_next() -> None:
-    first, second = (DOCUMENT % "60").encode(), (DOCUMENT % "0.5").encode()
+    first, second = (DOCUMENT % ("60", "")).encode(), (DOCUMENT % ("0.5", ', "top": "Blocking"')).encode()
     happened = [
         ev.PolicyAdopted(T, "tocsin", 1, "start", first),
         ev.MessageReady(T + 1, 7),
@@ -36,6 +36,7 @@ def test_a_policy_is_in_force_until_the_next() -> None:
             "reason": "start",
             **judged,
             "aging_threshold_us": 60 * S,
+            "aging_top": 3,
             "policy": first.decode(),
         },
         {
@@ -48,6 +49,7 @@ def test_a_policy_is_in_force_until_the_next() -> None:
             "reason": "faster",
             **judged,
             "aging_threshold_us": S // 2,
+            "aging_top": 2,
             "policy": second.decode(),
         },
     ]

@@ -187,9 +187,10 @@ def aging_wait(history: History) -> list[Row]:
         if adopted is None:
             return None
         aging = json.loads(adopted.policy)["aging"]
-        if not aging["enabled"] or life["priority"] == 4:
+        top = ["Info", "Coordinate", "Blocking", "Critical"].index(aging["top"])
+        if not aging["enabled"] or life["priority"] > top:
             return None
-        boosts: int = -(-(3 - life["priority"]) // aging["boost_levels"]) + 1
+        boosts: int = -(-(top - life["priority"]) // aging["boost_levels"]) + 1
         threshold_us: int = round(aging["threshold_s"] * S)
         return boosts * threshold_us
 
@@ -629,6 +630,7 @@ def policy_span(history: History) -> list[Row]:
                 "aging_enabled": document["aging"]["enabled"],
                 "aging_threshold_us": round(document["aging"]["threshold_s"] * S),
                 "aging_boost_levels": document["aging"]["boost_levels"],
+                "aging_top": ["Info", "Coordinate", "Blocking", "Critical"].index(document["aging"]["top"]),
                 "gaming_messages_min": document["gaming"]["messages_min"],
                 "gaming_ratio": document["gaming"]["high_priority_ratio"],
                 "critical_delivery_us": round(document["health"]["limits"]["critical_delivery_s"] * S),

@@ -24,6 +24,8 @@ from tocsin.policies import parse_policy
 SCALE = 10 if os.environ.get("TOCSIN_SOAK") else 1
 #: Views of events that the simulation does not produce; they have only literal tests.
 UNPLAYED = {"frame_drop", "load_shedding"}
+#: Views without rows here, because no pushed message of these histories waits; literal tests have some.
+QUIET = {"sla_breach"}
 
 
 class Tables:
@@ -78,7 +80,7 @@ def test_a_view_is_what_a_plain_fold_makes(tables: Tables, name: str) -> None:
     found = rows(tables.all, name)
     assert found == sorted(wanted, key=in_order)
     assert [row[0] for row in tables.all.execute(f"DESCRIBE {name}").fetchall()] == names
-    assert found, "nothing to compare"
+    assert found or name in QUIET, "nothing to compare"
 
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view.by_day], ids=lambda view: view.name)

@@ -16,6 +16,7 @@ def policy(*changes: Row) -> Given:
         "aging_enabled": True,
         "aging_threshold_us": 60 * S,
         "aging_boost_levels": 1,
+        "aging_top": 2,
         "gaming_messages_min": 5,
         "gaming_ratio": 0.5,
     }
@@ -208,17 +209,18 @@ def test_the_policy_in_force_says_what_delivery_is_promised() -> None:
 def test_waits_are_held_against_the_bound_of_the_policy_in_force() -> None:
     policies = policy(
         {"version": 1, "adopted_at": T, "replaced_at": T + 10 * S},
-        {"version": 2, "adopted_at": T + 10 * S, "aging_threshold_us": S, "aging_boost_levels": 2},
+        {"version": 2, "adopted_at": T + 10 * S, "aging_threshold_us": S, "aging_boost_levels": 2, "aging_top": 3},
     )
     message_life = lives(
-        life(1, T, priority=0, first_waited_us=240 * S, boosts=4),
-        life(2, T, priority=0, first_waited_us=240 * S + 1, boosts=4),
+        life(1, T, priority=0, first_waited_us=180 * S, boosts=3),
+        life(2, T, priority=0, first_waited_us=180 * S + 1, boosts=3),
         life(3, T, priority=0, state="expired", expired_at=T + 300 * S, recipient_state="not_available_offline"),
         life(4, T, priority=0),
         life(5, T + 10 * S, priority=0, first_waited_us=3 * S),
         life(6, T + 10 * S, priority=3, first_waited_us=2 * S),
         life(7, T + 10 * S, priority=4, first_waited_us=2 * S),
         life(8, T - S, priority=1, first_waited_us=5),
+        life(9, T, priority=3, first_waited_us=300 * S),
     )
     none = {"boosted": 0, "boosts": 0, "waiting": 0, "over_bound": 0, "over_bound_available": 0}
     key = {**HERE, "hour": T}
@@ -244,14 +246,14 @@ def test_waits_are_held_against_the_bound_of_the_policy_in_force() -> None:
         {
             **key,
             "priority": 0,
-            "bound_us": 240 * S,
+            "bound_us": 180 * S,
             "messages": 4,
             "boosted": 2,
-            "boosts": 8,
+            "boosts": 6,
             "waiting": 1,
             "over_bound": 2,
             "over_bound_available": 1,
-            **spread(240 * S, 240 * S + 1, 300 * S),
+            **spread(180 * S, 180 * S + 1, 300 * S),
         },
         {
             **key,
@@ -262,6 +264,14 @@ def test_waits_are_held_against_the_bound_of_the_policy_in_force() -> None:
             "over_bound": 1,
             "over_bound_available": 1,
             **spread(2 * S),
+        },
+        {
+            **key,
+            "priority": 3,
+            "bound_us": None,
+            "messages": 1,
+            **none,
+            **spread(300 * S),
         },
         {
             **key,

@@ -24,8 +24,14 @@ class _Commands(LazyGroup):
         Entry(
             "doctor",
             _HUB,
-            "Check that a hub answers, serves its project and accepts the token.",
+            "Check that a hub answers, serves its project and accepts the token; or check what is stored.",
             "commands.doctor:doctor",
+        ),
+        Entry(
+            "import",
+            _HUB,
+            "Import messages of another system into a project that no hub serves.",
+            "commands.importing:import_messages",
         ),
         Entry("status", _HUB, "Show counts and condition of the project."),
         Entry("policy", _HUB, "The policy: show it, check a file, adopt one.", "commands.policy:policy"),
@@ -82,6 +88,7 @@ app = typer.Typer(
     help="A message bus for teams of AI agents. The options below come before the command.",
     epilog="Begin with: tocsin serve; tocsin agents add ada --save; tocsin --as ada send ada hello; tocsin top",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

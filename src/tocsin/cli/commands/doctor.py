@@ -1,25 +1,58 @@
-"""`tocsin doctor`: checks of a hub and of the caller's token."""
+"""`tocsin doctor`: checks of a hub, of the caller's token and of what is stored, and the form of the installation."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.context import Json, remote_of
-from tocsin.cli.output import UNREADABLE, refusals_told, show_json, table
+from tocsin import __version__
+from tocsin.cli.commands.hub import Project, Store
+from tocsin.cli.context import DataHere, Json, data_of, remote_of
+from tocsin.cli.output import UNREADABLE, fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit, Refused, Remote, Unreachable
+from tocsin.form import package_form
 
 __all__ = ["doctor"]
 
 
-def doctor(context: typer.Context, as_json: Json = False) -> None:
-    """Check that a hub answers, serves its project and accepts the token."""
+def doctor(
+    context: typer.Context,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read everything that is stored and check it against its checksums, also beside a hub."
+        ),
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Continue a stopped SQLite project without commits that its journal has lost."
+        ),
+    ] = False,
+    data: DataHere = None,
+    project: Project = "default",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Check that a hub answers, serves its project and accepts the token; or check what is stored."""
+    if verify or accept_loss:
+        from tocsin.cli.storage import accept_lost_commits, verify_stored
+
+        if verify and accept_loss:
+            raise fail("choose one of --verify and --accept-loss", Exit.USAGE)
+        where = data_of(context, data)
+        if accept_loss:
+            accept_lost_commits(where, project, store, as_json)
+        else:
+            verify_stored(where, project, store, as_json)
+        return
     with refusals_told(as_json):
         remote = remote_of(context)
     checks = [
         _checked("the hub answers", lambda: _condition(remote.get("health"), "serving", "standing_by")),
         _checked("the project is served", lambda: _condition(remote.get("ready"), "serving")),
         _checked("the token is valid", lambda: _identity(remote)),
+        _checked("this installation", lambda: (True, f"tocsin {__version__}, {package_form()} form")),
     ]
     if as_json:
         show_json(checks)

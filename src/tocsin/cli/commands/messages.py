@@ -1,6 +1,7 @@
 """`tocsin inbox`, `recall` and `trace`."""
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from tocsin.cli.context import Json, remote_of
 from tocsin.cli.explain import explained
 from tocsin.cli.output import refusals_told, say, show_json, table
-from tocsin.cli.remote import Exit
+from tocsin.cli.remote import Exit, Remote
 from tocsin.cli.replies import show
 
 __all__ = ["inbox", "recall", "trace"]
@@ -24,9 +25,12 @@ def inbox(
 ) -> None:
     """List the messages that wait for the calling agent; `--take` fetches them."""
     with refusals_told(as_json):
-        reply = remote_of(context).ask("fetch_inbox" if take else "list_inbox", {"limit": limit})
+        remote = remote_of(context)
+        reply = remote.ask("fetch_inbox" if take else "list_inbox", {"limit": limit})
         if as_json or not take:
             show(reply, as_json)
+            if take:
+                _confirm(remote, reply.cursor)
             return
         envelopes = [(item.signal_id, json.loads(bytes(item.envelope))) for item in reply.deliveries]
         rows = [
@@ -35,6 +39,14 @@ def inbox(
             for signal_id, envelope in envelopes
         ]
         table(rows, "signal_id", "from", "type", "payload")
+        _confirm(remote, reply.cursor)
+
+
+def _confirm(remote: Remote, cursor: str) -> None:
+    """Confirm the messages that have been printed; without it they would be handed out again."""
+    sys.stdout.flush()
+    if cursor:
+        remote.ask("confirm_messages", {"receipt": cursor})
 
 
 def recall(context: typer.Context, message_id: MessageId, as_json: Json = False) -> None:

@@ -12,7 +12,17 @@ from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Attention
 
-__all__ = ["ENDED", "Status", "Verdict", "interrupt", "interrupter_of", "judge", "may_deliver", "status_of"]
+__all__ = [
+    "ENDED",
+    "Status",
+    "Verdict",
+    "interrupt",
+    "interrupter_of",
+    "is_held_back",
+    "judge",
+    "may_deliver",
+    "status_of",
+]
 
 #: States of a message that nobody can work on any more.
 ENDED = frozenset({State.PROCESSED, State.EXPIRED, State.RECALLED, State.DEAD})
@@ -66,6 +76,14 @@ def interrupter_of(state: ProjectState, attention: Attention) -> Message | None:
     """Return the message that interrupts an agent; null if there is none or it has ended."""
     message = state.messages.get(attention.interrupted_by)
     return None if message is None or message.state in ENDED else message
+
+
+def is_held_back(attention: Attention | None, level: int) -> bool:
+    """Return whether a message of a level waits until a busy agent pauses or is idle."""
+    if attention is None or attention.work is None:
+        return False
+    verdict = judge(level, status_of(attention), attention.work.level, interruptible=attention.work.interruptible)
+    return verdict not in (Verdict.DELIVER, Verdict.INTERRUPT)
 
 
 def may_deliver(decision: Decision, attention: Attention, message: Message) -> bool:

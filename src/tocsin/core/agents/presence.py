@@ -40,21 +40,17 @@ def push_session(agent: Agent, policy: Policy, now: int) -> Session | None:
 
 
 def resolve(agent: Agent, policy: Policy, now: int) -> tuple[RecipientState, PublishPath, str | None]:
-    """Return an agent's presence, the path of a message to it, and the session at the end of that path."""
+    """Return an agent's presence, the path of a message to it, and the session at the end of that path.
+
+    A message is pushed only to a session with room. The session of a socket that has dropped has none.
+    """
     if not agent.sessions:
         return RecipientState.OFFLINE, PublishPath.QUEUED, None
-    best: Session | None = None
-    for session in agent.sessions.values():
-        if is_fresh(session, policy, now) and (best is None or _nearer(session, best)):
-            best = session
-    if best is None:
+    best = push_session(agent, policy, now)
+    if best is not None:
+        return RecipientState.AVAILABLE, PublishPath.PUSHED, best.session
+    fresh = [session for session in agent.sessions.values() if is_fresh(session, policy, now)]
+    if not fresh:
         return RecipientState.STALE, PublishPath.QUEUED, None
-    path = PublishPath.PUSHED if best.pushes else PublishPath.PIGGYBACK
-    return RecipientState.AVAILABLE, path, best.session
-
-
-def _nearer(session: Session, best: Session) -> bool:
-    """Return whether a session is preferred: push before piggyback, then fewer offers in flight."""
-    if session.pushes != best.pushes:
-        return session.pushes
-    return session.pushes and len(session.in_flight) < len(best.in_flight)
+    asking = next((session.session for session in fresh if not session.pushes), None)
+    return RecipientState.AVAILABLE, PublishPath.QUEUED if asking is None else PublishPath.PIGGYBACK, asking

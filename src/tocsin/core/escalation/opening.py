@@ -6,7 +6,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.escalation.conditions import is_over
 from tocsin.core.escalation.paths import CLOSED, ROUTES, Place
-from tocsin.core.escalation.steps import NOTICE_CODES, escalate_to_directors, escalate_to_humans, move
+from tocsin.core.escalation.steps import NOTICE_CODES, escalate_to_directors, escalate_to_humans, move, subject_of
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import NEVER, Message, State, queue_cause
 from tocsin.core.messages.notices import notify_directors
@@ -49,7 +49,8 @@ def fire_queued(decision: Decision, seq: int) -> None:
         f"longer than {rule.after_s:g} s at {priority_name(message.priority)}"
     )
     cause = queue_cause(message)
-    open_escalation(decision, "time_in_queue", cause, message.message_id, detail, about=message)
+    payer = message.sender
+    open_escalation(decision, "time_in_queue", cause, message.message_id, detail, about=message, payer=payer)
 
 
 def fire_wait(decision: Decision, key: str) -> None:
@@ -67,7 +68,9 @@ def fire_wait(decision: Decision, key: str) -> None:
     )
     asked = decision.state.ids.get(wait.ref) if wait.kind == "request" else None
     about = None if asked is None else decision.state.messages.get(asked)
-    open_escalation(decision, "dependency_blocked", wait.cause, key, detail, about=about, level=wait.level)
+    open_escalation(
+        decision, "dependency_blocked", wait.cause, key, detail, about=about, level=wait.level, payer=wait.waiter
+    )
 
 
 def open_escalation(
@@ -80,10 +83,12 @@ def open_escalation(
     about: Message | None = None,
     level: int | None = None,
     threshold: float = 0.0,
+    payer: str = "",
 ) -> None:
     """Apply the policy's rule for a trigger, once for each cause; defer it if too many escalations are open.
 
-    `threshold` is the limit that was crossed, for rules that have none of their own.
+    `threshold` is the limit that was crossed, for rules that have none of their own. `payer` is the agent that caused
+    it and is charged for the notices; it is the caller by default.
     """
     state, policy = decision.state, decision.policy.escalation
     level = level if level is not None or about is None else about.priority
@@ -92,15 +97,25 @@ def open_escalation(
     detail, seq = detail[: decision.policy.limits.text_max], NEVER if about is None else about.seq
     if len(state.open_escalations) < policy.open_max:
         since = NEVER if about is None else about.enqueued_at
-        _open_now(decision, Deferred(cause, trigger, subject, detail, seq, since, level, threshold, state.seq))
+        case = Deferred(cause, trigger, subject, detail, seq, since, level, threshold, state.seq)
+        _open_now(decision, case, payer or decision.caller.agent)
         return
     kept = len(state.deferred) < policy.deferred_max
     decision.emit(ev.EscalationDeferred(decision.now, cause, trigger, subject, detail, seq, level, threshold, kept))
     if not kept:
-        notify_directors(decision, detail, code=NOTICE_CODES[trigger], about=subject, priority=Priority.BLOCKING)
+        code, causer = NOTICE_CODES[trigger], payer or decision.caller.agent
+        notify_directors(
+            decision,
+            detail,
+            code=code,
+            about=subject,
+            priority=Priority.BLOCKING,
+            payer=causer,
+            subject=subject_of(trigger),
+        )
 
 
-def _open_now(decision: Decision, case: Deferred) -> None:
+def _open_now(decision: Decision, case: Deferred, payer: str = "") -> None:
     found = decision.policy.escalation.rule_for(case.trigger, case.level)
     if found is None:
         raise InvariantViolation(f"no rule escalates {case.cause}")
@@ -114,7 +129,7 @@ def _open_now(decision: Decision, case: Deferred) -> None:
     )
     opened = decision.state.escalations[escalation]
     move(decision, opened, ROUTES[case.trigger], detail="")
-    _act(decision, opened, rule, threshold)
+    _act(decision, opened, rule, threshold, payer)
 
 
 def open_deferred(decision: Decision) -> None:
@@ -129,7 +144,7 @@ def open_deferred(decision: Decision) -> None:
             _open_now(decision, case)
 
 
-def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> None:
+def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float, payer: str) -> None:
     """Take the first steps of a path: those that the rule takes at once."""
     raised = _raise_subject(decision, opened, rule, threshold)
     tells = not raised or "notify_director" in rule.actions or "escalate_to_human" in rule.actions
@@ -143,11 +158,11 @@ def _act(decision: Decision, opened: Escalation, rule: EscalationRule, threshold
         for step in _FIRST_STEPS.get(opened.trigger, ()):
             move(decision, opened, step, detail="")
     if opened.state == Place.HEALTH:
-        escalate_to_directors(decision, opened, "alerted", Priority.CRITICAL)
+        escalate_to_directors(decision, opened, "alerted", Priority.CRITICAL, payer)
     elif tells:
-        escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
+        escalate_to_directors(decision, opened, "notified", Priority.BLOCKING, payer)
     if "escalate_to_human" in rule.actions and opened.state in (Place.DIRECTOR, Place.ALERT):
-        escalate_to_humans(decision, opened, SYSTEM.agent, "required by the rule")
+        escalate_to_humans(decision, opened, SYSTEM.agent, "required by the rule", payer)
 
 
 def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule, threshold: float) -> bool:
@@ -167,7 +182,7 @@ def _raise_subject(decision: Decision, opened: Escalation, rule: EscalationRule,
 
 
 def raise_message(decision: Decision, message: Message, levels: int, threshold_s: float) -> None:
-    """Raise a queued message above the priority that it was admitted with; one that is higher already stays."""
+    """Raise a queued or held message above the priority that it was admitted with; one that is higher stays."""
     own = max(message.own_level, Priority(message.priority).boost(levels))
     if own == message.own_level:
         return

@@ -4,14 +4,23 @@ from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.errors import InvariantViolation
-from tocsin.core.escalation.paths import CLOSED, place_after
+from tocsin.core.escalation.paths import CLOSED, Place, place_after
 from tocsin.core.messages.model import NEVER
-from tocsin.core.messages.notices import notify_directors, notify_humans
+from tocsin.core.messages.notices import notify_directors, notify_escalation, notify_humans
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.state import ProjectState
+from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Escalation, Step
 
-__all__ = ["DEADLINE_KIND", "NOTICE_CODES", "apply_moved", "escalate_to_directors", "escalate_to_humans", "move"]
+__all__ = [
+    "DEADLINE_KIND",
+    "NOTICE_CODES",
+    "apply_moved",
+    "escalate_to_directors",
+    "escalate_to_humans",
+    "move",
+    "notify_newcomer",
+    "subject_of",
+]
 
 DEADLINE_KIND = "escalation"
 #: Error code in the notices of each trigger.
@@ -37,7 +46,9 @@ def move(
     decision.emit(ev.EscalationMoved(decision.now, opened.escalation, step, opened.state, after, by, detail, due_at))
 
 
-def escalate_to_directors(decision: Decision, opened: Escalation, step: str, priority: Priority) -> None:
+def escalate_to_directors(
+    decision: Decision, opened: Escalation, step: str, priority: Priority, payer: str = ""
+) -> None:
     """Notify the directors of an escalation; if there is none, escalate to the humans at once."""
     move(decision, opened, step, detail=opened.detail, due_at=decision.now + decision.policy.escalation.director_us)
     if opened.trigger == "deadlock":
@@ -51,18 +62,37 @@ def escalate_to_directors(decision: Decision, opened: Escalation, step: str, pri
         priority=priority,
         escalation=opened.escalation,
         but=() if about is None or opened.trigger != "critical_error" else (about.recipient,),
+        payer=payer,
+        subject=subject_of(opened.trigger),
     )
     if not notified:
-        escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director")
+        escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director", payer)
 
 
-def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: str) -> None:
+def escalate_to_humans(decision: Decision, opened: Escalation, by: str, reason: str, payer: str = "") -> None:
     """Move an escalation to the humans and notify them."""
     due_at = decision.now + decision.policy.escalation.director_us
     move(decision, opened, "escalated", by=by, detail=reason, due_at=due_at)
-    notify_humans(
-        decision, opened.detail, code=NOTICE_CODES[opened.trigger], about=opened.subject, escalation=opened.escalation
-    )
+    code = NOTICE_CODES[opened.trigger]
+    about, name = opened.subject, opened.escalation
+    subject = subject_of(opened.trigger)
+    notify_humans(decision, opened.detail, code=code, about=about, escalation=name, payer=payer, subject=subject)
+
+
+def notify_newcomer(decision: Decision, agent: Agent) -> None:
+    """Notify an agent that has just become a director, or a human, of the escalations that wait for its role."""
+    waiting = (Place.HUMAN,) if agent.role == "human" else (Place.DIRECTOR, Place.ALERT)
+    priority = Priority.CRITICAL if agent.role == "human" else Priority.BLOCKING
+    for name in list(decision.state.open_escalations):
+        opened = decision.state.escalations[name]
+        if opened.state in waiting and opened.trigger != "deadlock":
+            code, about, subject = NOTICE_CODES[opened.trigger], opened.subject, subject_of(opened.trigger)
+            notify_escalation(decision, agent, opened.detail, code, about, name, priority, subject)
+
+
+def subject_of(trigger: str) -> str:
+    """Return the subject of the notices about escalations of one trigger."""
+    return f"escalations: {trigger}"
 
 
 def apply_moved(state: ProjectState, event: ev.EscalationMoved) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from tocsin.core.events.agents import (
+    AgentCharged,
     AgentRegistered,
     AgentRetired,
     GamingCleared,
@@ -90,6 +91,7 @@ from tocsin.core.events.messages import (
     MessageRejected,
     MessageReleased,
     MessageRequeued,
+    NoticeFolded,
     RecallRefused,
     SendRefused,
 )
@@ -120,6 +122,7 @@ from tocsin.core.events.waits import (
 
 __all__ = [
     "EVENT_TYPES",
+    "AgentCharged",
     "AgentRegistered",
     "AgentRetired",
     "AlertCleared",
@@ -176,6 +179,7 @@ __all__ = [
     "MessageReleased",
     "MessageRequeued",
     "MessagesForgotten",
+    "NoticeFolded",
     "PausePointReached",
     "PolicyAdopted",
     "PriorityInherited",
@@ -290,6 +294,8 @@ Event: TypeAlias = (
     | HealthBreached
     | HealthRecovered
     | FramesShed
+    | AgentCharged
+    | NoticeFolded
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

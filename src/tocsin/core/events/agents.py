@@ -3,6 +3,7 @@
 from tocsin.core.events.base import EventBase
 
 __all__ = [
+    "AgentCharged",
     "AgentRegistered",
     "AgentRetired",
     "GamingCleared",
@@ -30,6 +31,8 @@ class AgentRegistered(EventBase, frozen=True):
     supported: tuple[str, ...]
     #: Message types that it takes; empty is any.
     capabilities: tuple[str, ...]
+    #: Role that it had before; empty for a new agent.
+    former_role: str = ""
 
 
 class AgentRetired(EventBase, frozen=True):
@@ -124,3 +127,22 @@ class GamingCleared(EventBase, frozen=True):
     threshold: float
     #: Length of the window, seconds.
     window_s: float
+
+
+class AgentCharged(EventBase, frozen=True):
+    """An agent was charged for copies that it caused the bus to put into mailboxes."""
+
+    #: The agent.
+    agent: str
+    #: What it was charged for: `discussion`, `contribution`, `approval` or `notices`.
+    cause: str
+    #: Number of copies.
+    copies: int
+    #: Tokens that they cost.
+    cost: float
+    #: Tokens that it has left.
+    tokens: float
+    #: Critical quota that it has left.
+    critical_quota: float
+    #: Blocking quota that it has left.
+    blocking_quota: float

@@ -1,7 +1,7 @@
 """Admission of a message: priority by role, token bucket, quotas, and detection of inflated priorities.
 
-Deciding and spending are separate: `admit` computes the cost of a message and the priority that it is sent at, the
-`MessageAccepted` event carries the remaining balances, and applying the event only stores them.
+Deciding and spending are separate: `grant` decides the priority that a message is sent at, `admit` computes what it
+costs, the `MessageAccepted` event carries the remaining balances, and applying the event only stores them.
 
 Requirement: LIMINAL.
 """
@@ -17,7 +17,22 @@ from tocsin.core.policy import Policy, Role
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import Agent, ProjectState
 
-__all__ = ["Admission", "admit", "apply_gaming", "levels", "spend"]
+__all__ = [
+    "Admission",
+    "admit",
+    "apply_charge",
+    "apply_gaming",
+    "bill",
+    "charge_owed",
+    "full_levels",
+    "grant",
+    "levels",
+    "owe",
+    "spend",
+]
+
+
+_BLOCKING = Priority.BLOCKING
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -30,20 +45,30 @@ class Admission(msgspec.Struct, frozen=True):
     blocking_quota: float | None
 
 
-def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> Admission:
-    """Return the priority at which a sender's message is sent; refuse one over a limit, with a time to retry."""
+def grant(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> tuple[Priority, str]:
+    """Return the priority at which a sender's message is sent, and the rule that chose it; refuse one over its role."""
+    priority, rule = _priority(decision, sender, decision.policy.roles[sender.role], requested)
+    return priority, "contract_default" if rule == "as_requested" and default else rule
+
+
+def admit(
+    decision: Decision, sender: Agent, priority: Priority, rule: str, copies: int = 1, messages: int = 1
+) -> Admission:
+    """Return the sender's balances after a message of a granted priority; refuse one over a limit, with a retry time.
+
+    The price of its priority is paid once for each message, and the Info price for each further copy, so that an urgent
+    message to a whole team is possible.
+    """
     role = decision.policy.roles[sender.role]
-    priority, rule = _priority(decision, sender, role, requested)
-    if rule == "as_requested" and default:
-        rule = "contract_default"
     if role.quota_multiplier is None:
         return Admission(priority, rule, None, None, None)
     tokens, critical, blocking = levels(sender, decision.policy, decision.now)
-    cost = decision.policy.bucket.costs[priority]
+    cost = _price_of(decision.policy, priority, copies, messages)
     if tokens < cost:
+        many = f" to {copies} agents" if copies > 1 else ""
         raise _exhausted(
             "E_ADMISSION_001",
-            f"{sender.agent} has {tokens:.1f} tokens, a {priority_name(priority)} message costs {cost:g}",
+            f"{sender.agent} has {tokens:.1f} tokens, a {priority_name(priority)} message{many} costs {cost:g}",
             (cost - tokens) / (decision.policy.bucket.refill_per_s * role.quota_multiplier),
             possible=cost <= decision.policy.bucket.capacity * role.quota_multiplier,
         )
@@ -59,6 +84,57 @@ def admit(decision: Decision, sender: Agent, requested: Priority, *, default: bo
             raise _exhausted("E_ADMISSION_003", f"{sender.agent} has used up its Blocking quota", wait)
         blocking -= 1
     return Admission(priority, rule, tokens - cost, critical, blocking)
+
+
+def bill(decision: Decision, payer: Agent, cause: str, priority: Priority, *copies: int) -> ev.AgentCharged | None:
+    """Return the charge for messages of the bus that an agent causes, or refuse it; null for an unlimited agent.
+
+    Each of `copies` is the number of recipients of one message. Emit the charge with the events that it pays for.
+    """
+    admission = admit(decision, payer, priority, "as_requested", sum(copies), messages=len(copies))
+    if admission.tokens is None or admission.critical_quota is None or admission.blocking_quota is None:
+        return None
+    cost = _price_of(decision.policy, priority, sum(copies), len(copies))
+    return ev.AgentCharged(
+        at=decision.now,
+        agent=payer.agent,
+        cause=cause,
+        copies=sum(copies),
+        cost=cost,
+        tokens=admission.tokens,
+        critical_quota=admission.critical_quota,
+        blocking_quota=admission.blocking_quota,
+    )
+
+
+def owe(decision: Decision, payer: str, copies: int = 1) -> None:
+    """Charge an agent, at the end of the decision, for copies that cannot be refused."""
+    if payer in decision.state.agents:
+        decision.owed[payer] = decision.owed.get(payer, 0) + copies
+
+
+def charge_owed(decision: Decision) -> None:
+    """Charge agents for the copies that they caused: the Info price for each, as far as they have tokens."""
+    for name, copies in decision.owed.items():
+        payer = decision.state.agents.get(name)
+        if payer is None or decision.policy.roles[payer.role].quota_multiplier is None:
+            continue
+        tokens, critical, blocking = levels(payer, decision.policy, decision.now)
+        cost = min(tokens, copies * decision.policy.bucket.costs[Priority.INFO])
+        decision.emit(ev.AgentCharged(decision.now, name, "notices", copies, cost, tokens - cost, critical, blocking))
+
+
+def apply_charge(state: ProjectState, event: ev.AgentCharged) -> None:
+    """Store the balances that are left."""
+    agent = state.agents[event.agent]
+    agent.tokens, agent.tokens_at = event.tokens, event.at
+    agent.critical_quota, agent.blocking_quota = event.critical_quota, event.blocking_quota
+    agent.quotas_at = event.at
+
+
+def _price_of(policy: Policy, priority: int, copies: int, messages: int) -> float:
+    costs = policy.bucket.costs
+    return messages * costs[priority] + max(0, copies - messages) * costs[Priority.INFO]
 
 
 def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority) -> tuple[Priority, str]:
@@ -137,14 +213,14 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
         sender.tokens, sender.tokens_at = event.tokens, event.at
         sender.critical_quota, sender.blocking_quota = event.critical_quota, event.blocking_quota
         sender.quotas_at = event.at
-    if state.policy.roles[sender.role].watched and event.rule != "confirmation":
-        gaming = state.policy.gaming
+    if state.policy.roles[sender.role].watched and event.rule not in ("confirmation", "imported"):
+        gaming, at = state.policy.gaming, event.at
         usage = sender.usage
-        high = event.requested >= Priority.BLOCKING
-        usage.append(event.at * 2 + high)
+        high = event.requested >= _BLOCKING
+        usage.append(at * 2 + high)
         sender.usage_high += high
-        since = event.at - gaming.window_us
-        while usage and (len(usage) > gaming.samples_max or usage[0] >> 1 <= since):
+        since, most = at - gaming.window_us, gaming.samples_max
+        while usage and (len(usage) > most or usage[0] >> 1 <= since):
             sender.usage_high -= usage.popleft() & 1
 
 

@@ -7,7 +7,7 @@ from tocsin.core.commands import BroadcastReceipt, Receipt
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.acceptance import Draft, accept
-from tocsin.core.messages.admission import admit
+from tocsin.core.messages.admission import admit, grant
 from tocsin.core.messages.routing import Route, route
 from tocsin.core.protocol.envelope import body
 from tocsin.core.state import Agent, Broadcast, ProjectState
@@ -16,14 +16,15 @@ __all__ = ["apply_broadcast", "broadcast_to"]
 
 
 def broadcast_to(
-    decision: Decision, sender: Agent, draft: Draft, recipients: list[Agent], *, whole: bool
+    decision: Decision, sender: Agent, draft: Draft, recipients: list[Agent], notices: int, *, whole: bool
 ) -> BroadcastReceipt:
-    """Accept one copy for each recipient that can be reached; the sender is charged once."""
+    """Accept one copy for each recipient that can be reached; the sender pays for each copy, and for `notices`."""
     envelope = draft.envelope
+    priority, rule = grant(decision, sender, draft.requested, default=envelope.priority is None)
     ways: list[Route] = []
     failed: dict[str, Problem] = {}
     for recipient in recipients:
-        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class)
+        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class, priority)
         if isinstance(way, Problem):
             failed[recipient.agent] = way
         else:
@@ -32,7 +33,7 @@ def broadcast_to(
         reasons = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(failed.items())[:5])
         detail = f"{len(failed)} of {len(recipients)} recipients could not be reached ({reasons}): nothing was sent"
         raise refusal("E_ROUTING_004", detail)
-    admission = admit(decision, sender, draft.requested, default=envelope.priority is None)
+    admission = admit(decision, sender, priority, rule, len(ways) + notices)
     decision.emit(
         ev.BroadcastAccepted(
             at=decision.now,

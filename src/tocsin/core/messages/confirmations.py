@@ -42,9 +42,9 @@ def send_confirmation(
     receipt = None
     recipient = decision.state.agents.get(subject.sender)
     if recipient is not None:
-        way = route(decision, recipient, envelope.message_type, contract, draft.delivery_class)
+        priority = min(requested, decision.policy.roles[sender.role].cap)
+        way = route(decision, recipient, envelope.message_type, contract, draft.delivery_class, priority)
         if isinstance(way, Route):
-            priority = min(requested, decision.policy.roles[sender.role].cap)
             receipt = accept(decision, draft, way, Admission(priority, "confirmation", None, None, None), None)
     confirmed = _confirm(decision, subject, payload)
     pump(decision, sender)

@@ -9,7 +9,7 @@ from tocsin.core.commands import SYSTEM, Redrive, Redriven
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, refusal
 from tocsin.core.messages.delivery import clear_in_flight, note_failure, pump
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
 from tocsin.core.messages.notices import report_death
 from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import ProjectState
@@ -64,7 +64,7 @@ def was_refused(state: ProjectState, message: Message) -> bool:
 
 def _redrive(decision: Decision, message: Message) -> None:
     agent = decision.state.agents[message.recipient]
-    expires_at = decision.now + message.expires_at - message.enqueued_at
+    expires_at = renewed_expiry(message, decision.now)
     state = presence(agent, decision.policy, decision.now)
     decision.emit(ev.DeadLetterRedriven(decision.now, message.seq, decision.caller.agent, expires_at, state))
     pump(decision, agent)

@@ -7,14 +7,14 @@ from tocsin.core.agents.registry import my_session, touch
 from tocsin.core.commands import Drain, Drained
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
+from tocsin.core.messages.cursors import cursor_of
 from tocsin.core.messages.delivery import delivery_of, pump, take
-from tocsin.core.messages.settlement import confirm_offers
 
 __all__ = ["decide_drain"]
 
 
 def decide_drain(decision: Decision, command: Drain) -> Drained:
-    """Offer the most urgent messages; by default the call confirms what the session was offered before."""
+    """Offer the most urgent messages; they count as received once their cursor is quoted."""
     limit = decision.policy.limits.drain_max
     if not 1 <= command.limit <= limit:
         raise refusal(
@@ -27,9 +27,7 @@ def decide_drain(decision: Decision, command: Drain) -> Drained:
     agent = decision.me()
     session = my_session(decision, command.session)
     touch(decision, session)
-    if command.confirms and not session.pushes:
-        confirm_offers(decision, session.session)
     taken = take(decision, agent, session, command.limit, command.at_least, command.bytes_max)
     deliveries = tuple(delivery_of(decision.state, message) for message in taken)
     pump(decision, agent)
-    return Drained(deliveries, agent.mailbox.depths())
+    return Drained(deliveries, agent.mailbox.depths(), cursor_of(agent, taken))

@@ -33,7 +33,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.HELD, ev.MessageExpired, State.EXPIRED, "TTL over before a decision"),
     Transition(State.HELD, ev.MessageRecalled, State.RECALLED, "recalled while it was held"),
     Transition(State.QUEUED, ev.MessageOffered, State.OFFERED, "pushed, piggybacked or drained"),
-    Transition(State.OFFERED, ev.MessageDelivered, State.DELIVERED, "receipt, next call, or an answer"),
+    Transition(State.OFFERED, ev.MessageDelivered, State.DELIVERED, "receipt, or an answer"),
     Transition(State.OFFERED, ev.MessageRequeued, State.QUEUED, "session ended, or no receipt in time"),
     Transition(State.OFFERED, ev.MessageDied, State.DEAD, "no receipt, retries used up; recipient gone"),
     Transition(State.DELIVERED, ev.MessageAcknowledged, State.ACKNOWLEDGED, "ACK"),

@@ -15,18 +15,24 @@ __all__ = [
     "LENT_BY_RECIPIENT",
     "LENT_BY_SENDER",
     "NEVER",
+    "UNENDING",
     "Failure",
     "Message",
     "PublishPath",
     "RecipientState",
     "State",
     "content_digest",
+    "notice_metadata",
+    "notice_subject",
     "queue_cause",
+    "renewed_expiry",
     "signal_id",
 ]
 
 #: Value of a timestamp that is not set.
 NEVER = 0
+#: Time of expiry of a message that does not expire: one from before there was a TTL.
+UNENDING = 253_402_300_799_000_000
 #: Bits of `Message.lent`: the agent from which a message inherits priority.
 LENT_BY_SENDER = 1
 LENT_BY_RECIPIENT = 2
@@ -52,6 +58,8 @@ class RecipientState(StrEnum):
     AVAILABLE = "available"
     STALE = "not_available_stale"
     OFFLINE = "not_available_offline"
+    #: Not recorded: a message from before there was a record of it.
+    UNKNOWN = "unknown"
 
 
 class PublishPath(StrEnum):
@@ -60,6 +68,8 @@ class PublishPath(StrEnum):
     PUSHED = "pushed_to_ws"
     PIGGYBACK = "buffered_for_piggyback"
     QUEUED = "queued_offline"
+    #: Not recorded: a message from before there was a record of it.
+    UNKNOWN = "unknown"
 
 
 class Message(msgspec.Struct, gc=False):
@@ -144,6 +154,23 @@ def signal_id(message: Message) -> str:
     if message.broadcast_id is None:
         return message.message_id
     return f"{message.message_id}:{message.recipient}"
+
+
+def notice_metadata(subject: str) -> bytes:
+    """Return the metadata of a notice of the bus about a subject."""
+    return msgspec.json.encode({"subject": subject}) if subject else b"{}"
+
+
+def notice_subject(message: Message) -> str:
+    """Return the subject of a notice of the bus; empty if it has none."""
+    if len(message.metadata) <= len(b"{}"):
+        return ""
+    return str(msgspec.json.decode(message.metadata).get("subject", ""))
+
+
+def renewed_expiry(message: Message, now: int) -> int:
+    """Return the time of expiry if the message's TTL begins again now."""
+    return UNENDING if message.expires_at == UNENDING else now + message.expires_at - message.enqueued_at
 
 
 def queue_cause(message: Message) -> str:

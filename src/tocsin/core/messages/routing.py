@@ -8,13 +8,15 @@ import msgspec
 from tocsin.core.agents.presence import resolve
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, TocsinError, refusal
+from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import PublishPath, RecipientState
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.contracts import Contract, DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, AgentRef
+from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent
 
-__all__ = ["Route", "check_sender", "recipients_of", "route"]
+__all__ = ["Route", "check_recipient", "check_sender", "recipients_of", "route"]
 
 #: Type that a director or a human has in addition to its own.
 _DIRECTING_TYPE = "Manager"
@@ -91,12 +93,17 @@ def check_sender(sender: Agent, message_type: str, contract: Contract, policy: P
 
 
 def route(
-    decision: Decision, recipient: Agent, message_type: str, contract: Contract, delivery_class: DeliveryClass
+    decision: Decision,
+    recipient: Agent,
+    message_type: str,
+    contract: Contract,
+    delivery_class: DeliveryClass,
+    priority: Priority,
 ) -> Route | Problem:
-    """Return the route to one recipient, or the problem that prevents it."""
+    """Return the route of a message of some priority to one recipient, or the problem that prevents it."""
     try:
-        _check_recipient(recipient, message_type, contract, decision.policy)
-        limit = decision.policy.limits.mailbox_depth_max
+        check_recipient(recipient, message_type, contract, decision.policy)
+        limit = decision.policy.limits.mailbox_limit(priority)
         hint_s = decision.policy.delivery.retry_hint_s
         if recipient.mailbox.depth >= limit:
             raise refusal(
@@ -104,20 +111,31 @@ def route(
                 f"the mailbox of {recipient.agent} is full ({limit} messages): try again in {hint_s:g} s",
                 retry_after_s=hint_s,
             )
+        pump(decision, recipient)  # room in a window goes to what waits already
         recipient_state, path, session = resolve(recipient, decision.policy, decision.now)
-        if delivery_class is DeliveryClass.SYNC and recipient_state is not RecipientState.AVAILABLE:
-            raise refusal(
-                "E_ADMISSION_006",
-                f"{recipient.agent} is {recipient_state}: a sync message is not queued; try again or send it async",
-                retry_after_s=hint_s,
-                recipient_state=recipient_state.value,
-            )
+        if delivery_class is DeliveryClass.SYNC and path is PublishPath.QUEUED:
+            raise _unavailable(recipient, recipient_state, hint_s)
     except TocsinError as error:
         return error.problem
     return Route(recipient, recipient_state, path, session)
 
 
-def _check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+def _unavailable(recipient: Agent, recipient_state: RecipientState, hint_s: float) -> TocsinError:
+    """Return the refusal of a sync message that would have to be queued."""
+    why = f"{recipient.agent} is {recipient_state}"
+    if recipient_state is RecipientState.AVAILABLE:
+        why = f"{recipient.agent} has no live connection with room for another message"
+        recipient_state = RecipientState.STALE
+    return refusal(
+        "E_ADMISSION_006",
+        f"{why}: a sync message is not queued; try again or send it async",
+        retry_after_s=hint_s,
+        recipient_state=recipient_state.value,
+    )
+
+
+def check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+    """Refuse a recipient that the contract does not allow for this type, or that did not declare it."""
     if policy.routing.enforce_direction and not _allowed(recipient, contract.receivers, policy):
         raise refusal(
             "E_ROUTING_002",

@@ -22,7 +22,7 @@ from tocsin.core.commands import (
 from tocsin.core.decision import Decision
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.messages.acceptance import Draft, accept, draft_of
-from tocsin.core.messages.admission import admit
+from tocsin.core.messages.admission import admit, grant
 from tocsin.core.messages.broadcast import broadcast_to
 from tocsin.core.messages.confirmations import send_confirmation
 from tocsin.core.messages.correlation import answered, check_correlation
@@ -77,13 +77,14 @@ def _send(
             return send_confirmation(decision, sender, envelope, contract, requested, payload)
         opens_thread = check_correlation(decision, envelope, contract.correlation, None)
         draft = draft_of(decision, envelope, contract, requested, opens_thread)
-        held = approvals.held_at(decision, sender, envelope.message_type)
+        held, notices = approvals.held_at(decision, sender, envelope.message_type), 0
         if held:
             approvals.check_room(decision, sender.agent)
             draft = msgspec.structs.replace(draft, held=held)
+            notices = len(approvals.deciders(decision))
         receiver = envelope.receiver.agent_id
         request = answered(decision, envelope.correlation_id, sender.agent, receiver, completes=completes(payload))
-        receipt = _dispatch(decision, sender, draft, recipients, whole=whole)
+        receipt = _dispatch(decision, sender, draft, recipients, notices, whole=whole)
     except TocsinError as error:
         _record_refusal(decision, envelope, requested, error.problem)
         raise
@@ -95,18 +96,19 @@ def _send(
 
 
 def _dispatch(
-    decision: Decision, sender: Agent, draft: Draft, recipients: list[Agent] | None, *, whole: bool
+    decision: Decision, sender: Agent, draft: Draft, recipients: list[Agent] | None, notices: int, *, whole: bool
 ) -> Receipt | BroadcastReceipt:
+    """Accept a draft for its recipients; the sender also pays for `notices` about it."""
     envelope = draft.envelope
     if recipients is None:
         recipients = recipients_of(decision, envelope.receiver)
     if envelope.receiver.agent_id == ANYONE:
-        return broadcast_to(decision, sender, draft, recipients, whole=whole)
-    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class)
+        return broadcast_to(decision, sender, draft, recipients, notices, whole=whole)
+    priority, rule = grant(decision, sender, draft.requested, default=envelope.priority is None)
+    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class, priority)
     if isinstance(way, Problem):
         raise error_for(way)
-    admission = admit(decision, sender, draft.requested, default=envelope.priority is None)
-    return accept(decision, draft, way, admission, None)
+    return accept(decision, draft, way, admit(decision, sender, priority, rule, 1 + notices), None)
 
 
 def _check_identity(decision: Decision, envelope: Envelope) -> None:

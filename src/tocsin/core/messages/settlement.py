@@ -19,6 +19,7 @@ from tocsin.core.commands import (
 )
 from tocsin.core.decision import Decision
 from tocsin.core.errors import CATALOGUE, TocsinError, refusal
+from tocsin.core.messages.cursors import offers_of
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import clear_in_flight, pump, requeue
 from tocsin.core.messages.model import Message, State, signal_id
@@ -26,7 +27,7 @@ from tocsin.core.policy import microseconds
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.core.queueing.queue_manager import observe
 from tocsin.core.scheduling import ack_due, ack_timeout_us, move, receipt_due, receipt_timeout_us, schedule
-from tocsin.core.state import ProjectState
+from tocsin.core.state import Agent, ProjectState
 
 __all__ = [
     "acknowledge",
@@ -34,13 +35,13 @@ __all__ = [
     "apply_delivered",
     "apply_processed",
     "apply_rejected",
-    "confirm_offers",
     "decide_acknowledge",
     "decide_confirm",
     "decide_processed",
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "follow_receipt",
     "mark_received",
     "must_be_open",
     "must_be_rejectable",
@@ -53,7 +54,7 @@ _STATUSES = ("received", "queued", "processed")
 
 
 def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
-    """Record receipts."""
+    """Record receipts: of messages by their ids, and of drains by their cursors."""
     me = decision.me()
     limit = decision.policy.limits.batch_max
     if len(command.message_ids) > limit:
@@ -66,14 +67,45 @@ def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
             unknown.append(message_id)
         else:
             confirmed += arrive(decision, message, "receipt")
+    confirmed += _confirm_cursors(decision, me, command.receipt, unknown)
     pump(decision, me)
     return Confirmed(confirmed, tuple(unknown))
 
 
-def confirm_offers(decision: Decision, session: str) -> None:
-    """Confirm all offers of a session, because it made its next call."""
-    for seq in list(decision.state.sessions[session].in_flight):
-        arrive(decision, decision.state.message(seq), "next_call")
+def follow_receipt(decision: Decision, message: Message) -> None:
+    """Do what follows from a receipt that was applied: adapt the decay rate, offer what waits."""
+    if not message.ack_required:
+        observe(decision)
+    pump(decision, decision.me())
+
+
+def _confirm_cursors(decision: Decision, me: Agent, receipt: str, unknown: list[str]) -> int:
+    """Confirm the offers of each cursor that a receipt quotes; add the cursors that are not the agent's to `unknown`.
+
+    A message is confirmed only by its last offer. One that was returned to the queue for another reason than a missing
+    receipt was rejected or not acknowledged after that offer: it is to be delivered again.
+    """
+    limit = decision.policy.limits.window_max
+    offers: dict[int, int] = {}
+    for cursor in receipt.replace(",", " ").split():
+        found = offers_of(me, cursor, limit)
+        if found is None:
+            unknown.append(cursor)
+        else:
+            offers.update(found)
+    if len(offers) > limit:
+        raise refusal(
+            "E_ADMISSION_008", f"too many receipts: quote at most {limit} messages at a time", retryable=False
+        )
+    confirmed = 0
+    for number, offer in offers.items():
+        message = decision.state.messages.get(number)
+        if message is None or message.recipient != me.agent or message.offers != offer:
+            continue
+        failure = decision.state.failures.get(number)
+        if message.state is State.OFFERED or failure is None or failure.reason == "receipt_timeout":
+            confirmed += arrive(decision, message, "receipt")
+    return confirmed
 
 
 def arrive(decision: Decision, message: Message, how: str) -> bool:
@@ -192,7 +224,10 @@ def fire_receipt(decision: Decision, seq: int) -> None:
         decision.state.timers.receipts.schedule(seq, due)
         return
     contract, delivery = decision.state.contract(message), decision.policy.delivery
-    if contract.timeout_s is not None:
+    if not decision.state.session(message.session or "").pushes:
+        # A poll is paced by its caller, and an answer can be lost several times in a row.
+        retries_max, backoff_us = max(contract.retries_max, delivery.poll_retries_max), 0
+    elif contract.timeout_s is not None:
         retries_max, backoff_us = contract.retries_max, contract.backoff_us(message.attempts + 1)
     else:
         waits = delivery.channel_backoff_s
@@ -258,13 +293,15 @@ def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     """Mark the message as delivered."""
     message = move(state, event.message, ev.MessageDelivered)
     clear_in_flight(state, message)
-    message.delivered_at = event.at
+    at = event.at
+    message.delivered_at = at
     message.backing_off = False
-    if not message.ack_required:
-        if message.offered_at:
-            state.note_latency(event.at, event.at - message.offered_at)
-        state.settle(message, event.at)
-    schedule(state, message)
+    if message.ack_required:
+        schedule(state, message)
+        return
+    if message.offered_at:
+        state.note_latency(at, at - message.offered_at)
+    state.settle(message, at)
 
 
 def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:

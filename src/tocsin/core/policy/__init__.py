@@ -10,12 +10,19 @@ from tocsin.core.policy.attention import AttentionPolicy
 from tocsin.core.policy.base import microseconds
 from tocsin.core.policy.decay import Decay, QueueManager
 from tocsin.core.policy.delivery import Aging, Delivery, Retention, Routing, Sessions, Sweeper, TimerPolicy
-from tocsin.core.policy.document import Policy, document_of, policy_from
+from tocsin.core.policy.document import Policy, document_of, policy_from, stored_policy
 from tocsin.core.policy.escalation import Action, EscalationPolicy, EscalationRule, Trigger
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
-from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, Handoff, RequestPolicy, TopicPolicy
+from tocsin.core.policy.teamwork import (
+    ApprovalPolicy,
+    DiscussionPolicy,
+    Handoff,
+    NoticePolicy,
+    RequestPolicy,
+    TopicPolicy,
+)
 from tocsin.core.policy.waiting import Inheritance, Leases
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "Inheritance",
     "Leases",
     "Limits",
+    "NoticePolicy",
     "Policy",
     "QueueManager",
     "Quota",
@@ -53,4 +61,5 @@ __all__ = [
     "document_of",
     "microseconds",
     "policy_from",
+    "stored_policy",
 ]

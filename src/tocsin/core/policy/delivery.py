@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tocsin.core.policy.base import Concern, Count, Pause, Retries, Seconds, microseconds
+from tocsin.core.policy.base import Concern, Count, Pause, Retries, Seconds, level_named, microseconds
 from tocsin.core.protocol.priority import Priority
 
 __all__ = ["Aging", "Delivery", "Retention", "Routing", "Sessions", "Sweeper", "TimerPolicy"]
@@ -48,6 +48,9 @@ class Delivery(Concern, frozen=True):
     channel_retries_max: Retries
     #: Wait before each of those retries, seconds; the last value repeats.
     channel_backoff_s: list[Seconds]
+    #: Times that a poll repeats a message whose cursor is not quoted before the message becomes a dead letter; a larger
+    #: number of retries of its contract has precedence.
+    poll_retries_max: Retries
     #: Offers without receipt at a time for a push session that does not set a window; a piggyback session takes whole
     #: drains.
     window_default: Count
@@ -69,6 +72,8 @@ class Aging(Concern, frozen=True):
     threshold_s: Seconds
     #: Levels by which it rises.
     boost_levels: Annotated[int, Meta(ge=1, le=3)]
+    #: Priority at whose front the rise ends, at most Critical; what merely waited never goes before a higher one.
+    top: str
 
     @cached_property
     def threshold_us(self) -> int:
@@ -76,13 +81,26 @@ class Aging(Concern, frozen=True):
         return microseconds(self.threshold_s)
 
     @cached_property
-    def boosts_to_front(self) -> tuple[int, ...]:
-        """Return, for each priority, the boosts that bring it to Critical plus one that makes it overdue."""
-        return tuple(-(-max(0, Priority.CRITICAL - level) // self.boost_levels) + 1 for level in Priority)
+    def top_level(self) -> Priority:
+        """Return `top` on the internal scale."""
+        return level_named(self.top)
 
-    def bound_us(self, priority: int) -> int:
-        """Return the age after which only older overdue messages and overrides go before a message of this priority."""
-        return self.boosts_to_front[priority] * self.threshold_us
+    @cached_property
+    def boosts_to_front(self) -> tuple[int | None, ...]:
+        """Return, for each priority, the boosts that bring it to `top` plus one that makes it overdue.
+
+        A priority above `top` does not age: null.
+        """
+        top = self.top_level
+        return tuple(None if level > top else -(-(top - level) // self.boost_levels) + 1 for level in Priority)
+
+    def bound_us(self, priority: int) -> int | None:
+        """Return the age after which only messages above `top` and older overdue ones go before one of this priority.
+
+        Null for a priority above `top`.
+        """
+        boosts = self.boosts_to_front[priority]
+        return None if boosts is None else boosts * self.threshold_us
 
 
 class Sweeper(Concern, frozen=True):

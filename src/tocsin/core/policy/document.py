@@ -13,13 +13,42 @@ from tocsin.core.policy.escalation import EscalationPolicy
 from tocsin.core.policy.health import HealthPolicy
 from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
-from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, RequestPolicy, TopicPolicy
+from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, NoticePolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.waiting import Inheritance, Leases
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.protocol.priority import Priority, priority_name
 
-__all__ = ["Policy", "document_of", "policy_from"]
+__all__ = ["LATER", "Policy", "document_of", "policy_from", "stored_policy"]
+
+#: Settings that policies in the journals of earlier versions lack, by path, and the value that each is taken to have. A
+#: setting that is added to the policy is added here too; `tests/stores/test_earlier.py` fails otherwise.
+LATER: dict[str, Any] = {
+    "limits.mailbox_reserve": 1000,
+    "delivery.poll_retries_max": 10,
+    "aging.top": "Blocking",
+    "notices": {"per_subject_max": 20},
+    "storage.projection_lag_max": 200_000,
+    "storage.projection_slice": 2000,
+    "storage.backup_interval_s": 21_600.0,
+    "contracts.NoticesFolded": {
+        "priority": "ASK",
+        "delivery_class": "async",
+        "ttl_s": 86_400.0,
+        "ack": "optional",
+        "timeout_s": None,
+        "retries_max": 0,
+        "backoff_s": [],
+        "senders": [],
+        "receivers": [],
+        "correlation": "optional",
+        "response": "any",
+        "adaptive_decay": False,
+        "since": "1.1.0",
+        "system": True,
+        "payload": None,
+    },
+}
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -43,6 +72,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     leases: Leases
     inheritance: Inheritance
     attention: AttentionPolicy
+    notices: NoticePolicy
     requests: RequestPolicy
     approvals: ApprovalPolicy
     discussions: DiscussionPolicy
@@ -78,6 +108,19 @@ def policy_from(document: object) -> Policy:
         raise error_for(
             Problem("E_POLICY_001", problem.detail, problem.field, problem.found, problem.expected)
         ) from None
+
+
+def stored_policy(document: object) -> Policy:
+    """Parse a policy from a journal; settings that the version which stored it did not have are added."""
+    if isinstance(document, dict):
+        document = dict(document)
+        for path, value in LATER.items():
+            section, _, name = path.partition(".")
+            if not name:
+                document.setdefault(section, value)
+            elif isinstance(settings := document.get(section), dict):
+                document[section] = {name: value, **settings}
+    return policy_from(document)
 
 
 def document_of(policy: Policy) -> Any:
@@ -124,6 +167,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
             "$.gaming.messages_min",
             "must be at most samples_max",
         ),
+        (policy.aging.top not in levels[:-1], "$.aging.top", "must be one of " + ", ".join(levels[:-1])),
         (leases.priority not in levels, "$.leases.priority", "must be one of " + ", ".join(levels)),
         (leases.ttl_default_s > leases.ttl_max_s, "$.leases.ttl_default_s", "must be at most ttl_max_s"),
         (leases.wait_default_s > leases.wait_max_s, "$.leases.wait_default_s", "must be at most wait_max_s"),

@@ -1,6 +1,11 @@
 """Policy of limits on sizes and counts."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from tocsin.core.policy.base import Concern, Count, Seconds
+from tocsin.core.protocol.priority import Priority
 
 __all__ = ["Limits"]
 
@@ -18,6 +23,8 @@ class Limits(Concern, frozen=True):
     sessions_per_agent_max: Count
     #: Queued messages in one mailbox.
     mailbox_depth_max: Count
+    #: Places beyond that, for messages at Critical and above.
+    mailbox_reserve: Annotated[int, Meta(ge=0, le=10**12)]
     #: Recipients of one broadcast.
     broadcast_recipients_max: Count
     #: Messages returned by one drain.
@@ -34,5 +41,11 @@ class Limits(Concern, frozen=True):
     timers_per_tick: Count
     #: Message ids in one receipt, acknowledgement or redrive command.
     batch_max: Count
+    #: Prepared send decisions kept, one for each sender, recipient and type in use; they are all dropped above it.
+    plans_max: Count
     #: Characters of a free-text field in a command, such as a reason.
     text_max: Count
+
+    def mailbox_limit(self, priority: int) -> int:
+        """Return the depth at which a mailbox is full for a message of this priority."""
+        return self.mailbox_depth_max + (self.mailbox_reserve if priority >= Priority.CRITICAL else 0)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tocsin.core.policy.base import Concern, Count, Seconds
+from tocsin.core.policy.base import Concern, Count, Pause, Seconds
 
 __all__ = ["Storage"]
 
@@ -12,8 +12,12 @@ __all__ = ["Storage"]
 class Storage(Concern, frozen=True):
     """Commits, tables, history and segments; the exchange itself does not use these settings."""
 
-    #: Events in one commit; the events of one command are never split.
+    #: Events in one commit; the events of one command are never split, and receipts do not count.
     group_events_max: Count
+    #: Payload bytes in one commit, of the messages that it accepts; the last one may exceed it.
+    group_bytes_max: Count
+    #: Time for which receipts wait for a commit that they can join, seconds; no call waits for them.
+    receipt_delay_s: Pause
     #: Commands that may wait for a commit.
     commands_waiting_max: Count
     #: Replies and pushes sent in one turn of the event loop; Critical ones do not count.
@@ -24,10 +28,15 @@ class Storage(Concern, frozen=True):
     recovery_attempts_max: Count
     #: Wait before each of those attempts, seconds.
     recovery_backoff_s: Seconds
-    #: Maximum time between two updates of the tables from the journal, seconds.
+    #: Time between two updates of the tables from the journal, seconds. A reader that needs newer tables does not wait
+    #: for it.
     projection_interval_s: Seconds
     #: Events after which the tables are updated sooner.
     projection_events_max: Count
+    #: Events that the tables may be behind; commands wait while it is more.
+    projection_lag_max: Count
+    #: Events after which the messages that they changed are copied for the next update.
+    projection_slice: Count
     #: Bytes that the recorded history of one message may take in the tables.
     life_bytes_max: Count
     #: Whether payloads can be searched.
@@ -40,6 +49,9 @@ class Storage(Concern, frozen=True):
     journal_s: Annotated[float, Meta(ge=0)]
     #: Interval between prunings, seconds.
     prune_interval_s: Seconds
+    #: Minimum time between two backups of the tables of a SQLite project, seconds. The journal is pruned only up to the
+    #: last one, so that damaged tables can be rebuilt.
+    backup_interval_s: Seconds
     #: Rows pruned at a time.
     prune_batch: Count
     #: Whether the journal is exported to segment files.

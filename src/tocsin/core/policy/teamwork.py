@@ -1,10 +1,17 @@
-"""Policy of requests, approvals, discussions and topics."""
+"""Policy of notices, requests, approvals, discussions and topics."""
 
 from functools import cached_property
 
 from tocsin.core.policy.base import Concern, Count, Seconds, microseconds
 
-__all__ = ["RequestPolicy"]
+__all__ = ["ApprovalPolicy", "DiscussionPolicy", "Handoff", "NoticePolicy", "RequestPolicy", "TopicPolicy"]
+
+
+class NoticePolicy(Concern, frozen=True):
+    """Notices of the bus about what agents do."""
+
+    #: Notices about one subject that wait in one mailbox; the rest are folded into one that counts them.
+    per_subject_max: Count
 
 
 class RequestPolicy(Concern, frozen=True):

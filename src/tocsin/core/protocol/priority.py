@@ -10,6 +10,7 @@ __all__ = [
     "APM_VOCABULARY",
     "PRIORITY_NAMES",
     "VOCABULARY",
+    "AnyPriorityName",
     "Priority",
     "PriorityName",
     "apm_name",
@@ -19,6 +20,10 @@ __all__ = [
 
 #: A priority, by its name.
 PriorityName: TypeAlias = Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]
+#: A priority by its name in any version of the protocol: replies use the version of their caller.
+AnyPriorityName: TypeAlias = Literal[
+    "Info", "Coordinate", "Blocking", "Critical", "DirectorOverride", "LOW", "NORMAL", "HIGH"
+]
 
 
 class Priority(IntEnum):
@@ -35,9 +40,10 @@ class Priority(IntEnum):
     #: Absolute priority, for directors and humans only.
     DIRECTOR_OVERRIDE = 4
 
-    def boost(self, levels: int) -> "Priority":
-        """Return the priority raised by `levels`: never lower, and never up to DirectorOverride."""
-        return max(self, Priority(min(self + levels, Priority.CRITICAL)))
+    def boost(self, levels: int, top: "Priority | None" = None) -> "Priority":
+        """Return the priority raised by `levels`, at most to `top`: never lower, and never up to DirectorOverride."""
+        most = Priority.CRITICAL if top is None else min(top, Priority.CRITICAL)
+        return max(self, Priority(min(self + levels, most)))
 
     def can_preempt(self, other: "Priority") -> bool:
         """Return whether it may interrupt work at `other`: two levels higher, or an override."""

@@ -1,10 +1,13 @@
 """Aging: raising the priority of messages that wait, so that the longest wait has a bound.
 
-Each time a message has waited another `aging.threshold_s`, it rises by `aging.boost_levels`, up to Critical; one
-threshold later it is overdue and goes first in its level. It keeps its original enqueueing time.
+Each time a message has waited another `aging.threshold_s`, it rises by `aging.boost_levels`, up to `aging.top`
+(Blocking by default); one threshold later it is overdue and goes first in that level. It keeps its original enqueueing
+time. A message above `aging.top` does not age, and one that was raised above it otherwise is not overdue there: so
+a message that merely waited never goes before, or among, those that were sent, escalated or lent to Critical.
 
-The bound: a message of priority p is overdue once it is `Aging.bound_us(p)` old, and from then on only a
-DirectorOverride, and messages both older than it and overdue themselves, are offered before it, whatever else arrives.
+The bound: a message of priority p is overdue once it is `Aging.bound_us(p)` old, and from then on only messages above
+`aging.top` (Critical, which quotas ration, and DirectorOverride), and messages both older than it and overdue
+themselves, are offered before it, whatever else arrives.
 """
 
 from tocsin.core import events as ev
@@ -31,14 +34,15 @@ def fire_aging(decision: Decision, seq: int) -> None:
     aging = decision.policy.aging
     age = decision.now - message.enqueued_at
     boosts = age // aging.threshold_us
-    aged = max(message.own_level, Priority(message.priority).boost(boosts * aging.boost_levels))
+    enough = aging.boosts_to_front[message.priority]
+    aged = max(message.own_level, Priority(message.priority).boost(boosts * aging.boost_levels, aging.top_level))
     decision.emit(
         ev.MessageBoosted(
             at=decision.now,
             message=seq,
             old_level=message.level,
             new_level=max(message.level, aged),
-            overdue=boosts >= aging.boosts_to_front[message.priority],
+            overdue=enough is not None and boosts >= enough,
             rule="aging",
             threshold_s=aging.threshold_s,
             age_us=age,

@@ -1,11 +1,11 @@
 """Per-agent mailboxes: the queued messages of one agent, in delivery order.
 
-Theory of operation. The order is: highest level; then overdue before others; then highest current importance; then
-fewest attempts; then oldest. There is one heap per level and *class*, a class being messages whose relative order does
-not change with time: those of one importance and decay rate. Without decay, or with one rate for all, that is one heap
-per level; otherwise the heads of a level's few classes are compared. A key packs attempts and sequence number into one
-integer, and for a decaying class the enqueueing time before them, newest first, because the younger of two messages
-that decay alike is the more important one.
+Theory of operation. The order is: highest level; then overdue before others, up to the level at which aging ends; then
+highest current importance; then fewest attempts; then oldest. There is one heap per level and *class*, a class being
+messages whose relative order does not change with time: those of one importance and decay rate. Without decay, or with
+one rate for all, that is one heap per level; otherwise the heads of a level's few classes are compared. A key packs
+attempts and sequence number into one integer, and for a decaying class the enqueueing time before them, newest first,
+because the younger of two messages that decay alike is the more important one.
 
 Removing a message only decrements the count: its entry stays until it reaches the head, or until dead entries outnumber
 live ones and the level is swept. Entries are plain integers, so the garbage collector does not scan them.
@@ -22,6 +22,7 @@ from tocsin.core.queueing.decay import current_importance
 
 __all__ = ["Mailbox", "rank"]
 
+_QUEUED = State.QUEUED
 _SEQ_BITS = 48
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _ATTEMPT_BITS = 12
@@ -35,21 +36,24 @@ _OVERDUE_ATTEMPTS = (1 << _ATTEMPT_BITS) - 1
 _SLACK = 64
 
 
-def rank(message: Message, now: int, decay: Decay) -> tuple[int, bool, float, int, int]:
-    """Return the sort key of the delivery order, smallest first; the heaps must agree with it."""
-    if message.overdue:
+def rank(message: Message, now: int, decay: Decay, top: int) -> tuple[int, bool, float, int, int]:
+    """Return the sort key of the delivery order, smallest first; the heaps must agree with it.
+
+    `top` is the level at which aging ends: above it, an overdue message has no precedence.
+    """
+    if message.overdue and message.level <= top:
         return (-message.level, False, 0.0, 0, message.seq)
     return (-message.level, True, -current_importance(message, now, decay), message.attempts, message.seq)
 
 
-def _class_of(message: Message) -> float:
-    if message.overdue:
+def _class_of(message: Message, top: int) -> float:
+    if message.overdue and message.level <= top:
         return _OVERDUE
     return message.importance + message.decay_rate / 2
 
 
-def _key_of(message: Message) -> int:
-    if message.overdue:
+def _key_of(message: Message, top: int) -> int:
+    if message.overdue and message.level <= top:
         return (_OVERDUE_ATTEMPTS << _SEQ_BITS) | message.seq
     key = (min(message.attempts, _OVERDUE_ATTEMPTS - 1) << _SEQ_BITS) | message.seq
     if message.decay_rate:
@@ -57,10 +61,10 @@ def _key_of(message: Message) -> int:
     return key
 
 
-def _is_current(message: Message, level: int, key: int) -> bool:
+def _is_current(message: Message, level: int, key: int, top: int) -> bool:
     """Return whether a heap entry is the current entry of a message."""
     return (
-        message.state is State.QUEUED and not message.backing_off and message.level == level and _key_of(message) == key
+        message.state is _QUEUED and not message.backing_off and message.level == level and _key_of(message, top) == key
     )
 
 
@@ -79,10 +83,12 @@ class _Level:
 class Mailbox:
     """The queued messages of one agent."""
 
-    __slots__ = ("_levels", "_messages", "depth")
+    __slots__ = ("_levels", "_messages", "_top", "depth")
 
-    def __init__(self, messages: dict[int, Message]) -> None:
+    def __init__(self, messages: dict[int, Message], top: int) -> None:
         self._messages = messages
+        #: Level at which aging ends.
+        self._top = top
         self._levels = [_Level(number) for number in Priority]
         #: Number of queued messages, retries in backoff not counted.
         self.depth = 0
@@ -97,16 +103,17 @@ class Mailbox:
             for heap in level.classes.values():
                 for key in heap:
                     message = self._messages.get(key & _SEQ_MASK)
-                    if message is not None and _is_current(message, level.number, key):
+                    if message is not None and _is_current(message, level.number, key, self._top):
                         yield message
 
     def add(self, message: Message) -> None:
         """Add a queued message."""
         level = self._levels[message.level]
-        heap = level.classes.get(_class_of(message))
+        name = _class_of(message, self._top)
+        heap = level.classes.get(name)
         if heap is None:
-            heap = level.classes[_class_of(message)] = []
-        heapq.heappush(heap, _key_of(message))
+            heap = level.classes[name] = []
+        heapq.heappush(heap, _key_of(message, self._top))
         level.entries += 1
         level.live += 1
         self.depth += 1
@@ -135,7 +142,7 @@ class Mailbox:
             head = self._head(level, level.classes[name])
             if head is None:
                 del level.classes[name]
-            elif best is None or rank(head, now, decay) < rank(best, now, decay):
+            elif best is None or rank(head, now, decay, self._top) < rank(best, now, decay, self._top):
                 best = head
         if best is None:
             raise InvariantViolation(f"level {level.number} should have {level.live} messages and has none")
@@ -144,7 +151,7 @@ class Mailbox:
     def _head(self, level: _Level, heap: list[int]) -> Message | None:
         while heap:
             message = self._messages.get(heap[0] & _SEQ_MASK)
-            if message is not None and _is_current(message, level.number, heap[0]):
+            if message is not None and _is_current(message, level.number, heap[0], self._top):
                 return message
             heapq.heappop(heap)
             level.entries -= 1
@@ -157,7 +164,8 @@ class Mailbox:
             alive = {
                 key
                 for key in classes[name]
-                if (message := messages.get(key & _SEQ_MASK)) is not None and _is_current(message, level.number, key)
+                if (message := messages.get(key & _SEQ_MASK)) is not None
+                and _is_current(message, level.number, key, self._top)
             }
             if alive:
                 classes[name] = sorted(alive)

@@ -25,9 +25,10 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
+from tocsin.core.messages.admission import bill
 from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
-from tocsin.core.messages.model import NEVER, Message, State
+from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
 from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
 from tocsin.core.protocol.priority import Priority
@@ -37,6 +38,7 @@ from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Approval
 from tocsin.core.waiting.graph import Wait
+from tocsin.core.waiting.inheritance import lend_on_acceptance
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "held_at",
     "hold",
     "lapse",
+    "notify_new_decider",
 ]
 
 _KIND = "approval"
@@ -111,7 +114,11 @@ def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequeste
             expected="the id of a lease that is held",
         )
     check_room(decision, me.agent)
-    return ask_directors(decision, command.handoff, me.agent, subject, details)
+    charge = bill(decision, me, _KIND, _level(decision, me.agent), max(1, len(deciders(decision))))
+    requested = ask_directors(decision, command.handoff, me.agent, subject, details)
+    if charge is not None:
+        decision.emit(charge)
+    return requested
 
 
 def ask_directors(
@@ -132,15 +139,35 @@ def _request(
     decision.emit(
         ev.ApprovalRequested(decision.now, name, handoff, asker, subject, details, holds, rule.timeout_s, due_at)
     )
-    payload = {"approval": name, "handoff": handoff, "asker": asker, "subject": subject, "details": details}
-    asked = deciders(decision)
+    approval, asked = decision.state.approvals[name], deciders(decision)
     for director in asked:
-        if director != asker:
-            notify(decision, decision.state.agents[director], "ApprovalRequested", payload, _level(decision, asker))
-    approval = decision.state.approvals[name]
+        _notify_decider(decision, approval, director)
     if not asked:
         _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")
     return approval
+
+
+def _notify_decider(decision: Decision, approval: Approval, director: str) -> None:
+    """Notify a director of an approval that it may decide."""
+    asker = approval.asker
+    if director == asker:
+        return
+    payload = {
+        "approval": approval.approval,
+        "handoff": approval.handoff,
+        "asker": asker,
+        "subject": approval.subject,
+        "details": approval.details,
+    }
+    level = _level(decision, asker) if asker in decision.state.agents else Priority.COORDINATE
+    recipient = decision.state.agents[director]
+    notify(decision, recipient, "ApprovalRequested", payload, level, subject=f"approvals of {asker}")
+
+
+def notify_new_decider(decision: Decision, director: str) -> None:
+    """Notify an agent that has just become a director, or a human, of the approvals that are open."""
+    for approval in list(decision.state.approvals.values()):
+        _notify_decider(decision, approval, director)
 
 
 def _level(decision: Decision, asker: str) -> Priority:
@@ -211,7 +238,7 @@ def _changed_payload(
 
 
 def _release(decision: Decision, approval: Approval, message: Message, payload: bytes) -> None:
-    expires_at = decision.now + message.expires_at - message.enqueued_at
+    expires_at = renewed_expiry(message, decision.now)
     decision.emit(
         ev.MessageReleased(decision.now, message.seq, approval.approval, decision.caller.agent, expires_at, payload)
     )
@@ -256,7 +283,8 @@ def _escalate(decision: Decision, approval: Approval, after_s: float, why: str) 
         payload = {"handoff": approval.handoff, "subject": approval.subject, "reason": why}
         notify(decision, asker, "ApprovalOverdue", {"approval": name} | payload, _level(decision, approval.asker))
     detail = f"{approval.asker} waits for an approval ({approval.handoff}, {approval.subject}) and {why}"
-    open_escalation(decision, "approval_timeout", f"approval_timeout {name}", name, detail, threshold=after_s)
+    cause, payer = f"approval_timeout {name}", approval.asker
+    open_escalation(decision, "approval_timeout", cause, name, detail, threshold=after_s, payer=payer)
 
 
 def lapse(decision: Decision, seq: int) -> None:
@@ -387,4 +415,6 @@ def apply_released(state: ProjectState, event: ev.MessageReleased) -> None:
     message.expires_at = event.expires_at
     if event.payload:
         message.payload = event.payload
+    if state.inherited:
+        lend_on_acceptance(state, message)  # what its sender has inherited while it was held
     schedule(state, message)

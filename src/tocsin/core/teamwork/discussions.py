@@ -13,11 +13,12 @@ from tocsin.core.commands import CancelDiscussion, Discussed, OpenDiscussion, Sp
 from tocsin.core.decision import Decision, bounded_text
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
+from tocsin.core.messages.admission import bill, owe
 from tocsin.core.messages.notices import notify
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.priority import Priority
-from tocsin.core.state import ProjectState
-from tocsin.core.teamwork.approvals import ask_directors, end_moot
+from tocsin.core.state import Agent, ProjectState
+from tocsin.core.teamwork.approvals import ask_directors, deciders, end_moot
 from tocsin.core.teamwork.model import Discussion
 from tocsin.core.waiting.graph import Wait
 from tocsin.core.waiting.waits import BREAKERS, begin_wait, end_wait, shift_wait
@@ -51,6 +52,9 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
     if command.voters_min is not None:
         voters_min = command.voters_min
     max_s = policy.max_s if command.max_s is None else command.max_s
+    told = {*command.participants, me.agent}
+    # It pays for the notices of its opening and of its end, so that neither a vote nor a cancellation can be refused.
+    charge = bill(decision, me, _KIND, _priority(decision, me), max(1, len(told) - 1), len(told))
     name = decision.ids.fresh("dis", decision.now)
     due_at = decision.now + max(1, microseconds(max_s))
     decision.emit(
@@ -76,9 +80,15 @@ def decide_open(decision: Decision, command: OpenDiscussion) -> Discussed:
         but=me.agent,
     )
     others = [agent for agent in command.participants if agent != me.agent]
-    level = min(Priority.COORDINATE, decision.policy.roles[me.role].cap)
-    begin_wait(decision, me.agent, _KIND, name, on=others, level=level, any_of=True)
+    begin_wait(decision, me.agent, _KIND, name, on=others, level=_priority(decision, me), any_of=True)
+    if charge is not None:
+        decision.emit(charge)
     return _reply(discussion)
+
+
+def _priority(decision: Decision, opener: Agent) -> Priority:
+    """Return the priority of a discussion: Coordinate, or the cap of its opener's role if that is lower."""
+    return min(Priority.COORDINATE, decision.policy.roles[opener.role].cap)
 
 
 def _check(decision: Decision, command: OpenDiscussion) -> None:
@@ -123,8 +133,12 @@ def decide_speak(decision: Decision, command: Speak) -> Discussed:
             "E_ADMISSION_008", f"{discussion.discussion} has reached its limit of {most} contributions", retryable=False
         )
     text, speaker = decision.text(command.text, "$.text"), decision.caller.agent
+    told = {*discussion.participants, discussion.opener} - {speaker}
+    charge = bill(decision, decision.me(), "contribution", Priority.INFO, max(1, len(told)))
     decision.emit(ev.DiscussionSpoken(decision.now, discussion.discussion, speaker, text))
     _notify(decision, discussion, "DiscussionSpoken", {"speaker": speaker, "text": text}, Priority.INFO, but=speaker)
+    if charge is not None:
+        decision.emit(charge)
     return _reply(discussion)
 
 
@@ -165,6 +179,7 @@ def _ask_to_ratify(decision: Decision, discussion: Discussion, option: str) -> D
     decision.emit(ev.ConsensusReached(decision.now, discussion.discussion, option, approval))
     end_wait(decision, _KIND, discussion.discussion, discussion.opener)
     details = f"{discussion.question[:_NAME_MAX]}: {option}"
+    owe(decision, discussion.opener, len(deciders(decision)))
     ask_directors(decision, "ratification", discussion.opener, discussion.discussion, details, name=approval)
     return _reply(discussion)
 
@@ -212,7 +227,8 @@ def fire_discussion(decision: Decision, name: str) -> None:
     lasted_s = (discussion.due_at - discussion.opened_at) / 1_000_000
     detail = f"no consensus within {lasted_s:g} s on: {discussion.question[:_NAME_MAX]}"
     _close(decision, discussion, "timeout", "", detail)
-    open_escalation(decision, "consensus_timeout", f"consensus_timeout {name}", name, detail, threshold=lasted_s)
+    cause, payer = f"consensus_timeout {name}", discussion.opener
+    open_escalation(decision, "consensus_timeout", cause, name, detail, threshold=lasted_s, payer=payer)
 
 
 def ratified(decision: Decision, event: ev.ApprovalEnded) -> None:
@@ -274,8 +290,12 @@ def _notify(
 ) -> None:
     for name in sorted({*discussion.participants, discussion.opener} - {but}):
         agent = decision.state.agents.get(name)
+        # A contribution is what somebody said, and the end is the answer to the opener: neither is folded.
+        answer = message_type == "DiscussionSpoken" or name == discussion.opener
+        subject = "" if answer else f"discussions of {discussion.opener}"
         if agent is not None:
-            notify(decision, agent, message_type, {"discussion": discussion.discussion} | payload, priority)
+            content = {"discussion": discussion.discussion} | payload
+            notify(decision, agent, message_type, content, priority, subject=subject)
 
 
 def _open(decision: Decision, name: str, *, among_voters: bool) -> Discussion:

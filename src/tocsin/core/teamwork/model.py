@@ -17,6 +17,7 @@ __all__ = [
     "Deferred",
     "Discussion",
     "Escalation",
+    "FoldedNotices",
     "Request",
     "Step",
     "TimedRecord",
@@ -118,6 +119,21 @@ class Deferred(msgspec.Struct):
     threshold: float
     #: Sequence number of the event that deferred it: its age.
     seq: int
+
+
+class FoldedNotices(msgspec.Struct):
+    """Notices about one subject that were not sent to an agent; one message will count them."""
+
+    recipient: str
+    subject: str
+    count: int
+    #: Highest priority among them.
+    level: int
+
+    @property
+    def key(self) -> str:
+        """Return its name in the state."""
+        return f"{self.recipient} {self.subject}"
 
 
 class Request(msgspec.Struct):

@@ -15,9 +15,11 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.decision import Decision
 from tocsin.core.escalation.closing import close_if_over
 from tocsin.core.escalation.opening import open_escalation
+from tocsin.core.escalation.steps import notify_newcomer
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
 from tocsin.core.messages.dead_letters import was_refused
+from tocsin.core.messages.notices import unfold
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
 from tocsin.core.teamwork.model import Escalation
@@ -75,9 +77,16 @@ def _released(decision: Decision, event: ev.MessageReleased | ev.DeadLetterRedri
 
 
 def _left_queue(decision: Decision, event: Any) -> None:
+    if decision.state.folded:
+        unfold(decision, event.message)
     for name in list(decision.state.escalated.get(event.message, ())):
         if name in decision.state.open_escalations:
             close_if_over(decision, decision.state.escalations[name])
+
+
+def _delivered(decision: Decision, event: ev.MessageDelivered) -> None:
+    if decision.state.folded:
+        unfold(decision, event.message)
 
 
 def _ended(decision: Decision, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
@@ -108,7 +117,13 @@ def _retired(decision: Decision, event: ev.AgentRetired) -> None:
 
 
 def _registered(decision: Decision, event: ev.AgentRegistered) -> None:
+    """Update waits for directors; notify a new director of what was open before it came."""
     _follow_directors(decision)
+    roles, agent = decision.policy.roles, decision.state.agents.get(event.agent)
+    directed = event.former_role in roles and roles[event.former_role].directs
+    if agent is not None and roles[event.role].directs and not directed:
+        approvals.notify_new_decider(decision, event.agent)
+        notify_newcomer(decision, agent)
 
 
 def _adopted(decision: Decision, event: ev.PolicyAdopted) -> None:
@@ -212,6 +227,7 @@ _REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.MessageReleased: _released,
     ev.DeadLetterRedriven: _released,
     ev.MessageOffered: _left_queue,
+    ev.MessageDelivered: _delivered,
     ev.MessageExpired: _ended,
     ev.MessageRecalled: _ended,
     ev.MessageDied: _ended,

@@ -229,7 +229,7 @@ def fire_request(decision: Decision, name: str) -> None:
     if request.boost and not request.boosted:
         decision.emit(ev.RequestExtended(decision.now, name, decision.now + max(1, microseconds(request.timeout_s))))
         levels = decision.policy.escalation.boost_levels
-        if message is not None and message.state is State.QUEUED:
+        if message is not None and message.state in (State.QUEUED, State.HELD):
             raise_message(decision, message, levels, request.timeout_s)
         if (wait := decision.state.waits.waits.get(wait_key(_KIND, name, request.requester))) is not None:
             raise_wait(decision, wait, levels)
@@ -241,8 +241,8 @@ def fire_request(decision: Decision, name: str) -> None:
     _end(decision, request, "timeout", detail)
     _notify(decision, request, "E_PROTOCOL_004", detail)
     if request.escalate:
-        cause = f"request_timeout {name}"
-        open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=request.timeout_s)
+        cause, payer, limit_s = f"request_timeout {name}", request.requester, request.timeout_s
+        open_escalation(decision, "request_timeout", cause, name, detail, about=message, threshold=limit_s, payer=payer)
 
 
 def _end(decision: Decision, request: Request, outcome: str, detail: str) -> None:

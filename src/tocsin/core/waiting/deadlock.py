@@ -110,4 +110,8 @@ def _notify(decision: Decision, cycle: list[Wait], levels: list[int], victim: Wa
     notified = [agent for agent in directors(decision) if agent.agent != victim.waiter]
     mine = decision.state.agents.get(victim.waiter)
     for agent in [mine, *notified] if mine is not None else notified:
-        notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)
+        if agent is mine:
+            notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING)
+        else:
+            payer = decision.caller.agent
+            notify(decision, agent, "ERROR_REPORT", payload, Priority.BLOCKING, payer=payer, subject="deadlocks")

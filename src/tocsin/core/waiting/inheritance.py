@@ -25,6 +25,7 @@ __all__ = [
     "follow_waits",
     "inherited_levels",
     "lend_on_acceptance",
+    "level_on_acceptance",
     "relevel",
 ]
 
@@ -120,7 +121,7 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
     if known is not None:
-        chosen |= dict.fromkeys([m.seq for m in islice(known.mailbox, most) if _answers(state, m)])
+        chosen |= dict.fromkeys(islice((m.seq for m in known.mailbox if _answers(state, m)), most))
     return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 
@@ -130,6 +131,19 @@ def _answers(state: ProjectState, message: Message) -> bool:
         return False
     thread = state.threads.get(message.correlation_id)
     return thread is not None and thread.sender == message.recipient
+
+
+def level_on_acceptance(state: ProjectState, event: ev.MessageAccepted) -> int:
+    """Return the level that a message gets when it is accepted: its priority, or what it inherits."""
+    level = event.priority
+    if event.sender in state.inherited:
+        level = max(level, min(state.inherited[event.sender], Priority.CRITICAL))
+    if event.recipient in state.inherited and event.correlation_id is not None:
+        thread = state.threads.get(event.correlation_id)
+        opener = thread.sender if thread is not None else event.sender if event.opens_thread else None
+        if opener == event.recipient:
+            level = max(level, min(state.inherited[event.recipient], Priority.CRITICAL))
+    return level
 
 
 def lend_on_acceptance(state: ProjectState, message: Message) -> None:

@@ -72,7 +72,7 @@ class FileAgentSession:
         self._handing_out = asyncio.Lock()
         #: Its name.
         self.agent = name
-        self._caller = Caller(name, declared.role)
+        self._caller = Caller(name, declared.role, (declared.type,))
         self._session = self._noted.session
         if self._session:
             projector.sessions[self._session] = name
@@ -177,7 +177,7 @@ class FileAgentSession:
     async def _drain(self) -> bool:
         """Drain its mailbox once; return whether there may be more."""
         limit = self._host.exchange.state.policy.limits.drain_max
-        reply = await self._submit(cmd.Drain(self._session, limit, confirms=False))
+        reply = await self._submit(cmd.Drain(self._session, limit))
         if isinstance(reply, Problem):
             if reply.retryable:
                 await asyncio.sleep(self._config.retry_s)

@@ -18,7 +18,6 @@ from tocsin.gateways.http import openapi
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled
-from tocsin.hub.hosting.host import Condition
 from tocsin.hub.service import Hub
 from tocsin.wire.table import OPERATIONS
 
@@ -30,7 +29,7 @@ _log = logging.getLogger("tocsin.http")
 class HubCondition(msgspec.Struct, frozen=True):
     """Condition of a hub."""
 
-    #: `serving`, `recovering` or `stopped`.
+    #: `serving`, `stalled` (commits do not end), `recovering` or `stopped`.
     condition: str
     #: Why it is not serving.
     reason: str = ""
@@ -52,7 +51,7 @@ ENDPOINTS = (
     Endpoint(
         http="GET /ready",
         name="ready",
-        summary="Report whether the hub serves its project.",
+        summary="Report whether the hub serves its project: a commit has just worked.",
         tag="hub",
         answers={200: _JSON, 503: _JSON},
         public=True,
@@ -112,9 +111,9 @@ class _OwnEndpoints:
         return self._counted("health", _json(HubCondition(self._hub.host.condition)))
 
     async def ready(self, request: Request) -> Response:
-        host = self._hub.host
-        serving = host.condition is Condition.SERVING and not self._hub.closing.is_set()
-        return self._counted("ready", _json(HubCondition(host.condition, host.reason), 200 if serving else 503))
+        found = await self._hub.readiness.check()
+        status = 200 if found.ready else 503
+        return self._counted("ready", _json(HubCondition(found.condition, found.reason), status))
 
     async def metrics(self, request: Request) -> Response:
         return self._identified("metrics", request, self._exposed)

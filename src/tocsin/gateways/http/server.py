@@ -1,13 +1,15 @@
 """The hub's HTTP server: listening, serving, and stopping in order.
 
 On a signal it sets `Hub.closing`, so that open connections can be closed with a reason, accepts no new connections,
-finishes the requests under way, commits everything and closes the project.
+finishes the requests under way within `shutdown_timeout_s`, drops connections that do not read their answers, commits
+everything and closes the project.
 """
 
 import asyncio
 import contextlib
 import errno
 import logging
+import math
 import resource
 import signal
 import socket
@@ -97,8 +99,18 @@ def server_settings(app: ASGIApp, config: ServerConfig) -> uvicorn.Config:
         ws_ping_timeout=config.socket.ping_timeout_s,
         ws_per_message_deflate=False,
         timeout_keep_alive=int(config.keep_alive_s) or 1,
-        timeout_graceful_shutdown=int(config.shutdown_timeout_s) or 1,
+        # Stalled connections are dropped before; this ends handlers that do not end by themselves.
+        timeout_graceful_shutdown=math.ceil(config.shutdown_timeout_s) + 1,
     )
+
+
+def _drop_stalled(server: uvicorn.Server) -> None:
+    """Drop the connections that are still open after the shutdown timeout: their callers read nothing."""
+    stalled = list(server.server_state.connections)
+    if stalled:
+        _log.warning("connections dropped: they were not read in time", extra={"fields": {"number": len(stalled)}})
+    for connection in stalled:
+        connection.transport.abort()
 
 
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
@@ -112,11 +124,14 @@ async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callab
         )
     server = QuietServer(server_settings(app, config))
 
+    loop = asyncio.get_running_loop()
+
     def stop() -> None:
+        if not hub.closing.is_set():
+            loop.call_later(config.shutdown_timeout_s, _drop_stalled, server)
         hub.closing.set()
         server.should_exit = True
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     ended = asyncio.ensure_future(hub.host.stopped())
@@ -125,6 +140,7 @@ async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callab
     started()
     try:
         await server.serve(sockets=[listener])
+        _drop_stalled(server)
         reason = hub.host.reason if hub.host.condition is Condition.STOPPED else ""
     finally:
         ended.cancel()

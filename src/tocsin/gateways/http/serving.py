@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError, refusal
@@ -31,7 +30,7 @@ __all__ = ["PARTIAL_STATUSES", "OperationEndpoint", "decode_object"]
 
 _log = logging.getLogger("tocsin.http")
 _SIGNATURE = "tocsin-signature"
-_RECEIPTS = "tocsin-receipts"
+_RECEIPT = "tocsin-receipt"
 _IN_QUERY = frozenset({"GET", "DELETE"})
 #: Statuses of success besides 200: 202 for a request that waits, 207 where some recipients failed.
 PARTIAL_STATUSES: dict[str, tuple[int, ...]] = {
@@ -77,23 +76,19 @@ class OperationEndpoint:
 
     async def _answer(self, request: Request, grant: Grant) -> Response:
         hub, operation, headers = self._hub, self._operation, request.headers
-        caller = cmd.Caller(grant.agent, grant.role)
-        confirms = headers.get(_RECEIPTS) != "explicit"
-        call = Call(hub.project, caller, grant, trace=headers, confirms=confirms)
+        caller = grant.caller
+        call = Call(hub.project, caller, grant, trace=headers)
         call.check_access(operation)
         if hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
         with hub.request_limits.one_of(grant.agent):
-            receipt = hub.project.piggyback.next_call(caller, confirms=confirms)
+            receipt = hub.project.piggyback.next_call(caller, ",".join(headers.getlist(_RECEIPT)))
             if receipt is not None and operation.method == "GET":
                 await receipt  # the answer to a question includes it; a command shares its commit
             reply = await perform(call, operation, await self._read(call, request))
             if receipt is not None:
                 await receipt
-        content, status = msgspec.json.encode(reply), _status(reply)
-        if not call.awaits_departure:
-            return Response(content, status, media_type="application/json")
-        return _TrackedResponse(content, status, call)
+        return Response(msgspec.json.encode(reply), _status(reply), media_type="application/json")
 
     async def _read(self, call: Call, request: Request) -> Any:
         operation, config = self._operation, self._hub.config
@@ -102,7 +97,7 @@ class OperationEndpoint:
         if operation.method in _IN_QUERY:
             return call.read(operation, _joined(operation, path, query), strict=False)
         if operation.takes_envelope:
-            raw = await read_body(request, limit, config.body_timeout_s)
+            raw = await read_body(request, limit, config)
             if not raw:
                 raise refusal("E_PROTOCOL_002", "the body is empty: it must be an envelope", expected="an envelope")
             arguments = _joined(operation, path, query)
@@ -110,11 +105,13 @@ class OperationEndpoint:
         if query:
             raise unknown_argument(f"the query of {operation.name}", next(iter(query)), [])
         if operation.request is SendMessages:
-            raw = await read_body(request, config.batch_bytes_max, config.body_timeout_s)
+            raw = await read_body(request, config.batch_bytes_max, config)
             call.check_signature(raw, request.headers.get(_SIGNATURE))
             return _batch(raw)
-        body = decode_object(await read_body(request, limit, config.body_timeout_s))
-        return call.read(operation, _joined(operation, path, body))
+        raw = await read_body(request, limit, config)
+        if operation.signed:
+            call.check_signature(raw, request.headers.get(_SIGNATURE))
+        return call.read(operation, _joined(operation, path, decode_object(raw)))
 
 
 def _joined(operation: Operation, path: dict[str, str], others: dict[str, Any]) -> dict[str, Any]:
@@ -152,21 +149,3 @@ def _status(reply: Any) -> int:
     if isinstance(reply, SendReply | cmd.Published) and reply.failed:
         return 207
     return 200
-
-
-class _TrackedResponse(Response):
-    """A response that reports to its call whether it was received."""
-
-    def __init__(self, content: bytes, status: int, call: Call) -> None:
-        super().__init__(content, status, media_type="application/json")
-        self._call = call
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, and report."""
-        received = False
-        try:
-            connected = not await Request(scope, receive).is_disconnected()
-            await super().__call__(scope, receive, send)
-            received = connected
-        finally:
-            self._call.replied(received=received)

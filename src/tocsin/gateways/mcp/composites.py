@@ -4,7 +4,7 @@ Every other tool is its operation as it is (`tools`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -15,7 +15,7 @@ from tocsin.core.commands.base import AgentName, MessageRef
 from tocsin.core.errors import CATALOGUE, Problem, refusal
 from tocsin.core.protocol.envelope import MessageId, TypeName
 from tocsin.gateways.mcp.drafts import arguments_with_draft, required_fields, write_draft
-from tocsin.gateways.mcp.inbox import Fetched, ShownMessage, fetch, shown
+from tocsin.gateways.mcp.inbox import Fetched, ShownMessage, fetch
 from tocsin.gateways.mcp.refusals import refusal_of
 from tocsin.gateways.mcp.text import quoted
 from tocsin.gateways.mcp.tool_call import ToolCall
@@ -46,6 +46,8 @@ class Outcome(msgspec.Struct, frozen=True):
     text: str
     #: Number of waiting messages by priority; set by tools that fetch messages themselves.
     waiting: dict[str, int] | None = None
+    #: Cursors of the messages that it fetched.
+    cursor: str = ""
 
 
 Handler: TypeAlias = Callable[[ToolCall, Any], Awaitable[Outcome]]
@@ -185,11 +187,11 @@ async def fetch_inbox(tool_call: ToolCall, given: FetchInbox) -> Outcome:
     """Fetch waiting messages; one that is too large for an answer is fetched alone."""
     bytes_max = min(given.bytes_max or tool_call.limits.inbox_bytes_max, tool_call.limits.inbox_bytes_max)
     fetched = await fetch(tool_call, given.limit, given.at_least, bytes_max)
-    if not fetched.envelopes and any(fetched.waiting.values()):
+    if not fetched.messages and any(fetched.waiting.values()):
         fetched = await fetch(tool_call, 1, given.at_least, None)
-    messages = _shown(tool_call, fetched)
+    messages = fetched.messages
     text = f"{len(messages)} messages. {quoted(messages)}" if messages else "No messages."
-    return Outcome({"messages": msgspec.to_builtins(messages)}, text, fetched.waiting)
+    return Outcome({"messages": msgspec.to_builtins(messages)}, text, fetched.waiting, fetched.cursor)
 
 
 async def release_lease(tool_call: ToolCall, given: Any) -> Outcome:
@@ -218,7 +220,7 @@ async def _has_ended(tool_call: ToolCall, request: str, wait_s: float) -> bool:
     """Wait until a request is no longer open, or until the time is over."""
     loop = asyncio.get_running_loop()
     until, check_s = loop.time() + wait_s, _CHECK_S
-    while any(row["request"] == request for row in await tool_call.ask("list_requests")):
+    while (await tool_call.ask("list_requests", {"request": request}))["items"]:
         left_s = until - loop.time()
         if left_s <= 0:
             return False
@@ -229,34 +231,33 @@ async def _has_ended(tool_call: ToolCall, request: str, wait_s: float) -> bool:
 
 async def _answered(tool_call: ToolCall, request: str, thread: str, to: str) -> Outcome:
     """Fetch the message that ended a request, and those before it."""
-    fetched, before = Fetched([], {}), list[ShownMessage]()
+    fetched, before, cursors = Fetched([], {}), list[ShownMessage](), list[str]()
     for _ in range(_BEFORE_MAX + 1):
         fetched = await fetch(tool_call, 1, "Info", None)
-        if not fetched.envelopes:
+        if not fetched.messages:
             break
-        (message,) = _shown(tool_call, fetched)
+        (message,) = fetched.messages
+        cursors += [fetched.cursor] if fetched.cursor else []
         failure = _failure(message, request)
         if failure is not None:
             refused = refusal_of(failure)
             problem = NoAnswer(refused.code, refused.detail, refused.repair)
             text = f"There will be no answer to {request}. {problem.code}: {problem.detail}\n{problem.repair}"
             result = RequestOutcome(request, thread, "failed", problem=problem, messages=before)
-            return _outcome(result, text, fetched.waiting)
+            return _outcome(result, text, fetched.waiting, cursors)
         if message.sender == to and message.correlation_id == thread and message.type != _ACK:
             result = RequestOutcome(request, thread, "answered", answer=message, messages=before)
-            return _outcome(result, f"{to} answered. {quoted([message])}", fetched.waiting)
+            return _outcome(result, f"{to} answered. {quoted([message])}", fetched.waiting, cursors)
         before.append(message)
     text = f"{request} has ended; what ended it was delivered before, or is in the thread {thread}."
-    return _outcome(RequestOutcome(request, thread, "ended", messages=before), text, fetched.waiting)
+    return _outcome(RequestOutcome(request, thread, "ended", messages=before), text, fetched.waiting, cursors)
 
 
-def _outcome(result: RequestOutcome, text: str, waiting: dict[str, int] | None = None) -> Outcome:
+def _outcome(
+    result: RequestOutcome, text: str, waiting: dict[str, int] | None = None, cursors: Sequence[str] = ()
+) -> Outcome:
     before = f"\nMore urgent, delivered as well. {quoted(result.messages)}" if result.messages else ""
-    return Outcome(msgspec.to_builtins(result), text + before, waiting)
-
-
-def _shown(tool_call: ToolCall, fetched: Fetched) -> list[ShownMessage]:
-    return [shown(envelope, tool_call.limits.metadata_bytes_max) for envelope in fetched.envelopes]
+    return Outcome(msgspec.to_builtins(result), text + before, waiting, ",".join(cursors))
 
 
 def _failure(message: ShownMessage, request: str) -> Problem | None:

@@ -33,9 +33,11 @@ class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sen
     metadata: dict[str, Any]
     #: Number of metadata entries that were too large to show; get_message shows all.
     metadata_omitted: int = 0
+    #: Whether it was delivered before without a receipt, so that you may have seen it.
+    repeated: bool = False
 
 
-class Inbox(msgspec.Struct, frozen=True):
+class Inbox(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages that wait, and the urgent ones."""
 
     #: Number of messages that still wait, by priority; empty if it is not known.
@@ -43,20 +45,25 @@ class Inbox(msgspec.Struct, frozen=True):
     #: Messages of priority Blocking and above, delivered with this answer.
     urgent: list[ShownMessage]
     note: str
+    #: Names the messages of this answer; given as `receipt` with the next call of any tool, it confirms them.
+    cursor: str = ""
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """Envelopes that were fetched, and the number that still waits by priority."""
+    """Messages that were fetched, the number that still waits by priority, and the cursor of the messages."""
 
-    envelopes: list[dict[str, Any]]
+    messages: list[ShownMessage]
     waiting: dict[str, int]
+    cursor: str = ""
 
 
 async def fetch(tool_call: ToolCall, limit: int | None, at_least: str, bytes_max: int | None) -> Fetched:
     """Fetch waiting messages, the most urgent first."""
     arguments = {"limit": limit, "at_least": at_least, "bytes_max": bytes_max}
     batch = await tool_call.ask("fetch_inbox", arguments)
-    return Fetched([item["envelope"] for item in batch["deliveries"]], batch["waiting"])
+    most = tool_call.limits.metadata_bytes_max
+    messages = [shown(item["envelope"], most, repeated=item["repeated"]) for item in batch["deliveries"]]
+    return Fetched(messages, batch["waiting"], "" if tool_call.quotes_by_itself else batch["cursor"])
 
 
 async def urgent_inbox(tool_call: ToolCall) -> Inbox:
@@ -68,15 +75,15 @@ async def urgent_inbox(tool_call: ToolCall) -> Inbox:
         if error.code != _NOT_REGISTERED:
             raise
         fetched = Fetched([], dict.fromkeys(PRIORITY_NAMES, 0))
-    return Inbox(fetched.waiting, [shown(envelope, limits.metadata_bytes_max) for envelope in fetched.envelopes], NOTE)
+    return Inbox(fetched.waiting, fetched.messages, NOTE, fetched.cursor)
 
 
-def waiting_inbox(waiting: dict[str, int]) -> Inbox:
-    """Return the inbox of an answer that carries no urgent messages."""
-    return Inbox(waiting, [], NOTE)
+def waiting_inbox(waiting: dict[str, int], cursor: str = "") -> Inbox:
+    """Return the inbox of an answer without urgent messages; the cursor is that of the messages in its result."""
+    return Inbox(waiting, [], NOTE, cursor)
 
 
-def shown(envelope: dict[str, Any], metadata_bytes_max: int) -> ShownMessage:
+def shown(envelope: dict[str, Any], metadata_bytes_max: int, *, repeated: bool = False) -> ShownMessage:
     """Return a message as its recipient sees it, with as much of its metadata as fits."""
     known = envelope.get("metadata") or {}
     metadata = _fitting(known, metadata_bytes_max)
@@ -90,6 +97,7 @@ def shown(envelope: dict[str, Any], metadata_bytes_max: int) -> ShownMessage:
         payload=envelope["payload"],
         metadata=metadata,
         metadata_omitted=len(known) - len(metadata),
+        repeated=repeated,
     )
 
 
@@ -110,4 +118,6 @@ def inbox_text(inbox: Inbox) -> str:
     lines = [f"Waiting for you: {waiting}; fetch_inbox returns them." if waiting else nothing]
     if inbox.urgent:
         lines.append(f"URGENT, {len(inbox.urgent)} delivered with this answer. {quoted(inbox.urgent)}")
+    if inbox.cursor:
+        lines.append(f'Confirm these messages: give receipt "{inbox.cursor}" with your next tool call, or they repeat.')
     return "\n".join(lines)

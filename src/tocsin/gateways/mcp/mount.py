@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tocsin.core.commands import Caller
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
@@ -47,6 +46,7 @@ ENDPOINTS = (
     ),
 )
 _TOOL_CALL = "tocsin.tool_call"
+_RECEIPT = "tocsin-receipt"
 _log = logging.getLogger("tocsin.mcp")
 _is_loopback = lru_cache(maxsize=64)(is_loopback)
 
@@ -88,7 +88,7 @@ class _Ask(msgspec.Struct):
 
 
 class _Endpoint:
-    """Passes requests to the MCP server and tracks whether its answers are received."""
+    """Passes requests to the MCP server."""
 
     def __init__(self, hub: Hub, manager: StreamableHTTPSessionManager) -> None:
         self._hub = hub
@@ -125,7 +125,7 @@ class _Endpoint:
             await response(scope, exchange.receive, exchange.send)
             return
         _check_origin(request, config)
-        grant = identify(self._hub, request)
+        grant = identify(self._hub, request, browser=False)  # coding agents have tokens, pages have no tools
         exchange.agent = grant.agent
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
@@ -134,18 +134,15 @@ class _Endpoint:
             await response(scope, exchange.receive, exchange.send)
             return
         with self._hub.request_limits.one_of(grant.agent):
-            exchange.body = await read_body(request, config.mcp_bytes_max, config.body_timeout_s)
+            exchange.body = await read_body(request, config.mcp_bytes_max, config)
             exchange.ask = _parsed(exchange.body)
-            caller, piggyback = Caller(grant.agent, grant.role), self._hub.project.piggyback
-            receipt = piggyback.next_call(caller, confirms=exchange.ask.method == "tools/call")
-            tool_call = exchange.tool_call = HubToolCall(self._hub.project, grant, self._limits)
-            try:
-                await piggyback.attach(caller)
-                if receipt is not None:
-                    await receipt
-                await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
-            finally:
-                tool_call.ended(received=exchange.received)
+            caller, piggyback = grant.caller, self._hub.project.piggyback
+            receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
+            tool_call = HubToolCall(self._hub.project, grant, self._limits)
+            await piggyback.attach(caller)
+            if receipt is not None:
+                await receipt
+            await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
 
 
 def _parsed(body: bytes) -> _Ask:
@@ -178,7 +175,7 @@ def _host_of(origin: str) -> str:
 
 
 class _Exchange:
-    """One request and its answer: the body is read once, and the departure of the answer is tracked."""
+    """One request and its answer: the body is read once, and the status of the answer is kept."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
@@ -186,13 +183,9 @@ class _Exchange:
         self.body: bytes | None = None
         self.ask = _Ask()
         self.agent: str | None = None
-        self.tool_call: HubToolCall | None = None
         #: HTTP status of the answer; 499 if the client had gone.
         self.status = 499
         self.begun = False
-        #: Whether the whole answer was sent while the client was connected.
-        self.received = False
-        self._connected = False
 
     async def replay(self) -> Message:
         """Return the body that was read, then further messages."""
@@ -205,8 +198,4 @@ class _Exchange:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status, self.begun = message["status"], True
-            if self.tool_call is not None and self.tool_call.hands_out:
-                self._connected = not await Request({"type": "http"}, self.receive).is_disconnected()
         await self._send(message)
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            self.received = self._connected

@@ -7,8 +7,11 @@ import msgspec
 
 from tocsin.wire.operation import Operation
 
-__all__ = ["input_schema", "output_schema"]
+__all__ = ["RECEIPT_ARGUMENT", "input_schema", "output_schema"]
 
+#: Argument of every tool: the cursors of earlier answers.
+RECEIPT_ARGUMENT = "receipt"
+_RECEIPT: dict[str, Any] = {"type": "string", "description": "Cursor of the last answer that had messages."}
 _REF = "#/$defs/{name}"
 #: Short, because it is part of every result; the instructions of the server describe it.
 _INBOX: dict[str, Any] = {"type": "object", "description": "Waiting and urgent messages."}
@@ -20,6 +23,7 @@ def input_schema(row: Operation) -> dict[str, Any]:
     schema = _schema(row.request)
     required = schema.get("required", [])
     properties = {name: _without_null(field) for name, field in schema["properties"].items()}
+    properties[RECEIPT_ARGUMENT] = _RECEIPT
     schema["properties"] = dict(sorted(properties.items(), key=lambda item: item[0] not in required))
     schema.pop("description", None)
     return schema | {"additionalProperties": False}

@@ -62,11 +62,16 @@ def _text(value: Any) -> str:
 class ToolCall(Protocol):
     """One tool call of one agent.
 
-    Messages that it fetches are offered to the agent's piggyback session. The agent's next tool call confirms them, if
-    it came after this answer had left.
+    Messages that it fetches are offered to the agent's piggyback session. A later call that quotes the cursor of the
+    answer confirms them.
     """
 
     limits: AnswerLimits
+    #: Whether the cursors of answers are quoted without the model's help; then no answer shows one.
+    quotes_by_itself: bool
+
+    async def confirm(self, receipt: str) -> None:
+        """Confirm the messages of the cursors that the model quotes; an unknown cursor changes nothing."""
 
     async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values; a refusal is raised as `TocsinError`."""

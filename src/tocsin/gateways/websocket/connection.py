@@ -4,22 +4,27 @@ Theory of operation. All operations of a frame are submitted before any is await
 on the last of them handles all: when it is done the others are too, and their answers leave in one frame, with the
 pushes of the same commit. Reading stops while too many operations are unanswered, or too many outgoing bytes have not
 been read by the client; that is the back pressure.
+
+A frame is decided in the call that delivers it. One that has to wait, for its turn in the fair queue or for room, is
+decided by a task; frames behind it wait too, and reading pauses.
 """
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
-from starlette.websockets import WebSocket
 
 from tocsin.core import commands as cmd
-from tocsin.core.commands import Caller, Reply
+from tocsin.core.commands import Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.gateways.identity import check_again
 from tocsin.gateways.problems import HTTP_ENTRIES
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
+from tocsin.gateways.websocket.frames import Frames
 from tocsin.gateways.websocket.hello import attach, welcome
 from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, find_operation
 from tocsin.gateways.websocket.outbox import Outbox
@@ -28,10 +33,11 @@ from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
-from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
 from tocsin.wire.problems import document_of
+from tocsin.wire.signatures import arguments_body
 
 __all__ = ["Connection"]
 
@@ -39,7 +45,9 @@ _log = logging.getLogger("tocsin.websocket")
 #: Assumed size of an answer in bytes; only the answers of `call` are measured.
 _ANSWER_BYTES = 512
 #: Key that every operation has; counting it estimates the operations of a frame that has not been parsed.
-_OPERATION = '"op"'
+_OPERATION = b'"op"'
+#: Closing codes of the WebSocket protocol: text that is not UTF-8; a ping without an answer.
+_NOT_UTF_8, _NO_PONG = 1007, 1011
 _SUBMITTED = tuple[int | None, type, "asyncio.Future[Reply]"]
 
 
@@ -53,21 +61,22 @@ class Connection:
         metrics: SocketMetrics,
         fair_queue: FairQueue,
         priority_scan: PriorityScan,
-        socket: WebSocket,
         grant: Grant,
     ) -> None:
         self.grant = grant
         self._hub = hub
         self._host = hub.host
         self._sessions = sessions
-        self._socket = socket
-        self._caller = Caller(grant.agent, grant.role)
+        self._caller = grant.caller
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
         self._fair_queue = fair_queue
         self._priority_scan = priority_scan
         self._loop = asyncio.get_running_loop()
-        self._reader: asyncio.Task[Any] | None = None
+        self._frames: Frames
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._reader: asyncio.Task[None] | None = None
+        self._unread: deque[tuple[bytes, bool]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._room: asyncio.Future[None] | None = None
         self._unanswered = 0
@@ -78,9 +87,7 @@ class Connection:
         self._aborted = False
         self._heartbeat_at = self._loop.time()
         config = self._config
-        self.outbox = Outbox(
-            socket, config.batch_max, config.frame_bytes_max, metrics.frames_out, self._progressed, self.abort
-        )
+        self.outbox = Outbox(config.batch_max, config.frame_bytes_max, metrics.frames_out, self._progressed, self.abort)
         self._pushes = Pushes(hub.host, self.outbox, config.outgoing_bytes_max, metrics.pushes)
         #: Its session; None before the answer to `hello`.
         self.session: str | None = None
@@ -92,18 +99,36 @@ class Connection:
         """Tell whether it is being closed."""
         return self._ending is not None
 
-    async def run(self) -> None:
-        """Serve the socket until it is closed."""
-        self._reader = asyncio.current_task()
+    async def run(self, frames: Frames) -> None:
+        """Serve the socket until the connection has ended."""
+        self._frames = frames
+        self.outbox.open(frames)
         try:
-            while (message := await self._socket.receive())["type"] == "websocket.receive":
-                if self._ending is None:
-                    await self._receive(message.get("text"))
-        except asyncio.CancelledError:
-            if not self._aborted:
-                raise
+            await self._gone
         finally:
-            self._disconnected()
+            if self._reader is not None:
+                self._reader.cancel()
+            self._close_session()
+
+    def disconnected(self) -> None:
+        """Note that the connection has ended."""
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def writable(self, *, now: bool) -> None:
+        """Note that the client has stopped reading, or reads again."""
+        self.outbox.writable(now=now)
+
+    def check_alive(self, now: float, interval_s: float, timeout_s: float) -> None:
+        """Send a ping after a quiet interval; drop a client that does not answer one."""
+        frames = self._frames
+        if frames.pinged_at is not None:
+            if now - frames.pinged_at > timeout_s:
+                self._ending = self._ending or (_NO_PONG, "the client did not answer a ping", True)
+                frames.close(_NO_PONG, "no pong")
+                self.abort("the client did not answer a ping")
+        elif now - max(self.active_at, frames.ponged_at) > interval_s:
+            frames.ping()
 
     def end(self, code: int, reason: str, *, resume: bool) -> None:
         """Stop reading, answer what was received, send the reason and close."""
@@ -118,8 +143,7 @@ class Connection:
             self._aborted = True
             self._ending = self._ending or (4408, reason, True)
             self.outbox.abandon()
-            if self._reader is not None:
-                self._reader.cancel()
+            self._frames.abort()
 
     def replaced(self) -> None:
         """Close, because another socket has resumed the session."""
@@ -151,30 +175,83 @@ class Connection:
             return False
         return True
 
-    async def _receive(self, text: str | None) -> None:
+    def received(self, data: bytes, *, text: bool) -> None:
+        """Decide the operations of a frame, or let it wait."""
+        if self._reader is not None:
+            self._unread.append((data, text))
+            self._frames.pause_reading()
+        elif self._ending is None and (rest := self._take(data, text=text)) is not None:
+            self._frames.pause_reading()
+            self._reader = self._loop.create_task(self._read_on(rest))
+
+    async def _read_on(self, rest: Coroutine[Any, Any, None]) -> None:
+        """Decide a frame that has to wait, and those behind it."""
+        await rest
+        while self._unread and self._ending is None:
+            data, text = self._unread.popleft()
+            if (more := self._take(data, text=text)) is not None:
+                await more
+        self._unread.clear()
+        self._reader = None
+        self._frames.resume_reading()
+
+    def _take(self, data: bytes, *, text: bool) -> Coroutine[Any, Any, None] | None:
+        """Decide the operations of a frame; return the rest of the work if they have to wait."""
         self._metrics.frames_in.inc()
         self.active_at = self._loop.time()
-        if text is None:
+        if not text:
             self._fault(
                 wire.Fault(None, Problem("E_PROTOCOL_002", "a binary frame is not accepted", expected="a text frame"))
             )
-            return
-        fair_queue, most = self._fair_queue, self._fair_queue.operations_max
-        maybe_urgent = self._priority_scan.may_be_urgent(text)
-        if not maybe_urgent:
-            admitted = fair_queue.enter(min(most, text.count(_OPERATION)), urgent=False)
+            return None
+        most = self._fair_queue.operations_max
+        maybe_urgent = self._priority_scan.may_be_urgent(data)
+        if maybe_urgent:
+            operations = self._parse(data)
+            admitted = self._enter(operations[:most])
+        else:
+            admitted = self._fair_queue.enter(min(most, data.count(_OPERATION)), urgent=False)
             if admitted is not None:
-                await admitted
-        operations = wire.read_frame(text, self._config.batch_max)
+                return self._parse_later(admitted, data)
+            operations = self._parse(data)
+        if admitted is not None or len(operations) > most or self._is_full(len(operations)):
+            return self._decide_in_turns(operations, admitted, maybe_urgent=maybe_urgent)
+        if self._ending is None and self.check_token():
+            self._submit(operations)
+        return None
+
+    def _enter(self, operations: list[wire.Operation | wire.Fault]) -> "asyncio.Future[None] | None":
+        return self._fair_queue.enter(len(operations), urgent=self._priority_scan.is_urgent(operations))
+
+    def _parse(self, data: bytes) -> list[wire.Operation | wire.Fault]:
+        operations = wire.read_frame(data, self._config.batch_max)
+        if any(type(operation) is wire.Fault for operation in operations) and not _is_utf_8(data):
+            self.end(_NOT_UTF_8, "a text frame is not UTF-8", resume=True)
+            return []
+        return operations
+
+    async def _parse_later(self, admitted: "asyncio.Future[None]", data: bytes) -> None:
+        await admitted
+        await self._decide_in_turns(self._parse(data), None, maybe_urgent=False)
+
+    async def _decide_in_turns(
+        self,
+        operations: list[wire.Operation | wire.Fault],
+        admitted: "asyncio.Future[None] | None",
+        *,
+        maybe_urgent: bool,
+    ) -> None:
+        """Decide operations once there is room, in the turns that the fair queue gives; `admitted` is the first."""
+        most = self._fair_queue.operations_max
         while self._is_full(len(operations)) and self._ending is None:
             self._room = self._loop.create_future()
             await self._room
         for start in range(0, len(operations), most):
             some = operations[start : start + most]
-            if start or maybe_urgent:
-                urgent = maybe_urgent and self._priority_scan.is_urgent(some)
-                if (admitted := fair_queue.enter(len(some), urgent=urgent)) is not None:
-                    await admitted
+            if start:
+                admitted = self._enter(some) if maybe_urgent else self._fair_queue.enter(len(some), urgent=False)
+            if admitted is not None:
+                await admitted
             if self._ending is not None or not self.check_token():
                 return
             self._submit(some)
@@ -219,7 +296,8 @@ class Connection:
     def _answer(self, submitted: list[_SUBMITTED]) -> None:
         """Answer in order up to the first missing reply; one is missing only if the host is full or failing."""
         answered = 0
-        put = self.outbox.put
+        put, state = self.outbox.put, self._host.exchange.state
+        first_version = speaks_first_version(state, self.grant.agent)
         for id_, kind, future in submitted:
             if not future.done():
                 self._answer_later(future, submitted[answered:])
@@ -231,6 +309,8 @@ class Connection:
             if type(reply) is Problem:
                 self._refuse(id_, reply)
                 continue
+            if first_version:
+                reply = in_first_version(reply, state)
             view = VIEWS.get(kind)
             put(wire.Answer(id_, reply if view is None else view(reply)), _ANSWER_BYTES)
         self._unanswered -= answered
@@ -317,7 +397,6 @@ class Connection:
             self.outbox.put(wire.Refusal(call.id, document_of(problem, entry)), _ANSWER_BYTES)
         else:
             self.outbox.put(wire.Answer(call.id, raw), len(bytes(raw)))
-            performing.replied(received=True)
 
     async def _performed(self, call: wire.Call, performing: Call) -> Any:
         operation = find_operation(call.operation)
@@ -325,6 +404,8 @@ class Connection:
             raise refusal("E_HUB_003", "the hub is shutting down")
         with self._hub.request_limits.one_of(self.grant.agent):
             envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
+            if operation.signed:
+                performing.check_signature(arguments_body(call.arguments), call.signature)
             request = performing.read(operation, call.arguments, envelope, call.signature)
             return await perform(performing, operation, request)
 
@@ -362,7 +443,7 @@ class Connection:
             goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume, self._refusal))
             self.outbox.close(goodbye, code, reason[:100])
 
-    def _disconnected(self) -> None:
+    def _close_session(self) -> None:
         """Detach the session, so that the agent can resume it, and log the end of the socket."""
         self.outbox.abandon()
         session, self.session = self.session, None
@@ -378,3 +459,11 @@ class Connection:
             "took_s": round(self._loop.time() - self.opened_at, 3),
         }
         _log.info("closed", extra={"fields": fields})
+
+
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -23,6 +23,7 @@ from tocsin.gateways.websocket import asyncapi
 from tocsin.gateways.websocket.connection import Connection
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
+from tocsin.gateways.websocket.frames import take_over
 from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
@@ -85,15 +86,14 @@ class SocketGateway:
             await socket.send_denial_response(problem_response(error.problem))
             return
         self._by_agent[grant.agent] += 1
-        connection = Connection(
-            self._hub, self._sessions, self._metrics, self._fair_queue, self._priority_scan, socket, grant
-        )
+        connection = Connection(self._hub, self._sessions, self._metrics, self._fair_queue, self._priority_scan, grant)
         self._connections.add(connection)
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep_regularly())
         try:
             await socket.accept(SUBPROTOCOL)
-            await connection.run()
+            config = self._config
+            await connection.run(take_over(socket, connection, config.frame_bytes_max, config.close_timeout_s))
         finally:
             self._connections.discard(connection)
             self._by_agent[grant.agent] -= 1
@@ -163,6 +163,7 @@ class SocketGateway:
             connection.end(4408, f"no frame for {config.silence_max_s:g} s", resume=True)
         else:
             connection.send_heartbeat(config.heartbeat_s / 2)
+            connection.check_alive(now, config.ping_interval_s, config.ping_timeout_s)
 
 
 _DOCUMENT = msgspec.json.encode(asyncapi.document(version("tocsin")))

@@ -1,8 +1,7 @@
 """The outgoing queue of one socket: collects items and writes them as frames.
 
-Items that are added during one iteration of the event loop leave together, in frames of limited size. A writer task
-runs only while there is something to write, so an idle socket costs nothing. `blocked_since` shows since when the
-client has not read a frame; the owner decides what to do about it.
+Items that are added during one iteration of the event loop leave together, in frames of limited size. While the client
+does not read, the items wait. `blocked_since` shows since when it has not; the owner decides what to do about it.
 """
 
 import asyncio
@@ -11,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 
 from prometheus_client import Counter
-from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tocsin.gateways.websocket.frames import Frames
 from tocsin.wire.socket import Goodbye, Item, encode_frame
 
 __all__ = ["Outbox"]
@@ -28,11 +27,11 @@ class Outbox:
         "_bytes_max",
         "_failed",
         "_farewell",
+        "_frames",
         "_items",
         "_loop",
         "_progressed",
-        "_socket",
-        "_writer",
+        "_scheduled",
         "_written",
         "blocked_since",
         "closed",
@@ -42,14 +41,13 @@ class Outbox:
 
     def __init__(
         self,
-        socket: WebSocket,
         batch_max: int,
         bytes_max: int,
         written: Counter,
         progressed: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._socket = socket
+        self._frames: Frames | None = None
         self._batch_max = batch_max
         self._bytes_max = bytes_max
         self._written = written
@@ -57,72 +55,75 @@ class Outbox:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._items: deque[tuple[Item, int]] = deque()
-        self._writer: asyncio.Task[None] | None = None
+        self._scheduled = False
         self._farewell: tuple[Goodbye | None, int, str] | None = None
         #: Approximate size of the waiting items.
         self.queued_bytes = 0
         #: Frames written.
         self.frames = 0
-        #: When the frame that is being written was started, in the loop's time; None while nothing is written.
+        #: Since when the client has not read, in the loop's time; None while it reads.
         self.blocked_since: float | None = None
         #: Whether nothing more can be written.
         self.closed = False
+
+    def open(self, frames: Frames) -> None:
+        """Write to these frames."""
+        self._frames = frames
 
     def put(self, item: Item, size: int) -> None:
         """Add an item to the next frame."""
         if not self.closed:
             self._items.append((item, size))
             self.queued_bytes += size
-            if self._writer is None:
-                self._writer = self._loop.create_task(self._write())
+            if not self._scheduled:
+                self._schedule()
 
     def close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
         """Close the socket after the items that are waiting."""
         if not self.closed and self._farewell is None:
             self._farewell = (goodbye, code, reason)
-            if self._writer is None:
-                self._writer = self._loop.create_task(self._write())
+            self._schedule()
 
     def abandon(self) -> None:
         """Discard all items and stop writing: the client is disconnected."""
-        self._drop()
-        if self._writer is not None:
-            self._writer.cancel()
-
-    def _drop(self) -> None:
         self.closed = True
         self._items.clear()
         self.queued_bytes = 0
         self._progressed()
 
-    async def _write(self) -> None:
+    def writable(self, *, now: bool) -> None:
+        """Continue writing, or stop until the client has read what was written."""
+        self.blocked_since = None if now else self._loop.time()
+        if now and (self._items or self._farewell is not None):
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self.blocked_since is None:
+            self._scheduled = True
+            self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._scheduled = False
+        if self.closed or self._frames is None:
+            return
         try:
-            while self._items:
-                await self._send(self._next_frame())
-                self._progressed()
-            if self._farewell is not None:
-                await self._close(*self._farewell)
-        except (WebSocketDisconnect, RuntimeError):
-            # The client is disconnected; the reader of the socket notices it too.
-            self._drop()
+            while self._items and self.blocked_since is None:
+                self._send(self._frames, self._next_frame())
+            self._progressed()
+            if self._farewell is not None and not self._items and self.blocked_since is None and not self.closed:
+                self._close(self._frames, *self._farewell)
         except Exception:
             _log.exception("writing to a socket failed")
-            self._writer = None
             self._failed("the hub failed to write")
-        finally:
-            self._writer = None
 
-    async def _close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
+    def _close(self, frames: Frames, goodbye: Goodbye | None, code: int, reason: str) -> None:
         self.closed = True
         if goodbye is not None:
-            await self._send([goodbye])
-        await self._socket.close(code, reason)
+            self._send(frames, [goodbye])
+        frames.close(code, reason)
 
-    async def _send(self, items: list[Item]) -> None:
-        text = encode_frame(items)
-        self.blocked_since = self._loop.time()
-        await self._socket.send({"type": "websocket.send", "text": text})
-        self.blocked_since = None
+    def _send(self, frames: Frames, items: list[Item]) -> None:
+        frames.send(encode_frame(items))
         self.frames += 1
         self._written.inc()
 

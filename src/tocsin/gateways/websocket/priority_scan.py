@@ -16,7 +16,7 @@ from tocsin.wire import socket as wire
 
 __all__ = ["PriorityScan"]
 
-_NAMES = tuple(f'"{name}"' for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
+_NAMES = tuple(f'"{name}"'.encode() for name, level in VOCABULARY.items() if level >= Priority.CRITICAL)
 
 
 class _PriorityFields(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -35,14 +35,14 @@ class PriorityScan:
     def __init__(self, policy: Callable[[], Policy]) -> None:
         self._policy = policy
         self._scanned_policy: Policy | None = None
-        self._names: tuple[str, ...] = ()
+        self._names: tuple[bytes, ...] = ()
 
-    def may_be_urgent(self, text: str) -> bool:
+    def may_be_urgent(self, frame: bytes) -> bool:
         """Tell whether a frame may contain an urgent message, without parsing it."""
         policy = self._policy()
         if policy is not self._scanned_policy:
             self._scanned_policy, self._names = policy, _urgent_names(policy)
-        return any(name in text for name in self._names)
+        return any(name in frame for name in self._names)
 
     def is_urgent(self, operations: Sequence[wire.Operation | wire.Fault]) -> bool:
         """Tell whether one of the operations sends an urgent message."""
@@ -63,8 +63,10 @@ class PriorityScan:
         return False
 
 
-def _urgent_names(policy: Policy) -> tuple[str, ...]:
-    types = [f'"{name}"' for name, each in policy.contracts.items() if each.default_priority >= Priority.CRITICAL]
+def _urgent_names(policy: Policy) -> tuple[bytes, ...]:
+    types = [
+        f'"{name}"'.encode() for name, each in policy.contracts.items() if each.default_priority >= Priority.CRITICAL
+    ]
     if policy.custom_contract.default_priority >= Priority.CRITICAL:
-        types.append('"CUSTOM_')
+        types.append(b'"CUSTOM_')
     return (*_NAMES, *types)

@@ -1,10 +1,15 @@
-"""uvicorn's WebSocket protocol, with four changes of manners.
+"""uvicorn's WebSocket protocol with five overrides.
 
-A hub that stops leaves the goodbye to the gateway, which says why and closes with 1001, instead of cutting in. And a
-socket whose application has left is not kept open for ever for a reader that takes nothing. A refused handshake is
-answered, and no error of ours. One that the library refuses by itself is answered from the catalogue, and closed.
+- When the hub stops, the gateway closes the sockets, with a reason and code 1001; uvicorn does not.
+- A socket whose application has ended is closed within a time limit, also if its client reads nothing.
+- A refused handshake is not logged as an error.
+- A handshake that the library refuses is answered with a problem document.
+- The application can take over the connection after the handshake, to read and write frames by itself.
+
+`docs/decisions/uvicorn-subclass.md` records why uvicorn is subclassed.
 """
 
+import asyncio
 from asyncio.transports import BaseTransport
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +19,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Response
 
 from tocsin.gateways.problems import unhandled
+from tocsin.gateways.websocket.frames import EXTENSION
 
 __all__ = ["socket_protocol"]
 
@@ -37,7 +43,7 @@ class _SocketProtocol(WebSocketsSansIOProtocol):
         self.conn.reject = _rejected  # type: ignore[method-assign]
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a handshake that the library could not even read is refused here, for nobody else notices."""
+        """Parse the data; answer a handshake that the library could not parse, which uvicorn does not notice."""
         super().data_received(data)
         wrong = self.conn.handshake_exc
         if wrong is not None and not self.handshake_initiated and not self.close_sent:
@@ -49,17 +55,18 @@ class _SocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_later(self.close_timeout, self.transport.abort)
 
     def shutdown(self) -> None:
-        """Leave an open socket to whoever serves it: it has been told."""
+        """Leave an open socket to the gateway, which closes it with a reason."""
         if not self.handshake_complete or self.close_sent:
             super().shutdown()
 
     async def run_asgi(self) -> None:
-        """Serve it, and see to it that it ends."""
+        """Run the application, and end the connection within a time limit."""
         serve = self.app
 
         async def served(scope: Any, receive: Any, send: Any) -> None:
+            scope["extensions"][EXTENSION] = self
             await serve(scope, receive, send)
-            # A refusal is an answer, too: no error to be logged each time that somebody knocks with a wrong token.
+            # A refusal completes the handshake: uvicorn would log an error for it.
             self.handshake_complete = self.handshake_complete or self.initial_response is not None
 
         self.app = served
@@ -67,9 +74,18 @@ class _SocketProtocol(WebSocketsSansIOProtocol):
         if not self.disconnected:
             self.loop.call_later(self.close_timeout, self.transport.abort)
 
+    def hand_over(self) -> asyncio.Transport:
+        """Return the transport, and stop pinging on it."""
+        self.stop_keepalive()
+        return self.transport
+
+    def ended(self) -> None:
+        """Note that the transport that was handed over is closed."""
+        self.connection_lost(None)
+
 
 def _rejected(status: int, text: str) -> Response:
-    """Refuse a handshake in place of the library, which would say the same as bare text."""
+    """Return a problem document, in place of the library's plain text."""
     problem = unhandled(status, text.strip() or "this socket is not opened")
     headers = Headers((name.decode(), value.decode()) for name, value in problem.raw_headers)
     headers["Connection"] = "close"

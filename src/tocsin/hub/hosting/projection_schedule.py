@@ -2,6 +2,12 @@
 
 A capture is handed over only when all of its events are committed. It is therefore taken when a group goes to its
 commit, or while no event waits for one.
+
+Theory of operation. The tables are brought up to date at an interval, so that under load a message that lives shorter
+than that is written once, in its final state. Captures are due sooner for a reader that waits for an event, and after
+a number of events. Between captures the messages that changed are copied a few at a time, so that even a large capture
+delays no decision. When the writer cannot keep up, the tables fall behind by the policy's number of events at most,
+and the events of the groups under way: then commands wait (`is_full`) until it has written the capture that it has.
 """
 
 import asyncio
@@ -15,7 +21,10 @@ __all__ = ["ProjectionSchedule"]
 
 
 class ProjectionSchedule:
-    """Requests projections at the policy's interval, after enough events, and on demand."""
+    """Requests projections at the policy's interval, after enough events, and on demand.
+
+    `made_room` is called when commands that waited for the tables can be decided.
+    """
 
     def __init__(
         self,
@@ -23,21 +32,28 @@ class ProjectionSchedule:
         state: LiveState,
         writer: ProjectionWriter,
         all_committed: Callable[[], bool],
+        made_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._state = state
         self._writer = writer
         self._all_committed = all_committed
+        self._made_room = made_room
         self._due = False
         self._timer: asyncio.TimerHandle | None = None
+        #: Sequence numbers that readers wait for.
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        #: Whether the tables are as far behind as the policy allows; found out at every commit.
+        self.is_full = False
+        writer.written = self._report_written
 
     def start(self) -> None:
-        """Start the interval timer."""
-        self.cancel()
-        self._timer = self._loop.call_later(self._state.storage.projection_interval_s, self._interval_over)
+        """Start the interval timer, and bring the tables up to date if a reader or a command waits for them."""
+        self._restart_timer()
+        self._continue()
 
     def cancel(self) -> None:
-        """Stop the interval timer."""
+        """Stop requesting projections."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -48,12 +64,24 @@ class ProjectionSchedule:
         if self._all_committed():
             self._project()
 
+    def reached(self, seq: int) -> "asyncio.Future[None]":
+        """Return a future that is done once the tables include an event; the caller requests a projection."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        if self._writer.projected_seq >= seq:
+            future.set_result(None)
+        else:
+            self._awaited.append((seq, future))
+        return future
+
     def capture_if_due(self) -> Capture | None:
         """Capture the state if a projection is due and the writer is free."""
-        exchange = self._state.exchange
-        if not self._writer.idle or not exchange.state.has_policy:
+        exchange, storage, writer = self._state.exchange, self._state.storage, self._writer
+        if exchange.ungathered >= storage.projection_slice:
+            exchange.gather()
+        self.is_full = exchange.state.seq - writer.projected_seq >= storage.projection_lag_max
+        if not writer.idle or not exchange.state.has_policy:
             return None
-        if self._due or exchange.uncaptured >= self._state.storage.projection_events_max:
+        if self._due or self.is_full or exchange.uncaptured >= storage.projection_events_max:
             self._due = False
             return exchange.capture()
         return None
@@ -63,6 +91,8 @@ class ProjectionSchedule:
         self._writer.committed_seq = seq
         if capture is not None:
             self._writer.hand(capture, self._state.storage)
+        elif self._due and self._all_committed():
+            self._project()
 
     async def finish(self) -> None:
         """Bring the tables up to the last commit, so that the next start has no events to apply."""
@@ -79,4 +109,29 @@ class ProjectionSchedule:
 
     def _interval_over(self) -> None:
         self.request()
-        self.start()
+        self._restart_timer()
+
+    def _restart_timer(self) -> None:
+        self.cancel()
+        self._timer = self._loop.call_later(self._state.storage.projection_interval_s, self._interval_over)
+
+    def _report_written(self) -> None:
+        """Report to the event loop, from the writer's thread, that a capture has been written."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._continue)
+
+    def _continue(self) -> None:
+        """Answer the readers whose events are in the tables, and let commands that waited for the tables go on."""
+        projected = self._writer.projected_seq
+        waiting = [(seq, future) for seq, future in self._awaited if not future.done()]
+        self._awaited = [(seq, future) for seq, future in waiting if seq > projected]
+        for seq, future in waiting:
+            if seq <= projected:
+                future.set_result(None)
+        if self._timer is None:  # the state is being rebuilt, or the host has stopped
+            return
+        self.is_full = self._state.exchange.state.seq - projected >= self._state.storage.projection_lag_max
+        if self._awaited or self._due or self.is_full:
+            self.request()
+        if not self.is_full:
+            self._made_room()

@@ -14,9 +14,10 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.core.policy import Storage
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture
-from tocsin.journal.errors import JournalError, OwnershipLost
+from tocsin.journal.errors import JournalError, OwnershipLost, TablesDamaged
 from tocsin.journal.projection import batch_of
 from tocsin.journal.segments import Exporter
+from tocsin.journal.tables import Tables
 
 __all__ = ["ProjectionWriter"]
 
@@ -46,28 +47,36 @@ class ProjectionWriter:
     ) -> None:
         self._journal = journal
         self._segments = segments
-        self._tables = tables = journal.tables()
-        self._exporter = None if segments is None else Exporter(journal, tables, segments)
+        self._tables: Tables | None = None
+        self._exporter: Exporter | None = None
         self._gave_up = gave_up
         self._on_failure = failed
         self._capture: Capture | None = None
         self._storage: Storage | None = None
         self._wake = threading.Condition()
         self._closing = False
+        #: Whether a capture is being written at this moment.
+        self._writing = False
         self._failures = 0
         self._announced = 0
         self._seen_seq = 0
         self._next_prune = 0.0
+        self._next_backup = 0.0
         self._next_chores = 0.0
+        #: When rows were last given to the tables, by the monotonic clock.
+        self.progressed_at = 0.0
+        #: Called on this thread when a capture has been written.
+        self.written: Callable[[], None] = lambda: None
         #: Sequence number of the last commit; set by the host.
         self.committed_seq = 0
-        #: Sequence number of the last event in the tables.
-        self.projected_seq = tables.standing().seq
+        #: Sequence number of the last event in the tables; set by `start`.
+        self.projected_seq = 0
         self._thread = threading.Thread(target=self._run, name=f"projections {journal.project}", daemon=True)
 
     def start(self, storage: Storage) -> None:
-        """Start the thread."""
+        """Open the tables, which must have been loaded before, and start the thread."""
         self._storage = storage
+        self.projected_seq = self._open().standing().seq
         self._thread.start()
 
     @property
@@ -89,8 +98,12 @@ class ProjectionWriter:
             self._wake.wait_for(lambda: self._capture is None or self._failures > 0 or self._closing)
 
     def drop(self) -> None:
-        """Forget a capture that could not be written; the state that it belongs to is being rebuilt."""
+        """Wait until the last capture is written or has failed, and forget one that could not be written.
+
+        The state that it belongs to is being rebuilt from the tables, so no attempt to write it may be under way.
+        """
         with self._wake:
+            self._wake.wait_for(lambda: self._capture is None or (self._failures > 0 and not self._writing))
             self._capture = None
             self._failures = 0
             self._wake.notify()
@@ -102,7 +115,8 @@ class ProjectionWriter:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join()
-        self._tables.close()
+        if self._tables is not None:
+            self._tables.close()
 
     def _run(self) -> None:
         while True:
@@ -113,6 +127,7 @@ class ProjectionWriter:
                 if not self._closing and (self._capture is None or self._failures):
                     self._wake.wait(storage.notify_interval_s if not self._failures else storage.recovery_backoff_s)
                 capture, closing = self._capture, self._closing
+                self._writing = capture is not None
             try:
                 if self._failures:
                     self._reconnect()
@@ -130,18 +145,35 @@ class ProjectionWriter:
                     return
 
     def _write(self, capture: Capture) -> None:
-        self._journal.harden()
-        self._tables.write(batch_of(capture, _pause))
+        # A failure may have been reported after the commit; writing the rows again would fail.
+        if not self._failures or self._opened.standing().seq < capture.seq:
+            self._journal.harden()
+            self._opened.write(batch_of(capture, self._pause))
         self.projected_seq = capture.seq
         with self._wake:
-            self._capture = None
+            self._capture, self._writing = None, False
             self._wake.notify_all()
+        self.written()
+
+    def _pause(self) -> None:
+        """Note that rows are being written, and yield the interpreter."""
+        self.progressed_at = time.monotonic()
+        _pause()
+
+    @property
+    def _opened(self) -> Tables:
+        return self._open() if self._tables is None else self._tables
+
+    def _open(self) -> Tables:
+        self._tables = tables = self._journal.tables()
+        self._exporter = None if self._segments is None else Exporter(self._journal, tables, self._segments)
+        return tables
 
     def _reconnect(self) -> None:
         """Open new connections: the old ones may be the cause of the failure."""
-        self._tables.close()
-        self._tables = self._journal.tables()
-        self._exporter = None if self._segments is None else Exporter(self._journal, self._tables, self._segments)
+        if self._tables is not None:
+            self._tables.close()
+        self._open()
 
     def _housekeep(self, storage: Storage) -> None:
         """Do a part of each chore, and more while no capture waits, so that continuous captures cannot block them."""
@@ -151,7 +183,7 @@ class ProjectionWriter:
         if storage.search:
             self._index(storage)
         else:
-            self._tables.standing()  # An idle hub notices when its store is unavailable.
+            self._opened.standing()  # An idle hub notices when its store is unavailable.
         if self._exporter is not None:
             while self._exporter.step(storage) and self._capture is None and not self._closing:
                 pass
@@ -160,29 +192,51 @@ class ProjectionWriter:
             self._prune(storage)
 
     def _index(self, storage: Storage) -> None:
-        """Index one batch while commits go on, and all the rest when they pause."""
+        """Index one batch while commits go on or a capture waits, and all the rest when they pause."""
         seen = self._seen_seq
         self._seen_seq = self.committed_seq
-        while self._tables.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
-            pass
+        while self._opened.index(storage.search_batch) and seen == self.committed_seq and not self._closing:
+            if self._capture is not None:
+                return
 
     def _prune(self, storage: Storage) -> None:
-        now = time.time()
+        now, tables = time.time(), self._opened
         before = int((now - storage.history_s) * 1_000_000)
-        while self._tables.prune(before, storage.prune_batch) == storage.prune_batch and self._capture is None:
+        while tables.prune(before, storage.prune_batch) == storage.prune_batch and self._capture is None:
             pass
         upto = self.projected_seq
-        self._tables.harden()
+        tables.harden()
         if self._exporter is not None and storage.segments:
-            upto = min(upto, self._tables.exported_seq())
+            upto = min(upto, tables.exported_seq())
         before = int((now - storage.journal_s) * 1_000_000)
+        upto = min(upto, self._backed_up(tables, storage, before))
         while self._journal.prune(upto, before, storage.prune_batch) == storage.prune_batch and self._capture is None:
             pass
+
+    def _backed_up(self, tables: Tables, storage: Storage, before: int) -> int:
+        """Back the tables up if the journal has old events that no backup has; return the last event that one has.
+
+        The journal is pruned only up to there: what it still has rebuilds damaged tables from the backup.
+        """
+        seq = tables.backed_up_seq()
+        oldest = next(self._journal.read(max(seq, self._journal.pruned_seq()), 1), None)
+        if oldest is None or oldest.at >= before or time.monotonic() < self._next_backup:
+            return seq
+        self._next_backup = time.monotonic() + storage.backup_interval_s
+        try:
+            return tables.back_up(_pause)
+        except TablesDamaged as error:
+            # The live state is not affected. The next start finds the same damage and repairs it.
+            _log.error(
+                "the tables of %s are damaged; restart the hub to rebuild them: %s", self._journal.project, error
+            )
+            return seq
 
     def _failed(self, error: JournalError, storage: Storage) -> None:
         _log.warning("the tables of %s could not be written: %s", self._journal.project, error)
         with self._wake:
             self._failures += 1
+            self._writing = False
             self._wake.notify_all()
         if self._failures >= storage.recovery_attempts_max or isinstance(error, OwnershipLost):
             self._gave_up(error)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -12,8 +13,9 @@ from tocsin.hub.hosting.worker import Worker
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Commit, Journal
 from tocsin.journal.changes import ObservedExchange
-from tocsin.journal.errors import CommitFailed, JournalUnavailable
-from tocsin.journal.recovery import reopen
+from tocsin.journal.errors import CommitFailed, JournalUnavailable, TablesDamaged
+from tocsin.journal.recovery import rebuild, reopen
+from tocsin.journal.tables import Tables
 
 __all__ = ["Loaded", "ReloadFailed", "StateLoader"]
 
@@ -52,8 +54,7 @@ class StateLoader:
         for attempt in range(1, storage.recovery_attempts_max + 1):
             try:
                 await self._writer.run(self._journal.recover)
-                await asyncio.to_thread(self._projections.settle)
-                self._projections.drop()
+                await asyncio.to_thread(self._projections.drop)
                 return await self.load()
             except (CommitFailed, JournalUnavailable) as error:
                 reason = str(error)
@@ -63,8 +64,25 @@ class StateLoader:
         raise ReloadFailed(f"gave up after {storage.recovery_attempts_max} tries: {reason}")
 
     def _reopen(self) -> ObservedExchange:
+        """Open the project; if only its tables are damaged, rebuild them from the journal."""
+        try:
+            with self._tables() as tables:
+                return reopen(self._journal, tables, self._ids)
+        except TablesDamaged as error:
+            _log.error("the tables of project %s are damaged: %s", self._journal.project, error)
+            self._journal.reset_tables(error)
+        try:
+            with self._tables() as tables:
+                exchange = rebuild(self._journal, tables, self._ids)
+        except TablesDamaged as error:
+            raise TablesDamaged(f"{error}; this was found in the backup of the tables") from error
+        _log.warning("the tables of project %s were rebuilt up to event %d", self._journal.project, exchange.state.seq)
+        return exchange
+
+    @contextmanager
+    def _tables(self) -> Iterator[Tables]:
         tables = self._journal.tables()
         try:
-            return reopen(self._journal, tables, self._ids)
+            yield tables
         finally:
             tables.close()

@@ -35,7 +35,6 @@ class Call:
         grant: Grant | None = None,
         *,
         trace: Mapping[str, str] | None = None,
-        confirms: bool = True,
     ) -> None:
         self.project = project
         self.caller = caller
@@ -43,11 +42,8 @@ class Call:
         self.grant = grant
         #: Headers that may name the trace that the call belongs to.
         self.trace: Mapping[str, str] = trace or {}
-        #: Whether the caller's next call confirms what this one hands out.
-        self.confirms = confirms
         #: Whether the signature of what is sent has been checked.
         self.signature_checked = False
-        self._afterwards: list[Callable[[bool], None]] = []
 
     @property
     def state(self) -> ProjectState:
@@ -71,21 +67,6 @@ class Call:
         """Tell whether the caller may see what is not its own."""
         role = self.state.policy.roles.get(self.caller.role)
         return role is not None and role.directs
-
-    def after_reply(self, callback: Callable[[bool], None]) -> None:
-        """Call back once the reply has left; the argument tells whether anybody received it."""
-        self._afterwards.append(callback)
-
-    @property
-    def awaits_departure(self) -> bool:
-        """Tell whether anything depends on the reply being received."""
-        return bool(self._afterwards)
-
-    def replied(self, *, received: bool) -> None:
-        """Report that the reply has left, or that nobody received it."""
-        for callback in self._afterwards:
-            callback(received)
-        self._afterwards.clear()
 
     async def submit(self, command: Command) -> Any:
         """Let the exchange decide a command; a refusal is raised."""
@@ -123,6 +104,14 @@ class Call:
         if self.grant is not None:
             check_signature(self.grant, raw, signature, required=self.state.policy.security.require_signatures)
         self.signature_checked = True
+
+    def check_words(self, operation: Operation) -> None:
+        """Refuse words for other agents that are not signed where signatures are required."""
+        if not operation.signed or self.signature_checked or self.grant is None:
+            return
+        if self.state.policy.security.require_signatures:
+            detail = f"this hub accepts signed messages only, and {operation.name} is not signed"
+            raise refusal("E_AUTH_006", detail, expected="v1=<hex of HMAC-SHA256>")
 
     def read_envelope(self, raw: bytes) -> Envelope:
         """Parse an envelope, and add the trace of the call."""

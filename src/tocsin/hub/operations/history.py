@@ -1,12 +1,11 @@
 """Handlers of the operations that read the history of messages, and dead letters.
 
-An agent sees what it sent and what it received; directors see everything. A page may therefore hold fewer items than
-its limit; `next` says whether there are more.
+An agent sees what it sent and what it received; directors see everything. The queries know the viewer, so that a page
+is full and its `next` tells nothing about messages that the caller may not see.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
-from itertools import islice
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
@@ -15,9 +14,10 @@ from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds
 from tocsin.core.state import ProjectState
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import in_turns
 from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
-from tocsin.journal.history import Brief, Signal, Wanted
 from tocsin.journal.history import Page as Rows
+from tocsin.journal.history import Signal, Wanted
 from tocsin.journal.tables import Tables
 from tocsin.wire import history as wire
 from tocsin.wire.operation import Page, PageRequest
@@ -25,8 +25,9 @@ from tocsin.wire.operation import Page, PageRequest
 __all__ = ["HANDLERS"]
 
 
-def _may_see(call: Call, row: Signal | Brief) -> bool:
-    return call.directs or call.agent in (row.sender, row.recipient)
+def _viewer(call: Call) -> str | None:
+    """Return the agent whose messages the caller may see; null for all."""
+    return None if call.directs else call.agent
 
 
 def _limit(call: Call, limit: int) -> int:
@@ -35,9 +36,9 @@ def _limit(call: Call, limit: int) -> int:
 
 async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
     """Return the copies of a message that the caller may see."""
-    name = request.message_id
-    found = await call.project.reader.ask(lambda tables: tables.signals(name), fresh=request.fresh)
-    seen = [signal for signal in found if _may_see(call, signal)]
+    name, viewer = request.message_id, _viewer(call)
+    limit = _limit(call, request.limit)
+    seen = await call.project.reader.ask(lambda tables: tables.signals(name, viewer, limit), fresh=request.fresh)
     if not seen:
         raise refusal("E_STATE_001", f"there is no message {name[:192]} that you may see", found=name[:192])
     return seen
@@ -45,7 +46,7 @@ async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
 
 async def _page(call: Call, question: Callable[[Tables], Rows[Signal]], *, fresh: bool) -> Page[wire.MessageRecord]:
     rows = await call.project.reader.ask(question, fresh=fresh)
-    return Page([message_record(signal) for signal in rows.items if _may_see(call, signal)], rows.next)
+    return Page([message_record(signal) for signal in rows.items], rows.next)
 
 
 async def get_message(call: Call, request: wire.GetMessage) -> list[wire.MessageRecord]:
@@ -68,14 +69,14 @@ async def list_inbox(call: Call, request: wire.ListInbox) -> Page[wire.MessageRe
 
 async def list_thread(call: Call, request: wire.ListThread) -> Page[wire.MessageRecord]:
     """List the messages of a thread."""
-    name, limit = request.correlation_id, _limit(call, request.limit)
-    return await _page(call, lambda tables: tables.thread(name, request.after, limit), fresh=request.fresh)
+    name, limit, viewer = request.correlation_id, _limit(call, request.limit), _viewer(call)
+    return await _page(call, lambda tables: tables.thread(name, request.after, limit, viewer), fresh=request.fresh)
 
 
 async def search_messages(call: Call, request: wire.SearchMessages) -> Page[wire.MessageRecord]:
     """Search messages by words of their payload."""
-    limit = _limit(call, request.limit)
-    return await _page(call, lambda tables: tables.search(request.q, request.after, limit), fresh=request.fresh)
+    limit, viewer = _limit(call, request.limit), _viewer(call)
+    return await _page(call, lambda tables: tables.search(request.q, request.after, limit, viewer), fresh=request.fresh)
 
 
 async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.MessageSummary]:
@@ -93,11 +94,12 @@ async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.Mes
         publish_path=request.publish_path,
         since_at=_microseconds(request.since),
         until_at=_microseconds(request.until),
+        viewer=_viewer(call),
     )
     rows = await call.project.reader.ask(
         lambda tables: tables.find(wanted, request.after, limit, depth), fresh=request.fresh
     )
-    return Page([message_summary(brief) for brief in rows.items if _may_see(call, brief)], rows.next)
+    return Page([message_summary(brief) for brief in rows.items], rows.next)
 
 
 def _microseconds(at: datetime | None) -> int | None:
@@ -106,9 +108,11 @@ def _microseconds(at: datetime | None) -> int | None:
 
 async def list_dead_letters(call: Call, request: PageRequest) -> Page[wire.DeadLetterRecord]:
     """List dead letters."""
-    limit = _limit(call, request.limit)
-    rows = await call.project.reader.ask(lambda tables: tables.dead_letters(request.after, limit), fresh=request.fresh)
-    return Page([dead_letter_record(item) for item in rows.items if _may_see(call, item.signal)], rows.next)
+    limit, viewer = _limit(call, request.limit), _viewer(call)
+    rows = await call.project.reader.ask(
+        lambda tables: tables.dead_letters(request.after, limit, viewer), fresh=request.fresh
+    )
+    return Page([dead_letter_record(item) for item in rows.items], rows.next)
 
 
 def _cause(state: ProjectState, message: Message) -> tuple[str, str]:
@@ -116,10 +120,13 @@ def _cause(state: ProjectState, message: Message) -> tuple[str, str]:
     return ("", "") if failure is None else (failure.reason, failure.code)
 
 
-def _matching(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
+async def _matching(call: Call, wanted: wire.CountDeadLetters) -> AsyncIterator[Message]:
     """Yield the dead letters that match, oldest first."""
-    for seq in state.dead:
-        message = state.messages[seq]
+    state = call.state
+    async for seq in in_turns(call, state.dead):
+        message = state.messages.get(seq)
+        if message is None or seq not in state.dead:
+            continue
         reason, code = _cause(state, message)
         if (
             wanted.reason in (None, reason)
@@ -134,8 +141,9 @@ async def count_dead_letters(call: Call, request: wire.CountDeadLetters) -> list
     """Count dead letters by reason and code."""
     state = call.state
     groups: dict[tuple[str, str], list[Message]] = {}
-    for message in _matching(state, request):
-        groups.setdefault(_cause(state, message), []).append(message)
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            groups.setdefault(_cause(state, message), []).append(message)
     counted = [_group(reason, code, letters) for (reason, code), letters in groups.items()]
     await call.durable()
     return sorted(counted, key=lambda group: -group.letters)
@@ -157,7 +165,14 @@ def _group(reason: str, code: str, letters: list[Message]) -> wire.DeadLetterGro
 async def find_dead_letters(call: Call, request: wire.FindDeadLetters) -> Page[wire.DeadLetterSummary]:
     """Find dead letters."""
     state, limit = call.state, _limit(call, request.limit)
-    found = list(islice(_matching(state, request), request.after, request.after + limit + 1))
+    number, found = 0, list[Message]()
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            number += 1
+            if number > request.after:
+                found.append(message)
+            if len(found) > limit:
+                break
     following = request.after + limit if found[limit:] else None
     page = Page([_summary(state, message) for message in found[:limit]], following)
     await call.durable()
@@ -183,19 +198,19 @@ def _summary(state: ProjectState, message: Message) -> wire.DeadLetterSummary:
     )
 
 
-def _redrivable(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
-    return (message for message in _matching(state, wanted) if message.recipient in state.agents)
-
-
 async def redrive_matching(call: Call, request: wire.RedriveMatching) -> wire.RedrivenMatching:
     """Queue matching dead letters again, as many as one command may."""
-    batch = call.state.policy.limits.batch_max
-    names = [signal_id(message) for message in islice(_redrivable(call.state, request), batch)]
+    batch, names, matching = call.state.policy.limits.batch_max, list[str](), 0
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            if message.recipient in call.state.agents:
+                matching += 1
+                if len(names) < batch:
+                    names.append(signal_id(message))
     if not names:
         return wire.RedrivenMatching((), {})
     reply: cmd.Redriven = await call.submit(cmd.Redrive(tuple(names)))
-    left = sum(1 for _ in _redrivable(call.state, request))
-    return wire.RedrivenMatching(reply.redriven, reply.refused, left)
+    return wire.RedrivenMatching(reply.redriven, reply.refused, matching - len(reply.redriven))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -40,19 +40,18 @@ async def send_messages(call: Call, request: SendMessages) -> list[SendReply]:
 async def fetch_inbox(call: Call, request: FetchInbox) -> InboxBatch:
     """Hand out waiting messages to the caller's polling session."""
     piggyback = call.project.piggyback
+    if request.receipt:
+        piggyback.next_call(call.caller, request.receipt)  # the drain is decided after it and shares its commit
     reply = await piggyback.drain(call.caller, request.limit, VOCABULARY[request.at_least], request.bytes_max)
     if isinstance(reply, Problem):
         raise error_for(reply)
     if not isinstance(reply, cmd.Drained):
         return InboxBatch([], {})
-
-    def handed_out(received: bool) -> None:
-        if call.confirms or not received:
-            piggyback.handed_out(call.caller, reply, taken=received)
-
-    call.after_reply(handed_out)
-    deliveries = [InboxMessage(item.signal_id, item.offer, msgspec.Raw(item.envelope)) for item in reply.deliveries]
-    return InboxBatch(deliveries, by_priority(reply.waiting))
+    deliveries = [
+        InboxMessage(item.signal_id, item.offer, msgspec.Raw(item.envelope), item.offer > 1)
+        for item in reply.deliveries
+    ]
+    return InboxBatch(deliveries, by_priority(reply.waiting), reply.cursor)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -1,5 +1,10 @@
-"""Connections to PostgreSQL: required version, settings, migrations, and translation of exceptions."""
+"""Connections to PostgreSQL: required version, settings, time limits, migrations, and translation of exceptions.
 
+Every statement has the time limit of its connection. The limit is measured here, because a server that is stopped or
+cut off does not enforce its own. A connection whose statement took too long is closed: its state is not known.
+"""
+
+import math
 import os
 import socket
 from collections.abc import Iterator
@@ -8,23 +13,52 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.abc import PQGen
 
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
 from tocsin.journal.migrations import migrations, pending
 
 __all__ = ["Connection", "connect", "hang_up", "migrate", "translated"]
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
+#: Time to connect where no other limit is given, seconds.
+_CONNECT_S = 10.0
+#: Interval at which the driver looks for signals while it waits, seconds.
+_INTERVAL_S = 0.1
 _VERSION_MIN = 150000
 #: Serialises hubs that bring the schema up to date at the same time.
 _MIGRATION_LOCK = 0x70C51
 
 
-def connect(dsn: str, purpose: str, synchronous_commit: str = "remote_apply") -> Connection:
-    """Open a connection that commits every statement by itself."""
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose statements have a time limit."""
+
+    #: Time for one statement, seconds; null is no limit.
+    timeout_s: float | None = None
+
+    def wait(self, gen: PQGen[Any], interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:
+        """Wait for a statement; close the connection and raise if that takes too long."""
+        limit = self.timeout_s if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, limit)
+        except errors._WaitTimeout:
+            if timeout is not None:
+                raise  # the caller's own limit
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the database did not answer within {limit:g} s") from None
+
+
+def connect(
+    dsn: str, purpose: str, synchronous_commit: str = "remote_apply", timeout_s: float | None = None
+) -> Connection:
+    """Open a connection that commits every statement by itself; `timeout_s` limits each statement."""
     with translated(JournalUnavailable):
-        connection = psycopg.connect(dsn, autocommit=True, connect_timeout=10, application_name=f"tocsin {purpose}")
+        connection = Connection.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=math.ceil(timeout_s or _CONNECT_S),
+            application_name=f"tocsin {purpose}",
+        )
+        connection.timeout_s = timeout_s
         try:
             if connection.info.server_version < _VERSION_MIN:
                 found = connection.info.parameter_status("server_version")
@@ -47,9 +81,14 @@ def hang_up(connection: Connection) -> None:
 
 
 def migrate(connection: Connection, upto: int | None = None) -> int:
-    """Apply the numbered steps that the schema lacks, in one transaction; return its version."""
+    """Apply the numbered steps that the schema lacks, in one transaction; return its version.
+
+    A step may rewrite a large table, and another hub may be applying it: there is no time limit for it.
+    """
     steps = migrations("tocsin.journal.postgres", "migrations")
-    with translated(JournalUnavailable), connection.transaction():
+    if upto is None and _schema_version(connection) == len(steps):
+        return len(steps)
+    with translated(JournalUnavailable), _unlimited(connection), connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
         connection.execute("CREATE SCHEMA IF NOT EXISTS tocsin")
         connection.execute(
@@ -63,6 +102,24 @@ def migrate(connection: Connection, upto: int | None = None) -> int:
             connection.execute("INSERT INTO tocsin.migrations VALUES (%s, %s, now())", (step.number, step.name))
             version = step.number
     return version
+
+
+def _schema_version(connection: Connection) -> int:
+    with translated(JournalUnavailable):
+        try:
+            row = connection.execute("SELECT coalesce(max(version), 0) FROM tocsin.migrations").fetchone()
+        except (errors.UndefinedTable, errors.InvalidSchemaName):
+            return 0
+    return 0 if row is None else int(row[0])
+
+
+@contextmanager
+def _unlimited(connection: Connection) -> Iterator[None]:
+    limit, connection.timeout_s = connection.timeout_s, None
+    try:
+        yield
+    finally:
+        connection.timeout_s = limit
 
 
 @contextmanager

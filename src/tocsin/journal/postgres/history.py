@@ -16,7 +16,6 @@ __all__ = [
     "DROP_THREADS",
     "EXPIRING",
     "INDEX",
-    "LATEST",
     "OWNED",
     "PRUNABLE",
     "PRUNE",
@@ -31,9 +30,6 @@ __all__ = [
     "moment",
     "readable",
 ]
-
-#: Later than any sequence number.
-LATEST = (1 << 63) - 1
 
 # The statements are put together from constants of this module.
 # ruff: noqa: S608
@@ -66,18 +62,23 @@ _FROM = """
 FROM tocsin.signal_queue q LEFT JOIN tocsin.broadcasts b ON b.project = q.project AND b.seq = q.broadcast_seq
 WHERE q.project = %s"""
 
-BY_ID = f"SELECT {_SIGNAL} {_FROM} AND q.message_id = %s ORDER BY q.seq DESC"
-BY_THREAD = f"SELECT {_SIGNAL} {_FROM} AND q.correlation_id = %s AND q.seq > %s ORDER BY q.seq LIMIT %s"
+#: The condition that a viewer, given twice, sent or received a message; null sees all.
+_SEEN = "(%s::text IS NULL OR %s::text IN (q.sender, q.recipient))"
+
+BY_ID = f"""
+SELECT {_SIGNAL} {_FROM} AND q.message_id = %s AND %s IN (q.message_id, q.signal_id) AND {_SEEN}
+ORDER BY q.seq DESC LIMIT %s"""
+BY_THREAD = f"SELECT {_SIGNAL} {_FROM} AND q.correlation_id = %s AND q.seq > %s AND {_SEEN} ORDER BY q.seq LIMIT %s"
 BY_RECIPIENT = f"""
 SELECT {_SIGNAL} {_FROM} AND q.recipient = %s AND q.state = ANY(%s) AND q.seq > %s ORDER BY q.seq LIMIT %s"""
 DEAD = f"""
 SELECT {_SIGNAL}, {_FAILURE}, q.dead_seq {_FROM} AND q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > %s
-ORDER BY q.dead_seq LIMIT %s"""
+AND {_SEEN} ORDER BY q.dead_seq LIMIT %s"""
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} AND EXISTS (
     SELECT FROM tocsin.signal_search s
     WHERE s.project = q.project AND s.seq = q.seq AND s.words @@ plainto_tsquery('simple', %s)
-) AND q.seq < %s ORDER BY q.seq DESC LIMIT %s"""
+) AND q.seq < %s AND {_SEEN} ORDER BY q.seq DESC LIMIT %s"""
 _BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
 #: The first conditions match a partial index.
 EXPIRING = f"""
@@ -100,8 +101,9 @@ SELECT q.project, q.seq, to_tsvector('simple', left(coalesce(q.payload, b.payloa
 
 OWNED = "SELECT 1 FROM tocsin.projects WHERE project = %s AND epoch = %s FOR SHARE"
 STAND = """
-INSERT INTO tocsin.standing (project, seq, document, indexed_seq) VALUES (%s, %s, %s, 0)
-ON CONFLICT (project) DO UPDATE SET seq = EXCLUDED.seq, document = EXCLUDED.document"""
+INSERT INTO tocsin.standing (project, seq, document, checksum, indexed_seq) VALUES (%s, %s, %s, %s, 0)
+ON CONFLICT (project) DO UPDATE
+SET seq = EXCLUDED.seq, document = EXCLUDED.document, checksum = EXCLUDED.checksum"""
 DROP_DOCUMENT = "DELETE FROM tocsin.documents WHERE project = %s AND kind = %s AND id = %s"
 DROP_THREADS = """
 DELETE FROM tocsin.threads WHERE project = %s AND touched_seq
@@ -135,6 +137,9 @@ def find(wanted: Wanted) -> tuple[str, list[Any]]:
         if at is not None:
             conditions.append(f"q.created_at {comparison} {_MICROSECONDS}")
             values.append(at)
+    if wanted.viewer is not None:
+        conditions.append("%s IN (q.sender, q.recipient)")
+        values.append(wanted.viewer)
     if wanted.words:
         conditions.append(
             "EXISTS (SELECT FROM tocsin.signal_search s WHERE s.project = q.project AND s.seq = q.seq"

@@ -1,56 +1,59 @@
 """The journal in PostgreSQL: one insert per group, fenced by the owner's epoch.
 
-Ownership is an advisory lock of the session that appends. A hub that gets the lock therefore can rely on the previous
-owner's session being gone, and with it any append under way. Every append checks the epoch as well, with the row
-locked: that also excludes an owner whose lock was lost by a connection pooler or a promoted standby.
+The session that appends holds the project's advisory lock (`ownership`). A hub that gets the lock therefore can rely on
+the previous owner's session being gone, and with it any append under way. Every append checks the epoch as well, with
+the row locked: that also excludes an owner whose lock was lost by a connection pooler or a promoted standby.
 """
 
 import contextlib
+import math
 import threading
-import time
+import weakref
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
-from psycopg import errors
 from psycopg.errors import Diagnostic
 
 from tocsin.journal.base import Commit, Group, checked
+from tocsin.journal.checksums import chained
 from tocsin.journal.errors import (
     CommitFailed,
     JournalDamaged,
     JournalUnavailable,
     OwnershipLost,
     ProjectBusy,
+    TablesDamaged,
 )
+from tocsin.journal.postgres import ownership
 from tocsin.journal.postgres.connection import Connection, connect, hang_up, migrate, translated
 from tocsin.journal.postgres.copies import commit_of
 from tocsin.journal.postgres.tables import PostgresTables
 from tocsin.journal.tables import Tables
+from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
 
-__all__ = ["CHANNEL", "PostgresJournal", "lock_key"]
+__all__ = ["CHANNEL", "PostgresJournal"]
 
 #: Notification channel of announced commits; the payload is `project seq`.
 CHANNEL = "tocsin"
 
 _INSERT = """
 WITH owner AS (SELECT FROM tocsin.projects WHERE project = %(project)s AND epoch = %(epoch)s FOR SHARE)
-INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events)
-SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b FROM owner
+INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events, chain)
+SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b, %(chain)s FROM owner
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
 _PROBE = """
 UPDATE tocsin.projects SET probes = probes + 1 WHERE project = %s AND epoch = %s
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
-_OWN = """
-INSERT INTO tocsin.projects (project, epoch, owner, address, owned_at) VALUES (%s, 1, %s, %s, now())
-ON CONFLICT (project) DO UPDATE SET epoch = projects.epoch + 1, owner = EXCLUDED.owner, address = EXCLUDED.address,
-owned_at = EXCLUDED.owned_at RETURNING epoch"""
 _FROM = "SELECT coalesce(max(first_seq), 0) FROM tocsin.journal WHERE project = %s AND first_seq <= %s"
 _READ = """
-SELECT first_seq, last_seq, at, epoch, events, checksum FROM tocsin.journal
+SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM tocsin.journal
 WHERE project = %s AND first_seq >= %s AND last_seq > %s ORDER BY first_seq LIMIT %s"""
-_LAST = "SELECT last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
-_OLDEST = "SELECT first_seq, last_seq, at FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
+_SESSION = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_LAST = "SELECT last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
+_BEFORE = """
+SELECT chain FROM tocsin.journal WHERE project = %s AND first_seq < %s ORDER BY first_seq DESC LIMIT 1"""
+_PRUNED = "SELECT pruned_seq, pruned_chain FROM tocsin.projects WHERE project = %s"
+_OLDEST = "SELECT first_seq, last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
 _CHUNK = 64
 #: Time that the lock of this journal's previous connection may outlive the connection, seconds.
 _OWN_LOCK_S = 5.0
@@ -68,22 +71,44 @@ class PostgresJournal:
         address: str = "",
         synchronous_commit: str = "remote_apply",
         wait_s: float = 0.0,
+        terms: OwnershipTerms | None = None,
+        timeouts: StoreTimeouts | None = None,
+        locked: Connection | None = None,
     ) -> None:
+        """Take ownership of a project; `locked` is a connection that holds its lock already.
+
+        Without `terms` the owner has no lease: it owns the project until its session ends.
+        """
         self.project = project
         self.epoch = 0
+        self.terms = terms
+        self.commit_timeout_s = None if timeouts is None else timeouts.commit_timeout_s
+        self._batch_timeout_s = None if timeouts is None else timeouts.batch_timeout_s
         self._dsn = dsn
         self._synchronous_commit = synchronous_commit
         self._reading = threading.Lock()
         self._unreplicated = False
-        self._writer = self._connect("writer")
+        self._renewing = threading.Lock()
+        self._renewer: Connection | None = None
+        self._opening = threading.Lock()
+        self._table_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._last_seq = self._chain = 0
+        self._writer = self._connect("writer") if locked is None else locked
         try:
-            self._writer.add_notice_handler(self._notice)
-            migrate(self._writer)
-            self._lock(wait_s)
-            with translated(JournalUnavailable):
-                self.epoch = self._writer.execute(_OWN, (project, hub, address)).fetchone()[0]  # type: ignore[index]
+            if locked is not None:
+                with translated(JournalUnavailable):
+                    locked.execute("SELECT set_config('application_name', %s, false)", (f"tocsin writer {project}",))
+            else:
+                migrate(self._writer)
+                if not ownership.lock(self._writer, project, wait_s):
+                    seen = ownership.look(self._writer, project)
+                    raise ProjectBusy(project, "" if seen is None else seen.hub)
+            self._renewed_at = ownership.clock()
+            lease_s = 0.0 if terms is None else terms.lease_s
+            self.epoch = ownership.take(self._writer, project, hub, address, lease_s)
+            self._use_writer(self._writer)
             self._reader = self._connect("reader")
-            self._last_seq = self._stored_last()[0]
+            self._load_end()
         except BaseException:
             self.close()
             raise
@@ -100,9 +125,10 @@ class PostgresJournal:
             "epoch": group.epoch,
             "checksum": group.checksum,
             "events": group.events,
+            "chain": (chain := chained(self._chain, group.checksum)),
         }
         commit = self._fenced(_INSERT, values)
-        self._last_seq = group.last_seq
+        self._last_seq, self._chain = group.last_seq, chain
         return commit
 
     def probe(self) -> Commit:
@@ -140,10 +166,13 @@ class PostgresJournal:
             raise JournalDamaged(
                 f"journal of {self.project}: events {after_seq + 1} to {pruned} were requested but have been pruned"
             )
-        return checked(self._groups(after_seq, limit), after_seq, f"journal of {self.project}")
+        first = self._read(_FROM, self.project, after_seq + 1)[0][0]
+        before = self._read(_BEFORE, self.project, first)
+        chain = before[0][0] if before else self._read(_PRUNED, self.project)[0][1]
+        return checked(self._groups(first, after_seq, limit), after_seq, f"journal of {self.project}", chain)
 
-    def _groups(self, after_seq: int, limit: int) -> Iterator[Group]:
-        first, left = self._read(_FROM, self.project, after_seq + 1)[0][0], limit
+    def _groups(self, first: int, after_seq: int, limit: int) -> Iterator[Group]:
+        left = limit
         while True:
             chunk = min(_CHUNK, left) if limit else _CHUNK
             rows = self._read(_READ, self.project, first, after_seq, chunk)
@@ -173,7 +202,8 @@ class PostgresJournal:
         if gone:
             with self._reading, translated(JournalUnavailable), self._reader.transaction():
                 self._reader.execute(
-                    "UPDATE tocsin.projects SET pruned_seq = %s WHERE project = %s", (gone[-1][1], self.project)
+                    "UPDATE tocsin.projects SET pruned_seq = %s, pruned_chain = %s WHERE project = %s",
+                    (gone[-1][1], gone[-1][3], self.project),
                 )
                 self._reader.execute(
                     "DELETE FROM tocsin.journal WHERE project = %s AND first_seq <= %s", (self.project, gone[-1][0])
@@ -184,75 +214,111 @@ class PostgresJournal:
         """Do nothing: the tables are written to the same log, after the commits that they include."""
 
     def recover(self) -> None:
-        """Reconnect as the owner after a failed commit."""
+        """Reconnect as the owner after a failed commit, and renew the lease."""
         self._writer.close()
-        hang_up(self._reader)
+        with self._opening:
+            others = [self._reader, *self._table_connections]
+        for connection in others:
+            hang_up(connection)  # A thread may be waiting for a server that is gone.
         with self._reading:
             self._reader.close()
             self._reader = self._connect("reader")
-        self._check_epoch()
-        self._writer = self._connect("writer")
-        self._writer.add_notice_handler(self._notice)
-        try:
-            self._lock(_OWN_LOCK_S)
-        except ProjectBusy:
             self._check_epoch()
-            raise JournalUnavailable("connection_lost", "the lock of the last connection is still held") from None
-        self._check_epoch()
-        self._last_seq = self._stored_last()[0]
+            # The former session may still wait for a standby, and holds the lock as long as it does.
+            ownership.end_session(self._reader, self._session)
+        writer = self._connect("writer")
+        try:
+            if not ownership.lock(writer, self.project, self.commit_timeout_s or _OWN_LOCK_S):
+                raise JournalUnavailable("connection_lost", "the lock of the last connection is still held")
+            self._use_writer(writer)
+        except BaseException:
+            writer.close()
+            raise
+        with self._reading:
+            self._check_epoch()
+        self._load_end()
+        if self.terms is not None:
+            self.renew()
+
+    def renew(self) -> None:
+        """Renew the owner's lease, on a connection of its own."""
+        with self._renewing:
+            asked_at = ownership.clock()
+            try:
+                if self._renewer is None or self._renewer.closed:
+                    # A renewal waits for no standby: it shows that the owner works, and may be lost.
+                    self._renewer = connect(self._dsn, f"lease {self.project}", "off", self.commit_timeout_s)
+                ownership.renew(self._renewer, self.project, self.epoch)
+            except JournalUnavailable:
+                if self._renewer is not None:
+                    self._renewer.close()
+                raise
+            self._renewed_at = asked_at
+
+    def lease_left_s(self) -> float:
+        """Return for how long the owner may serve without another renewal, seconds."""
+        if self.terms is None:
+            return math.inf
+        return self._renewed_at + self.terms.lease_s - self.terms.renew_s - ownership.clock()
 
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
         # The tables are in the same log, so a crash can undo their last batches only together with everything later.
-        return PostgresTables(connect(self._dsn, f"tables {self.project}", "off"), self.project, self.epoch)
+        connection = connect(self._dsn, f"tables {self.project}", "off", self._batch_timeout_s)
+        with self._opening:
+            self._table_connections.add(connection)
+        return PostgresTables(connection, self.project, self.epoch)
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        """Empty damaged tables; raise if the journal cannot complete them."""
+        if pruned := self.pruned_seq():
+            raise TablesDamaged(
+                f"{error}. They cannot be rebuilt: the journal begins with event {pruned + 1}."
+                " Restore the database from a backup of the server"
+            ) from error
+        connection = connect(self._dsn, f"tables {self.project}", "off", self._batch_timeout_s)
+        tables = PostgresTables(connection, self.project, self.epoch)
+        try:
+            tables.empty()
+        finally:
+            tables.close()
 
     def close(self) -> None:
         """Close the journal and give up ownership."""
-        for connection in (self._writer, getattr(self, "_reader", None)):
+        for connection in (self._writer, getattr(self, "_reader", None), self._renewer):
             if connection is not None:
                 with contextlib.suppress(Exception):
                     connection.close()
 
     def _connect(self, purpose: str) -> Connection:
-        return connect(self._dsn, f"{purpose} {self.project}", self._synchronous_commit)
+        return connect(self._dsn, f"{purpose} {self.project}", self._synchronous_commit, self.commit_timeout_s)
 
-    def _lock(self, wait_s: float) -> None:
-        """Take the project's lock, or raise if another hub holds it."""
-        key, until = lock_key(self.project), time.monotonic() + wait_s
+    def _use_writer(self, connection: Connection) -> None:
+        """Append on a connection from now on."""
         with translated(JournalUnavailable):
-            row = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
-            if row is not None and row[0]:
-                return
-            left_ms = int((until - time.monotonic()) * 1000)
-            if left_ms > 0:
-                self._writer.execute(f"SET lock_timeout = {left_ms:d}".encode())
-                try:
-                    self._writer.execute("SELECT pg_advisory_lock(%s)", (key,))
-                    return
-                except errors.LockNotAvailable:
-                    pass
-                finally:
-                    if not self._writer.closed:
-                        self._writer.execute("SET lock_timeout = 0")
-            owner = self._writer.execute(
-                "SELECT owner FROM tocsin.projects WHERE project = %s", (self.project,)
-            ).fetchone()
-        raise ProjectBusy(self.project, owner[0] if owner is not None else "")
+            row = connection.execute(_SESSION).fetchone()
+        if row is None:
+            raise JournalUnavailable("connection_lost", "the session of the new connection is gone")
+        self._session: tuple[int, str] = (row[0], row[1])
+        connection.add_notice_handler(self._notice)
+        self._writer = connection
 
     def _check_epoch(self) -> None:
-        rows = self._read("SELECT epoch FROM tocsin.projects WHERE project = %s", self.project)
-        if not rows or rows[0][0] != self.epoch:
+        """Raise if another hub has taken over; the caller holds the reader."""
+        seen = ownership.look(self._reader, self.project)
+        if seen is None or seen.epoch != self.epoch:
             raise OwnershipLost(self.project, self.epoch)
 
-    def _stored_last(self) -> tuple[int, int]:
-        rows, pruned = self._read(_LAST, self.project), self.pruned_seq()
-        return (max(rows[0][0], pruned), rows[0][1]) if rows else (pruned, 0)
+    def _load_end(self) -> None:
+        self._last_seq, _, chain = self._stored_last()
+        # A group from before there were chain values begins a new chain.
+        self._chain = chain or 0
+
+    def _stored_last(self) -> tuple[int, int, int | None]:
+        """Return the last event's number and time, and the chain value of its group."""
+        rows, (pruned, pruned_chain) = self._read(_LAST, self.project), self._read(_PRUNED, self.project)[0]
+        return (max(rows[0][0], pruned), rows[0][1], rows[0][2]) if rows else (pruned, 0, pruned_chain)
 
     def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._reading, translated(JournalUnavailable):
             return self._reader.execute(statement.encode(), values, prepare=True, binary=True).fetchall()
-
-
-def lock_key(project: str) -> int:
-    """Return the key of a project's advisory lock."""
-    return int.from_bytes(blake2b(f"tocsin project {project}".encode(), digest_size=8).digest(), "big", signed=True)

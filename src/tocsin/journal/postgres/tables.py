@@ -1,15 +1,20 @@
-"""The tables in PostgreSQL; rows are written by COPY into temporary tables and merged from there."""
+"""The tables in PostgreSQL.
+
+Rows of new messages are written by a binary COPY. Other rows are copied into temporary tables and merged from there.
+"""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from tocsin.journal.columns import Kind, Row, Table, Update
+from tocsin.journal.checksums import CHECKSUM, chunk_checksum, document_checksum, is_checksum, sealer
+from tocsin.journal.columns import Column, Kind, Row, Table, Update, compiled
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -22,8 +27,8 @@ from tocsin.journal.history import (
 )
 from tocsin.journal.postgres import history
 from tocsin.journal.postgres.connection import Connection, translated
-from tocsin.journal.table_definitions import SEGMENTS
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
+from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
 __all__ = ["PostgresTables"]
 
@@ -31,8 +36,6 @@ __all__ = ["PostgresTables"]
 # ruff: noqa: S608
 
 _PACK = msgspec.msgpack.Encoder()
-_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
-_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
 _STAGED = {
     Kind.INT: "bigint",
     Kind.REAL: "double precision",
@@ -42,6 +45,18 @@ _STAGED = {
     Kind.TIME: "bigint",
     Kind.BODY: "text",
 }
+#: Types of values in a binary COPY; text is sent as its bytes, and a time as a number.
+_BINARY = {
+    Kind.INT: "int8",
+    Kind.REAL: "float8",
+    Kind.TEXT: "text",
+    Kind.BOOL: "bool",
+    Kind.BYTES: "bytea",
+    Kind.TIME: "int8",
+    Kind.BODY: "bytea",
+}
+#: The beginning of PostgreSQL's time, 2000-01-01, microseconds since the epoch.
+_EPOCH_US = 946_684_800_000_000
 _FETCH = 5000
 
 
@@ -55,15 +70,18 @@ class PostgresTables:
 
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
-        rows = self._all("SELECT document FROM tocsin.standing WHERE project = %s", self._project)
-        return _STANDING.decode(rows[0][0]) if rows else Standing()
+        rows = self._all("SELECT seq, document, checksum FROM tocsin.standing WHERE project = %s", self._project)
+        return standing_of(rows[0], f"tables of {self._project}") if rows else Standing()
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
         with self._transaction():
             for table, rows in batch.rows:
-                if rows:  # an empty list; the rows of messages are made as they are read
-                    self._upsert(table, rows, batch.life_bytes_max)
+                if rows:
+                    self._stage(table, [_storable(table, row) for row in rows])
+                    self._run(_merge(table), self._project)
+            self._insert_messages(batch.new_messages)
+            self._change_messages(batch.changed_messages, batch.life_bytes_max)
             if batch.forgotten:
                 self._run(
                     "UPDATE tocsin.signal_queue SET remembered = false WHERE project = %s AND seq = ANY(%s)",
@@ -75,30 +93,39 @@ class PostgresTables:
             for queue in batch.ended:
                 self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
-            self._run(history.STAND, self._project, batch.standing.seq, _PACK.encode(batch.standing))
+            seq, document = batch.standing.seq, _PACK.encode(batch.standing)
+            self._run(history.STAND, self._project, seq, document, document_checksum(seq, document))
 
-    def _upsert(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
+    def _insert_messages(self, rows: Iterable[Row]) -> None:
+        """Copy the rows of new messages into their table."""
+        project = self._project
+        with self._connection.cursor() as cursor, cursor.copy(_COPY_MESSAGES.encode()) as out:
+            out.set_types(_COPY_TYPES)
+            for row in rows:
+                out.write_row(_binary_message(project, _storable(MESSAGES, row)))
+
+    def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
+        """Update the rows of messages that are in the table."""
+        some = [_changing_values(_storable(MESSAGES, row)) for row in rows]
+        if some:
+            self._stage(_CHANGED_MESSAGES, some)
+            self._run(_change(_CHANGED_MESSAGES, life_bytes_max), self._project)
+
+    def _stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """Copy rows into a temporary table."""
         create, copy = _staging(table)
         self._run(create)
-        texts = [place for place, column in enumerate(table.columns) if column.kind is Kind.TEXT]
         bodies = [place for place, column in enumerate(table.columns) if column.kind is Kind.BODY]
-        with self._connection.cursor() as cursor:
-            with cursor.copy(copy.encode()) as out:
-                for row in rows:
-                    out.write_row(_storable(row, texts, bodies))
-            cursor.execute(_merge(table, life_bytes_max).encode(), (self._project,))
+        with self._connection.cursor() as cursor, cursor.copy(copy.encode()) as out:
+            for row in rows:
+                out.write_row(_decoded(row, bodies))
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
-            self._run(
-                "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s)",
-                self._project,
-                queue.name,
-                first,
-                len(queue.added),
-                _PACK.encode(queue.added),
-            )
+            values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
+            statement = "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s, %s)"
+            self._run(statement, self._project, *values, chunk_checksum(*values))
         self._run(
             "DELETE FROM tocsin.lines WHERE project = %s AND name = %s AND first + count <= %s",
             self._project,
@@ -115,6 +142,20 @@ class PostgresTables:
     def harden(self) -> None:
         """Do nothing: pruning the journal commits later in the same log as these tables."""
 
+    def empty(self) -> None:
+        """Delete every row of the project, also those of the search index and of segments."""
+        with self._transaction():
+            for name in ("signal_search", "segments", "lines", "standing", *(table.name for table in RECOVERED)):
+                self._run(f"DELETE FROM tocsin.{name} WHERE project = %s", self._project)
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        """Copy nothing: the server's own backups and standbys have the tables."""
+        return self.standing().seq
+
+    def backed_up_seq(self) -> int:
+        """Return the last event in the tables."""
+        return self.standing().seq
+
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
         columns = ", ".join(history.readable(column.name, column.kind) for column in table.columns)
@@ -128,16 +169,12 @@ class PostgresTables:
 
     def ended_queue(self, name: str) -> list[tuple[int, int]]:
         """Return the entries of a queue of ended messages that the state still holds."""
-        standing = self.standing()
-        head = standing.settled_head if name == "settled" else standing.acknowledged_head
-        entries: list[tuple[int, int]] = []
-        for first, data in self._all(
-            "SELECT first, entries FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first",
-            self._project,
-            name,
-        ):
-            entries += _ENTRIES.decode(data)[max(0, head - first) :]
-        return entries
+        statement = (
+            "SELECT first, count, entries, checksum FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first"
+        )
+        return entries_of(
+            name, self._all(statement, self._project, name), self.standing(), f"tables of {self._project}"
+        )
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -168,36 +205,37 @@ class PostgresTables:
     def record_segment(self, segment: Segment) -> None:
         """Record a finished segment."""
         with self._transaction():
-            self._upsert(SEGMENTS, [msgspec.structs.astuple(segment)], 0)
+            self._stage(SEGMENTS, [_storable(SEGMENTS, msgspec.structs.astuple(segment))])
+            self._run(_merge(SEGMENTS), self._project)
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, self._project, after_seq, limit)]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        rows = self._all(history.BY_ID, self._project, message_id.partition(":")[0])
-        found = [Signal(*row) for row in rows]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (self._project, message_id.partition(":")[0], message_id, viewer, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, *values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, self._project, correlation_id, after, limit + 1), limit)
+        values = (self._project, correlation_id, after, viewer, viewer, limit + 1)
+        return page_of(self._all(history.BY_THREAD, *values), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         values = (self._project, recipient, list(states), after, limit + 1)
         return page_of(self._all(history.BY_RECIPIENT, *values), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, self._project, after, limit + 1), limit)
+        return dead_page_of(self._all(history.DEAD, self._project, after, viewer, viewer, limit + 1), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         if not query.strip():
             return Page([], None)
-        values = (self._project, query.replace("\0", " "), before or history.LATEST, limit + 1)
+        values = (self._project, query.replace("\0", " "), before or LATEST, viewer, viewer, limit + 1)
         return page_of(self._all(history.SEARCH, *values), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
@@ -241,12 +279,26 @@ class PostgresTables:
             yield
 
 
-def _storable(row: Row, texts: list[int], bodies: list[int]) -> list[Any]:
-    """Convert a row's text for PostgreSQL, which does not store NUL characters."""
+@cache
+def _texts(table: Table) -> Callable[[Row], Iterable[str | None]]:
+    return table.values_of(*(column.name for column in table.columns if column.kind is Kind.TEXT))
+
+
+def _storable(table: Table, row: Row) -> Row:
+    """Return a row without NUL characters in its text, which PostgreSQL does not store."""
+    if "\0" not in "".join(filter(None, _texts(table)(row))):
+        return row
+    plain = tuple(
+        value.replace("\0", "\ufffd") if column.kind is Kind.TEXT and value is not None else value
+        for value, column in zip(row, table.columns, strict=True)
+        if not is_checksum(column)
+    )
+    return sealer(table)(plain) if table.names[-1] == CHECKSUM else plain
+
+
+def _decoded(row: Row, bodies: list[int]) -> list[Any]:
+    """Return the values of a row with its bodies as text."""
     values = list(row)
-    for place in texts:
-        if values[place] is not None and "\0" in values[place]:
-            values[place] = values[place].replace("\0", "\ufffd")
     for place in bodies:
         if values[place] is not None:
             values[place] = values[place].decode("utf-8")
@@ -262,26 +314,67 @@ def _staging(table: Table) -> tuple[str, str]:
 
 
 @cache
-def _merge(table: Table, life_bytes_max: int) -> str:
+def _merge(table: Table) -> str:
     """Return the statement that inserts or updates the staged rows."""
-    values = ", ".join(
-        f"timestamptz 'epoch' + {column.name} * interval '1 microsecond'" if column.kind is Kind.TIME else column.name
-        for column in table.columns
+    values = ", ".join(_stored(column, column.name) for column in table.columns)
+    changes = [f"{column.name} = EXCLUDED.{column.name}" for column in table.columns if column.update is Update.SET]
+    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
+    return (
+        f"INSERT INTO tocsin.{table.name} (project, {', '.join(table.names)}) SELECT %s, {values}"
+        f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
     )
+
+
+@cache
+def _change(table: Table, life_bytes_max: int) -> str:
+    """Return the statement that updates rows from the staged ones."""
     changes: list[str] = []
     for column in table.columns:
-        name = column.name
+        name, new = column.name, _stored(column, f"new.{column.name}")
         if column.update is Update.SET:
-            changes.append(f"{name} = EXCLUDED.{name}")
+            changes.append(f"{name} = {new}")
         elif column.update is Update.IF_GIVEN:
-            changes.append(f"{name} = coalesce(EXCLUDED.{name}, old.{name})")
+            changes.append(f"{name} = coalesce({new}, old.{name})")
         elif column.update is Update.APPEND:
             changes.append(
                 f"{name} = CASE WHEN length(old.{name}) < {life_bytes_max:d}"
-                f" THEN old.{name} || E'\\n' || EXCLUDED.{name} ELSE old.{name} END"
+                f" THEN old.{name} || E'\\n' || {new} ELSE old.{name} END"
             )
-    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
     return (
-        f"INSERT INTO tocsin.{table.name} AS old (project, {', '.join(table.names)}) SELECT %s, {values}"
-        f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
+        f"UPDATE tocsin.{table.name} AS old SET {', '.join(changes)} FROM pg_temp.staged_{table.name} AS new"
+        f" WHERE old.project = %s AND old.{table.key} = new.{table.key}"
     )
+
+
+def _stored(column: Column, name: str) -> str:
+    """Return the expression that makes the stored value out of a staged one."""
+    return f"timestamptz 'epoch' + {name} * interval '1 microsecond'" if column.kind is Kind.TIME else name
+
+
+def _binary_writer(table: Table) -> Callable[[str, Row], Row]:
+    """Build the function that turns a project's name and a row into the values of a binary COPY.
+
+    A time is sent as PostgreSQL stores it: microseconds since 2000. Text that is UTF-8 already is sent as it is.
+    """
+    sources = {Kind.TIME: "{0} - EPOCH_US if {0} is not None else None"}
+    names = [f"column_{column.name}" for column in table.columns]
+    values = [sources.get(column.kind, "{0}").format(name) for name, column in zip(names, table.columns, strict=True)]
+    source = f"def function(project, row):\n    {', '.join(names)}, = row\n    return (project, {', '.join(values)})"
+    function: Callable[[str, Row], Row] = compiled(source, EPOCH_US=_EPOCH_US)
+    return function
+
+
+_COPY_MESSAGES = f"COPY tocsin.signal_queue (project, {', '.join(MESSAGES.names)}) FROM STDIN (FORMAT BINARY)"
+_COPY_TYPES = ["text", *(_BINARY[column.kind] for column in MESSAGES.columns)]
+_binary_message = _binary_writer(MESSAGES)
+#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
+_CHANGED_MESSAGES = Table(
+    MESSAGES.name,
+    MESSAGES.key,
+    tuple(
+        column
+        for column in MESSAGES.columns
+        if column.name == MESSAGES.key or (column.update is not Update.KEEP and column.name != "remembered")
+    ),
+)
+_changing_values = MESSAGES.values_of(*_CHANGED_MESSAGES.names)

@@ -8,6 +8,7 @@ again from its beginning.
 import contextlib
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -21,10 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpointer:
-    """A thread that checkpoints one file after enough bytes have been committed."""
+    """A thread that checkpoints one file after enough bytes have been committed; `done` is called after each."""
 
-    def __init__(self, path: Path, bytes_max: int, vfs: str | None = None) -> None:
+    def __init__(
+        self, path: Path, bytes_max: int, vfs: str | None = None, done: Callable[[], None] = lambda: None
+    ) -> None:
         self._path = path
+        self._done = done
         self._bytes_max = bytes_max
         self._connection = connect(path, "FULL", vfs)
         self._lock = threading.Lock()
@@ -45,6 +49,7 @@ class Checkpointer:
         """Copy everything committed so far, and make it safe from power failures."""
         with self._lock, translated(JournalUnavailable, self._path.name):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._done()
 
     def close(self) -> None:
         """Stop; closing the last connection checkpoints the whole file."""

@@ -13,17 +13,14 @@ __all__ = [
     "CONVERSATIONS",
     "DEAD",
     "EXPIRING",
+    "FORGET",
     "INDEX",
-    "LATEST",
     "PRUNE_BROADCASTS",
     "SEARCH",
     "SEGMENTS_AFTER",
     "UNINDEXED",
     "find",
 ]
-
-#: Later than any sequence number.
-LATEST = (1 << 63) - 1
 
 # The statements are put together from constants of this module.
 # ruff: noqa: S608
@@ -41,17 +38,27 @@ _SIGNAL = ", ".join(map(_selected, SIGNAL_COLUMNS))
 _FAILURE = ", ".join(_selected(column.name) for column in FAILURE_COLUMNS)
 _FROM = "FROM signal_queue q LEFT JOIN broadcasts b ON b.seq = q.broadcast_seq"
 
-BY_ID = f"SELECT {_SIGNAL} {_FROM} WHERE q.message_id = ? ORDER BY q.seq DESC"
-BY_THREAD = f"SELECT {_SIGNAL} {_FROM} WHERE q.correlation_id = ? AND q.seq > ? ORDER BY q.seq LIMIT ?"
+
+def _seen_by(viewer: str) -> str:
+    """Return the condition that the viewer, a parameter, sent or received a message; null sees all."""
+    return f"({viewer} IS NULL OR {viewer} IN (q.sender, q.recipient))"
+
+
+BY_ID = f"""
+SELECT {_SIGNAL} {_FROM} WHERE q.message_id = ?1 AND ?2 IN (q.message_id, q.signal_id) AND {_seen_by("?3")}
+ORDER BY q.seq DESC LIMIT ?4"""
+BY_THREAD = f"""
+SELECT {_SIGNAL} {_FROM} WHERE q.correlation_id = ?1 AND q.seq > ?2 AND {_seen_by("?4")} ORDER BY q.seq LIMIT ?3"""
 BY_RECIPIENT = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.recipient = ?1 AND q.state IN (SELECT value FROM json_each(?2)) AND q.seq > ?3
 ORDER BY q.seq LIMIT ?4"""
 DEAD = f"""
 SELECT {_SIGNAL}, {_FAILURE}, q.dead_seq {_FROM}
-WHERE q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > ? ORDER BY q.dead_seq LIMIT ?"""
+WHERE q.state = 'dead' AND q.remembered IS TRUE AND q.dead_seq > ?1 AND {_seen_by("?3")}
+ORDER BY q.dead_seq LIMIT ?2"""
 SEARCH = f"""
-SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?) AND q.seq < ?
-ORDER BY q.seq DESC LIMIT ?"""
+SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?1) AND q.seq < ?2
+AND {_seen_by("?4")} ORDER BY q.seq DESC LIMIT ?3"""
 _BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
 #: The first conditions match a partial index.
 EXPIRING = f"""
@@ -66,6 +73,7 @@ UNINDEXED = "SELECT seq FROM signal_queue WHERE seq > (SELECT indexed_seq FROM s
 INDEX = f"""
 INSERT INTO signal_search (rowid, payload) SELECT q.seq, coalesce(q.payload, b.payload)
 {_FROM} WHERE q.seq BETWEEN ? AND ?"""
+FORGET = "UPDATE signal_queue SET remembered = 0 WHERE seq IN (SELECT value FROM json_each(?))"
 SEGMENTS_AFTER = f"SELECT {', '.join(SEGMENTS.names)} FROM segments WHERE first_seq > ? ORDER BY first_seq LIMIT ?"
 PRUNE_BROADCASTS = """
 DELETE FROM broadcasts WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM signal_queue WHERE broadcast_seq = ?1)"""
@@ -83,6 +91,9 @@ def find(wanted: Wanted, words: str) -> tuple[str, list[Any]]:
         if at is not None:
             conditions.append(comparison)
             values.append(at)
+    if wanted.viewer is not None:
+        conditions.append("? IN (q.sender, q.recipient)")
+        values.append(wanted.viewer)
     if words:
         conditions.append("q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?)")
         values.append(words)

@@ -4,18 +4,20 @@ from pathlib import Path
 
 import apsw
 
-from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.errors import JournalDamaged, JournalUnavailable
 from tocsin.journal.migrations import migrations, pending
 from tocsin.journal.sqlite.connection import pragma, translated
 
 __all__ = ["migrate"]
 
 
-def migrate(connection: apsw.Connection, folder: str, upto: int | None = None) -> int:
+def migrate(
+    connection: apsw.Connection, folder: str, upto: int | None = None, damaged: type[JournalDamaged] = JournalDamaged
+) -> int:
     """Apply the numbered steps that a file lacks, each in one transaction; return its version."""
     steps = migrations("tocsin.journal.sqlite", f"migrations/{folder}")
     name = Path(connection.filename).name
-    with translated(JournalUnavailable, name):
+    with translated(JournalUnavailable, name, damaged):
         version = int(str(pragma(connection, "user_version")))
         for step in pending(steps, version, name)[: None if upto is None else max(0, upto - version)]:
             connection.execute("BEGIN IMMEDIATE")

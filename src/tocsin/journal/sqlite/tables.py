@@ -1,8 +1,7 @@
 """The tables in a SQLite file."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,12 @@ from typing import Any
 import apsw
 import msgspec
 
+from tocsin.journal.checksums import chunk_checksum, document_checksum, verified
 from tocsin.journal.columns import Kind, Row, Table, Update
-from tocsin.journal.errors import JournalUnavailable
+from tocsin.journal.errors import JournalUnavailable, TablesDamaged
+from tocsin.journal.files import sync_file
 from tocsin.journal.history import (
+    LATEST,
     Brief,
     Conversation,
     DeadLetter,
@@ -23,21 +25,34 @@ from tocsin.journal.history import (
     dead_page_of,
     page_of,
 )
-from tocsin.journal.sqlite import history
-from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite import history, statements
+from tocsin.journal.sqlite.connection import connect, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.table_definitions import SEGMENTS
-from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing
+from tocsin.journal.table_definitions import MESSAGES, RECOVERED, SEGMENTS, USUAL_VALUES
+from tocsin.journal.tables import Batch, EndedQueue, Segment, Standing, entries_of, standing_of
 
-__all__ = ["SqliteTables"]
+__all__ = ["BACKUP", "SqliteTables"]
 
-#: Rows written by one statement.
-_ROWS = 16
+#: Name of the backup of the tables in the project's directory.
+BACKUP = "tables.backup.db"
+
+#: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.
+_CHANGING = (
+    *(c.name for c in MESSAGES.columns if c.update is not Update.KEEP and c.name != "remembered"),
+    MESSAGES.key,
+)
+_changing_values = MESSAGES.values_of(*_CHANGING)
+_rare_values = MESSAGES.values_of(*USUAL_VALUES)
+_USUAL_VALUES = tuple(USUAL_VALUES.values())
+#: Pages copied between two pauses of a backup.
+_BACKUP_PAGES = 256
+#: Rows checked between two of them.
+_PAUSE_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
-_STANDING: msgspec.msgpack.Decoder[Standing] = msgspec.msgpack.Decoder(Standing)
-_ENTRIES: msgspec.msgpack.Decoder[list[tuple[int, int]]] = msgspec.msgpack.Decoder(list[tuple[int, int]])
 _NAME = "tables.db"
 _WAL_BYTES_MAX = 64 * 1024 * 1024
+#: Room for the pages of one batch, which would otherwise be written and read again within a transaction.
+_CACHE_KIB = 16 * 1024
 
 
 class SqliteTables:
@@ -47,46 +62,83 @@ class SqliteTables:
         self._path = path
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
-        self._connection = connect(path, "NORMAL", vfs)
+        self._connection = connect(path, "NORMAL", vfs, damaged=TablesDamaged)
         try:
-            migrate(self._connection, "tables")
+            pragma(self._connection, f"cache_size=-{_CACHE_KIB}")
+            migrate(self._connection, "tables", damaged=TablesDamaged)
         except BaseException:
             self._connection.close()
             raise
 
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
-        document: bytes = self._get("SELECT document FROM standing")
-        return _STANDING.decode(document) if document else Standing()
+        row = next(iter(self._all("SELECT seq, document, checksum FROM standing", ())), None)
+        return standing_of(row, _NAME) if row is None or row[1] else Standing()
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction."""
         with self._transaction():
             run = self._connection.executemany
             for table, rows in batch.rows:
-                self._write_rows(table, rows, batch.life_bytes_max)
-            run("UPDATE signal_queue SET remembered = 0 WHERE seq = ?", ((seq,) for seq in batch.forgotten))
+                self._write_rows(table, rows)
+            self._insert_messages(batch.new_messages)
+            self._change_messages(batch.changed_messages, batch.life_bytes_max)
+            if batch.forgotten:
+                self._connection.execute(history.FORGET, (msgspec.json.encode(batch.forgotten).decode(),))
             run("DELETE FROM documents WHERE kind = ? AND id = ?", batch.removed)
             for queue in batch.ended:
                 self._write_ended(queue)
             self._drop_threads(batch.oldest_thread)
-            self._connection.execute(
-                "UPDATE standing SET seq = ?, document = ?", (batch.standing.seq, _PACK.encode(batch.standing))
-            )
+            seq, document = batch.standing.seq, _PACK.encode(batch.standing)
+            values = (seq, document, document_checksum(seq, document))
+            self._connection.execute("UPDATE standing SET seq = ?, document = ?, checksum = ?", values)
         self._checkpoint()
 
-    def _write_rows(self, table: Table, rows: Iterable[Row], life_bytes_max: int) -> None:
-        """Write rows, many to a statement: after each statement the thread waits for the interpreter again."""
-        left, many = iter(rows), _upsert(table, life_bytes_max, _ROWS)
-        while len(some := list(islice(left, _ROWS))) == _ROWS:
-            self._connection.execute(many, list(chain.from_iterable(some)))
-        self._connection.executemany(_upsert(table, life_bytes_max), some)
+    def _write_rows(self, table: Table, rows: list[Row]) -> None:
+        """Insert rows, or update those that are there."""
+        for begin, size in statements.parts(len(rows)):
+            values = list(chain.from_iterable(rows[begin : begin + size]))
+            self._connection.execute(statements.upsert(table, size), values)
+
+    def _insert_messages(self, rows: Iterable[Row]) -> None:
+        """Insert the rows of new messages, most of them by a statement that leaves the usual values out."""
+        usual: list[Any] = []
+        others: list[Any] = []
+        usual_values, usual_max = statements.USUAL.values, statements.USUAL.width * statements.ROWS_MAX
+        others_max = statements.NEW.width * statements.ROWS_MAX
+        for row in rows:
+            if _rare_values(row) == _USUAL_VALUES:
+                usual += usual_values(row)
+                if len(usual) == usual_max:
+                    self._insert(statements.USUAL, usual)
+                    usual = []
+            else:
+                others += row
+                if len(others) == others_max:
+                    self._insert(statements.NEW, others)
+                    others = []
+        self._insert(statements.USUAL, usual)
+        self._insert(statements.NEW, others)
+
+    def _insert(self, statement: statements.InsertStatement, values: list[Any]) -> None:
+        width = statement.width
+        for begin, size in statements.parts(len(values) // width):
+            part = values[begin * width : (begin + size) * width]
+            self._connection.execute(statement.text(size), part)
+
+    def _change_messages(self, rows: Iterable[Row], life_bytes_max: int) -> None:
+        """Update the rows of messages that are in the table."""
+        changed = map(_changing_values, rows)
+        while some := list(islice(changed, statements.ROWS_MAX)):
+            for begin, size in statements.parts(len(some)):
+                text = statements.change(MESSAGES, _CHANGING, life_bytes_max, size)
+                self._connection.execute(text, list(chain.from_iterable(some[begin : begin + size])))
 
     def _write_ended(self, queue: EndedQueue) -> None:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
-            self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?)", values)
+            self._connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", (*values, chunk_checksum(*values)))
         self._connection.execute("DELETE FROM lines WHERE name = ? AND first + count <= ?", (queue.name, queue.head))
 
     def _drop_threads(self, oldest: str | None) -> None:
@@ -105,20 +157,13 @@ class SqliteTables:
         )
         sql = f"SELECT {columns} FROM {table.name}"  # noqa: S608
         sql += (f" WHERE {where}" if where else "") + (f" ORDER BY {order}" if order else "")
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             yield from self._connection.execute(sql)
 
     def ended_queue(self, name: str) -> list[tuple[int, int]]:
         """Return the entries of a queue of ended messages that the state still holds."""
-        standing = self.standing()
-        head = standing.settled_head if name == "settled" else standing.acknowledged_head
-        entries: list[tuple[int, int]] = []
-        with translated(JournalUnavailable, _NAME):
-            for first, data in self._connection.execute(
-                "SELECT first, entries FROM lines WHERE name = ? ORDER BY first", (name,)
-            ):
-                entries += _ENTRIES.decode(data)[max(0, head - first) :]
-        return entries
+        chunks = self._all("SELECT first, count, entries, checksum FROM lines WHERE name = ? ORDER BY first", (name,))
+        return entries_of(name, chunks, self.standing(), _NAME)
 
     def index(self, limit: int) -> int:
         """Add up to `limit` messages to the search index; return the number added."""
@@ -150,36 +195,36 @@ class SqliteTables:
     def record_segment(self, segment: Segment) -> None:
         """Record a finished segment."""
         with self._transaction():
-            self._connection.execute(_upsert(SEGMENTS, 0), msgspec.structs.astuple(segment))
+            self._write_rows(SEGMENTS, [msgspec.structs.astuple(segment)])
 
     def segments(self, after_seq: int, limit: int) -> list[Segment]:
         """List segments by sequence range."""
         return [Segment(*row) for row in self._all(history.SEGMENTS_AFTER, (after_seq, limit))]
 
-    def signals(self, message_id: str) -> list[Signal]:
-        """Find all copies of a message by messageId, or one by signal id, newest first."""
-        found = [Signal(*row) for row in self._all(history.BY_ID, (message_id.partition(":")[0],))]
-        return [signal for signal in found if message_id in (signal.message_id, signal.signal_id)]
+    def signals(self, message_id: str, viewer: str | None = None, limit: int = LATEST) -> list[Signal]:
+        """Find the copies of a message by messageId, or one by signal id, newest first."""
+        values = (message_id.partition(":")[0], message_id, viewer, limit)
+        return [Signal(*row) for row in self._all(history.BY_ID, values)]
 
-    def thread(self, correlation_id: str, after: int, limit: int) -> Page[Signal]:
+    def thread(self, correlation_id: str, after: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """List the messages of a thread, oldest first."""
-        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1)), limit)
+        return page_of(self._all(history.BY_THREAD, (correlation_id, after, limit + 1, viewer)), limit)
 
     def mailbox(self, recipient: str, states: Iterable[str], after: int, limit: int) -> Page[Signal]:
         """List the messages to an agent, oldest first."""
         wanted = msgspec.json.encode(list(states)).decode()
         return page_of(self._all(history.BY_RECIPIENT, (recipient, wanted, after, limit + 1)), limit)
 
-    def dead_letters(self, after: int, limit: int) -> Page[DeadLetter]:
+    def dead_letters(self, after: int, limit: int, viewer: str | None = None) -> Page[DeadLetter]:
         """List the dead letters, in the order in which they became dead letters."""
-        return dead_page_of(self._all(history.DEAD, (after, limit + 1)), limit)
+        return dead_page_of(self._all(history.DEAD, (after, limit + 1, viewer)), limit)
 
-    def search(self, query: str, before: int, limit: int) -> Page[Signal]:
+    def search(self, query: str, before: int, limit: int, viewer: str | None = None) -> Page[Signal]:
         """Find messages by words of their payload, newest first."""
         words = _quoted(query)
         if not words:
             return Page([], None)
-        return page_of(self._all(history.SEARCH, (words, before or history.LATEST, limit + 1)), limit)
+        return page_of(self._all(history.SEARCH, (words, before or LATEST, limit + 1, viewer)), limit)
 
     def find(self, wanted: Wanted, before: int, limit: int, depth: int) -> Page[Brief]:
         """Find messages by their columns, newest first; one page covers at most `depth` sequence numbers."""
@@ -207,26 +252,66 @@ class SqliteTables:
 
     def harden(self) -> None:
         """Make every batch so far safe from a power failure."""
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        """Copy the tables to their backup, once every row of the copy has been verified; return its last event."""
+        backup = self._path.with_name(BACKUP)
+        fresh = backup.with_name(f"{BACKUP}.new")
+        with _translated():
+            fresh.unlink(missing_ok=True)
+            target = apsw.Connection(str(fresh))
+            try:
+                with target.backup("main", self._connection, "main") as copy:
+                    while not copy.done:
+                        copy.step(_BACKUP_PAGES)
+                        pause()
+            finally:
+                target.close()
+        copied = SqliteTables(fresh)
+        try:
+            for table, where in RECOVERED.items():
+                for number, _ in enumerate(verified(table, copied.rows(table, where))):
+                    if not number % _PAUSE_ROWS:
+                        pause()
+            seq = copied.standing().seq
+        finally:
+            copied.close()
+        with _translated():
+            sync_file(fresh)
+            fresh.replace(backup)
+            sync_file(backup.parent)
+        return seq
+
+    def backed_up_seq(self) -> int:
+        """Return the last event in the backup of the tables; 0 where there is none."""
+        backup = self._path.with_name(BACKUP)
+        if not backup.exists():
+            return 0
+        tables = SqliteTables(backup)
+        try:
+            return tables.standing().seq
+        finally:
+            tables.close()
 
     def _checkpoint(self) -> None:
         wal = self._path.with_name(self._path.name + "-wal")
         if wal.exists() and wal.stat().st_size > _WAL_BYTES_MAX:
-            with translated(JournalUnavailable, _NAME), contextlib.suppress(apsw.BusyError):
+            with _translated(), contextlib.suppress(apsw.BusyError):
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             return list(self._connection.execute(sql, values))
 
     def _get(self, sql: str) -> Any:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             return self._connection.execute(sql).get
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with translated(JournalUnavailable, _NAME):
+        with _translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -237,27 +322,10 @@ class SqliteTables:
                 raise
 
 
+def _translated() -> contextlib.AbstractContextManager[None]:
+    return translated(JournalUnavailable, _NAME, TablesDamaged)
+
+
 def _quoted(query: str) -> str:
     """Quote the words of a query, so that the index treats none of them as syntax."""
     return " ".join('"' + word.replace('"', '""') + '"' for word in query.replace("\0", " ").split())
-
-
-@cache
-def _upsert(table: Table, life_bytes_max: int, rows: int = 1) -> str:
-    """Return the statement that inserts or updates a number of rows."""
-    names = ", ".join(table.names)
-    values = ", ".join("CAST(? AS TEXT)" if column.kind is Kind.BODY else "?" for column in table.columns)
-    changes: list[str] = []
-    for column in table.columns:
-        name = column.name
-        if column.update is Update.SET:
-            changes.append(f"{name} = excluded.{name}")
-        elif column.update is Update.IF_GIVEN:
-            changes.append(f"{name} = coalesce(excluded.{name}, {name})")
-        elif column.update is Update.APPEND:
-            changes.append(
-                f"{name} = iif(length({name}) < {life_bytes_max:d}, {name} || char(10) || excluded.{name}, {name})"
-            )
-    action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
-    tuples = ", ".join([f"({values})"] * rows)
-    return f"INSERT INTO {table.name} ({names}) VALUES {tuples} ON CONFLICT ({table.key}) DO {action}"  # noqa: S608

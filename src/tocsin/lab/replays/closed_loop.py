@@ -17,7 +17,7 @@ from zlib import crc32
 
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
-from tocsin.core.commands import SYSTEM, Caller, Command
+from tocsin.core.commands import SYSTEM, Caller, Command, Reply
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
@@ -57,6 +57,8 @@ class _Loop:
         self._consumer_models = {(model.recipient, model.message_type): model.examples for model in trace.consumers}
         #: Time at which each agent is free.
         self._free: dict[str, int] = {}
+        #: Cursor of the last drain of each poller's session.
+        self._cursors: dict[str, str] = {}
         self._heap: list[_Due] = []
         self._scheduled = len(trace.steps)
         self._now = trace.begins_at
@@ -154,10 +156,10 @@ class _Loop:
             command = cmd.Confirm(tuple(names))
         if index >= 0:
             self._step(index, at, command)
+        elif isinstance(command, cmd.Drain | cmd.Heartbeat) and command.session in self._pollers:
+            self._call(self._pollers[command.session], at, command, caller)
         else:
             self._ask(at, command, caller, ())
-            if isinstance(command, cmd.Drain | cmd.Heartbeat) and command.session in self._pollers:
-                self._poll_again(self._pollers[command.session], at)
 
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Run a recorded step."""
@@ -188,9 +190,19 @@ class _Loop:
         if step.ask == "Heartbeat" and self._free.get(step.agent, 0) > at:
             return cmd.Heartbeat(session)
         limit = self._exchange.state.policy.limits.drain_max
-        return cmd.Drain(session, limit, confirms=step.ask == "Drain" and step.body["confirms"])
+        return cmd.Drain(session, limit)
 
-    def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> None:
+    def _call(self, poller: Poller, at: int, command: Command, caller: Caller) -> None:
+        """Run a call of a poller: it quotes the cursor of its last drain."""
+        cursor = self._cursors.pop(poller.session, "")
+        if cursor:
+            self._ask(at, cmd.Confirm(receipt=cursor), caller, ())
+        reply = self._ask(at, command, caller, ())
+        if isinstance(reply, cmd.Drained):
+            self._cursors[poller.session] = reply.cursor
+        self._poll_again(poller, at)
+
+    def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> Reply:
         self._now = max(self._now, at)
         first = self._exchange.state.seq + 1
         self._ids.load(ids)
@@ -199,6 +211,7 @@ class _Loop:
         if isinstance(outcome.reply, Problem) and not isinstance(command, _SENDS):
             self._missed += 1
         self._follow(first, outcome.events)
+        return outcome.reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
         if not events:

@@ -1,6 +1,5 @@
 """Messages of an hour by everything that people ask by: sender, recipient, type, priority, path, outcome, rule."""
 
-from tocsin.core.protocol.priority import Priority
 from tocsin.pipeline.facts.histogram import bucket, measure
 from tocsin.pipeline.facts.message_minute import UNKNOWN_PATH
 from tocsin.pipeline.facts.policy_in_force import in_force
@@ -13,8 +12,7 @@ _KEYS = (
     "project", "date", "hour", "sender", "recipient", "message_type", "requested", "priority", "rule", "publish_path",
     "state", "reason", "code", "ttl_us", "bound_us",
 )  # fmt: skip
-_CRITICAL = int(Priority.CRITICAL)
-_RISES = f"greatest({_CRITICAL} - priority, 0)"
+_RISES = "greatest(aging_top - priority, 0)"
 
 MESSAGE_HOUR = Table(
     name="message_hour",
@@ -35,7 +33,7 @@ MESSAGE_HOUR = Table(
         ("reason", "string", "Reason of their expiry or last dead-lettering."),
         ("code", "string", "Error code of their last dead-lettering."),
         ("ttl_us", "bigint", "TTL at acceptance, microseconds; null if they were redriven, which sets a new one."),
-        ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null without aging."),
+        ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null if it does not age."),
         ("wait_bucket", "int", "Bucket of the time to the first offer; null without an offer."),
         ("end_bucket", "int", "Bucket of the time to an end without an offer; null if there was an offer."),
         ("reaction_bucket", "int", "Bucket of the time from delivery to ACK or processing; null without one."),
@@ -89,7 +87,7 @@ FROM (
             THEN not_negative(us(coalesce(expired_at, recalled_at, dead_at)) - us(created_at)) END AS end_us,
         not_negative(us(least(acked_at, processed_at)) - us(delivered_at)) AS reaction_us,
         CASE WHEN redrives = 0 THEN us(expires_at) - us(created_at) END AS ttl_us,
-        CASE WHEN aging_enabled AND priority <= {_CRITICAL}
+        CASE WHEN aging_enabled AND priority <= aging_top
             THEN (ceil({_RISES} / aging_boost_levels)::BIGINT + 1) * aging_threshold_us END AS bound_us
     FROM {in_force("message", "created_at")})
 GROUP BY ALL

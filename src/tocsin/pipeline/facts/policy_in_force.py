@@ -15,8 +15,8 @@ DELIVERY_TARGET_US = (
 SUSTAINED_US = f"coalesce(breach_sustained_us, {_SUSTAINED_US})::BIGINT"
 
 _VALUES = (
-    "aging_enabled, aging_threshold_us, aging_boost_levels, gaming_messages_min, gaming_ratio, critical_delivery_us,"
-    " blocking_delivery_us, breach_sustained_us"
+    "aging_enabled, aging_threshold_us, aging_boost_levels, aging_top, gaming_messages_min, gaming_ratio,"
+    " critical_delivery_us, blocking_delivery_us, breach_sustained_us"
 )
 
 

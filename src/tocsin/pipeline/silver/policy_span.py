@@ -1,9 +1,13 @@
 """One row per adopted policy, with the time span in which it was in force."""
 
+from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.pipeline.tables.columns import columns
 from tocsin.pipeline.tables.table import View
 
 __all__ = ["POLICY_SPAN"]
+
+#: Where aging ended before the policy had a setting for it.
+_TOP_BEFORE = "Critical"
 
 POLICY_SPAN = View(
     name="policy_span",
@@ -20,6 +24,7 @@ POLICY_SPAN = View(
         ("aging_enabled", "boolean", "Whether aging boosts waiting messages."),
         ("aging_threshold_us", "bigint", "Waiting time after which a message is boosted, each time, microseconds."),
         ("aging_boost_levels", "int", "Levels of one boost."),
+        ("aging_top", "int", "Level at whose front aging ends; Critical in policies that do not name one."),
         ("gaming_messages_min", "int", "Smallest number of messages in a window for gaming detection."),
         ("gaming_ratio", "double", "Share of Blocking and above over which a sender counts as gaming."),
         (
@@ -32,12 +37,13 @@ POLICY_SPAN = View(
         ("policy", "string", "The whole policy, as JSON."),
     ),
     reads=("occurrence",),
-    sql="""
+    sql=f"""
 SELECT project, policy_version AS version, seq AS adopted_seq, stamp(us) AS adopted_at,
     stamp(lead(us) OVER (PARTITION BY project ORDER BY seq)) AS replaced_at, "by", reason,
     (policy->>'$.aging.enabled')::BOOLEAN AS aging_enabled,
     round((policy->>'$.aging.threshold_s')::DOUBLE * 1000000)::BIGINT AS aging_threshold_us,
     (policy->>'$.aging.boost_levels')::INTEGER AS aging_boost_levels,
+    list_position({list(PRIORITY_NAMES)}, coalesce(policy->>'$.aging.top', '{_TOP_BEFORE}')) - 1 AS aging_top,
     (policy->>'$.gaming.messages_min')::INTEGER AS gaming_messages_min,
     (policy->>'$.gaming.high_priority_ratio')::DOUBLE AS gaming_ratio,
     round((policy->>'$.health.limits.critical_delivery_s')::DOUBLE * 1000000)::BIGINT AS critical_delivery_us,

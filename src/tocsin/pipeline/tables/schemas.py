@@ -186,7 +186,7 @@ MESSAGE_LIFE: tuple[Column, ...] = (
     Column("state", "string", "Current state, as in `docs/concepts/lifecycle.md`."),
     Column("reason", "string", "Reason of its expiry, or of its last dead-lettering."),
     Column("code", "string", "Error code of its last dead-lettering."),
-    Column("delivered_how", "string", "What confirmed delivery: `receipt`, `next_call`, `ack`, `nack` or `response`."),
+    Column("delivered_how", "string", "What confirmed it: `receipt`, `ack`, `nack`, `response`; earlier `next_call`."),
     Column("ack_status", "string", "Status in the ACK."),
     Column("processed_how", "string", "What marked it as processed: `ack`, `processed` or `response`."),
     Column("offers", "int", "Number of offers."),

@@ -64,8 +64,6 @@ def _drains(reader: EventReader, session: str, agent: str, rest: Sequence[Event]
     """Return whether the events right after a session's heartbeat show that the call was a drain."""
     swept = False
     for event in rest:
-        if isinstance(event, ev.MessageDelivered):
-            return event.how == "next_call" and reader.message(event.message).session == session
         if isinstance(event, ev.MessageOffered):
             return event.session == session and not event.pushed
         if not isinstance(event, ev.MessageExpired) or reader.message(event.message).recipient != agent:
@@ -78,7 +76,7 @@ def drain(reader: EventReader, at: int, session: str) -> Step:
     """Open a drain of a session; its limit is raised with each offer."""
     holder = reader.state.session(session)
     waiting = reader.state.agents[holder.agent].mailbox.depth
-    body: dict[str, Any] = {"session": session, "limit": 1, "confirms": not holder.in_flight}
+    body: dict[str, Any] = {"session": session, "limit": 1}
     if waiting:
         body["at_least"] = _NO_LEVEL
     step = reader.by(at, holder.agent, "Drain", **body)

@@ -124,22 +124,12 @@ def _offered(reader: EventReader, event: ev.MessageOffered, index: int) -> Openi
 
 def _delivered(reader: EventReader, event: ev.MessageDelivered, index: int) -> Opening:
     message = reader.message(event.message)
-    step = reader.step
-    if event.how == "receipt":
+    if event.how in ("receipt", "next_call"):
         batch = reader.under_way("Confirm", event.at)
         if batch is not None and batch.agent == message.recipient and _only_receipts(reader, index):
             batch.body["message_ids"].append(signal_id(message))
             return FOLLOWS
         return reader.by(event.at, message.recipient, "Confirm", message_ids=[signal_id(message)])
-    if event.how == "next_call":
-        session = message.session or ""
-        if not drain_under_way(reader, event.at, session):
-            opened = drain(reader, event.at, session)
-            opened.body["confirms"] = True
-            return opened
-        if step is not None:
-            step.body["confirms"] = True
-        return FOLLOWS
     if event.how == "response":
         return FOLLOWS
     return _settling(reader, event.at, message, reader.ahead(index))
@@ -281,6 +271,8 @@ MESSAGES: dict[type, Opener] = {
     ev.MessagesForgotten: _forgotten,
     ev.GamingDetected: _gaming,
     ev.GamingCleared: _gaming,
+    ev.AgentCharged: always(FOLLOWS),
+    ev.NoticeFolded: always(FOLLOWS),
     ev.DecayRateChanged: _rate,
     ev.TopicPublished: _published,
 }

@@ -186,7 +186,7 @@ def _discussion_closed(reader: EventReader, event: ev.DiscussionClosed, index: i
         return TICKS
     if event.outcome != "cancelled" or event.detail.endswith(" left the project"):
         return FOLLOWS
-    by = event.detail.removesuffix(" ended it")
+    by = event.detail.removesuffix(" cancelled it")
     return reader.by(event.at, by, "CancelDiscussion", discussion=event.discussion)
 
 

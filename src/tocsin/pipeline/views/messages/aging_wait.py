@@ -1,8 +1,9 @@
 """Waiting times of the messages of an hour, per priority, compared with the policy's bound (LIMINAL).
 
-The bound of a priority is the waiting time after which a message is overdue: from then on only overrides, and messages
-that are both older and overdue, are delivered before it (docs/concepts/priorities.md). It does not apply while the
-recipient takes no messages, so messages to recipients that were available at send time are counted separately.
+The bound of a priority is the waiting time after which a message is overdue: from then on only messages above the
+policy's `aging.top`, and messages that are both older and overdue, are delivered before it
+(docs/concepts/priorities.md). It does not apply while the recipient takes no messages, so messages to recipients that
+were available at send time are counted separately.
 """
 
 from tocsin.pipeline.facts.histogram import DISTRIBUTION, distribution
@@ -20,7 +21,7 @@ AGING_WAIT = View(
         ("date", "date", "Day of acceptance of the messages, UTC."),
         ("hour", "timestamp", "Hour of acceptance."),
         ("priority", "int", "Priority granted, 0 (Info) to 4 (DirectorOverride)."),
-        ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null without aging."),
+        ("bound_us", "bigint", "Waiting time after which a message is overdue, microseconds; null if it does not age."),
         ("messages", "bigint", "Number of messages accepted."),
         ("boosted", "bigint", "Of those, boosted at least once."),
         ("boosts", "bigint", "Total number of boosts."),

@@ -1,9 +1,8 @@
 /**
  * HTTP calls to the hub, authenticated by the browser session.
  *
- * Every call has the header `Tocsin-Dashboard`, which pages of other sites cannot send, and `Tocsin-Receipts: explicit`,
- * so that it does not confirm messages that the same person fetched with another client. An error response is thrown as
- * a Problem with all fields of the problem document.
+ * Every call has the header `Tocsin-Dashboard`, which pages of other sites cannot send. An error response is thrown as a
+ * Problem with all fields of the problem document.
  */
 
 /** An error response of the hub: a problem document (RFC 9457). */
@@ -14,7 +13,7 @@ export class Problem extends Error {
   }
 }
 
-const HEADERS = { "Tocsin-Dashboard": "1", "Tocsin-Receipts": "explicit" };
+const HEADERS = { "Tocsin-Dashboard": "1" };
 
 async function call(method, path, { query, body, signal, headers } = {}) {
   const url = query ? `${path}?${new URLSearchParams(given(query))}` : path;

@@ -1,0 +1,90 @@
+"""The simulator on a disk that fails: nothing confirmed is lost without a word, and no damage is taken for data."""
+
+import os
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.simulation.disk import FAULTS, DiskStore
+from tests.simulation.world import World
+from tocsin.journal.errors import JournalError
+
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+STEPS = 1500 if SOAK else 200
+
+
+@pytest.mark.parametrize("seed", range(60) if SOAK else range(4))
+def test_every_promise_holds_on_a_failing_disk(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(f"disk {seed}")
+    store = DiskStore(tmp_path / "project", rng)
+    try:
+        world = World(seed, store=store)
+        store.rate = 0.3
+        for step in range(STEPS):
+            world.step()
+            if step % 10 == 9:
+                store.flip()
+                world.rebuild()
+        world.rebuild()
+        assert set(FAULTS) <= store.struck.keys()
+        assert store.outcomes
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("what", ["append", "project"])
+def test_a_fault_at_every_point_of_a_write(fault: str, what: str, tmp_path: Path) -> None:
+    """Strike at the first write, then at the second, and so on, until the work has no such point any more."""
+    store = DiskStore(tmp_path / "project", random.Random(f"{fault} {what}"))
+    points = 0
+    try:
+        world = World(3, store=store)
+        for _ in range(30):
+            world.step()
+        while strike(store, world, fault, what, points):
+            points += 1
+            assert points < 1000
+    finally:
+        store.close()
+    assert points >= (2 if what == "append" else 10)
+
+
+def strike(store: DiskStore, world: World, fault: str, what: str, point: int) -> bool:
+    """Let a fault strike one commit, or one projection, at some point; tell whether there is such a point."""
+    inner = store._store
+    work = getattr(inner, what)
+    done: list[bool] = []
+
+    def struck(*arguments: object) -> None:
+        delattr(inner, what)
+        done.append(True)
+        store.strike(fault, point, lambda: work(*arguments))
+
+    setattr(inner, what, struck)
+    while not done:
+        world.send()
+        if what == "project":
+            world.project()
+    world.ledger.check_state(world.exchange.state, world.now)
+    return store.reached
+
+
+def test_the_check_notices_a_store_that_forgets(tmp_path: Path) -> None:
+    """A check that cannot fail proves nothing: let the store lose its last commit, with the note of it."""
+    store = DiskStore(tmp_path / "project", random.Random(1))
+    try:
+        world = World(3, store=store)
+        for _ in range(30):
+            world.step()
+        store._close()
+        connection = apsw.Connection(str(tmp_path / "project" / "journal.db"))
+        connection.execute("DELETE FROM journal WHERE first_seq = (SELECT max(first_seq) FROM journal)")
+        connection.close()
+        (tmp_path / "project" / "journal.last").unlink()
+        with pytest.raises((AssertionError, JournalError)):
+            world.rebuild()
+    finally:
+        store.close()
