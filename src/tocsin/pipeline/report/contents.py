@@ -89,6 +89,8 @@ class Contents(msgspec.Struct):
     advice: list[Advice]
     #: Reason for missing advice, if any.
     advice_note: str = ""
+    #: Totals of tables that are shown cut: `requeues`, `dead`, `escalations`, `to_human` and `deadlocks`.
+    totals: dict[str, int] = {}
 
 
 def read_contents(
@@ -241,6 +243,15 @@ class _ContentsReader:
         rows = self._rows(f"SELECT attachment, count(*) AS agents FROM ({last}) GROUP BY ALL ORDER BY ALL")
         return {row["attachment"]: row["agents"] for row in rows}
 
+    def _totals(self) -> dict[str, int]:
+        """Return sums over all rows of tables of which the page shows the largest only."""
+        sums = {"retry": ("requeues", "dead"), "escalation_outcome": ("escalations", "to_human")}
+        found: dict[str, int] = {}
+        for view, names in sums.items():
+            chosen = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in names)
+            found |= self._rows(f"SELECT {chosen} FROM {self._view(view)}")[0]
+        return found | self._rows(f"SELECT count(*) AS deadlocks FROM {self._view('deadlock')}")[0]
+
     def _advice(self, thresholds: Thresholds | None) -> tuple[list[Advice], str]:
         try:
             return advise_on(self._tables, self._project, *self._days, thresholds), ""
@@ -331,4 +342,5 @@ class _ContentsReader:
             ),
             advice=advice,
             advice_note=note,
+            totals=self._totals(),
         )

@@ -199,8 +199,7 @@ def _mixes(contents: Contents) -> str:
 
 
 def _letters_line(contents: Contents) -> str:
-    dead = sum(row["letters"] for row in contents.letters)
-    requeues = sum(row["requeues"] for row in contents.retries)
+    requeues, dead = contents.totals.get("requeues", 0), contents.totals.get("dead", 0)
     return f"{number(requeues)} requeues; {number(dead)} dead letters."
 
 

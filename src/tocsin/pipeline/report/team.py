@@ -62,9 +62,7 @@ def _threads(contents: Contents) -> str:
 
 
 def _escalation_line(contents: Contents) -> str:
-    opened = sum(row["escalations"] for row in contents.escalations)
-    to_human = sum(row["to_human"] for row in contents.escalations)
-    deadlocks = len(contents.deadlocks)
+    opened, to_human, deadlocks = (contents.totals.get(name, 0) for name in ("escalations", "to_human", "deadlocks"))
     return f"{number(opened)} escalations, {number(to_human)} of them to a human; {number(deadlocks)} deadlocks."
 
 
