@@ -146,6 +146,18 @@ def test_tables_in_buckets_are_the_same_tables(
         assert found[name] == wanted[name], name
 
 
+def test_a_run_is_few_jobs_and_few_tables(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    """However many views there are: one job for the segments, and one each to fold, settle and follow threads."""
+    tracker = spark.sparkContext.statusTracker()
+    write_segment(landing, "p", 1, STORY)
+    before = len(tracker.getJobIdsForGroup(None))
+    run(spark, warehouse, landing)
+    assert len(tracker.getJobIdsForGroup(None)) - before == 4
+    above_bronze = set(COLUMNS) - {"event", "quarantine"}
+    assert len(above_bronze) == 7
+    assert warehouse.current().files("session_part") == [], "a table was written whose kinds did not occur"
+
+
 def test_a_view_comes_after_its_inputs() -> None:
     assert in_order(VIEWS) == VIEWS
     with pytest.raises(InvariantViolation, match="reads"):
