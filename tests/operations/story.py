@@ -61,6 +61,8 @@ STORY: tuple[Step, ...] = (
     Step("ada", "register_agent", {"agent_type": "Manager"}, refused="E_VALIDATION_004"),
     Step("ada", "get_me"),
     Step("ada", "list_agents"),
+    Step("ada", "list_agents", {"limit": 1}),
+    Step("ada", "list_agents", {"limit": 0}, refused="E_VALIDATION_004"),
     Step("ada", "get_agent", {"agent": "idle"}),
     Step("ada", "get_agent", {"agent": "nobody"}, refused="E_ROUTING_001"),
     Step("ada", "get_agent", {}, refused="E_VALIDATION_001"),

@@ -44,7 +44,7 @@ PLACES = {
     "trace_message": "trace",
 }
 #: Optional fields that are arguments.
-ARGUMENTS = {"list_leases": "resource", "search_messages": "q"}
+ARGUMENTS = {"confirm_messages": "message_ids", "list_leases": "resource", "search_messages": "q"}
 #: Required fields that are options.
 OPTIONS = {"force_release": "reason"}
 #: Groups that are not called like the tag.

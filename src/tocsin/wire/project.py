@@ -10,7 +10,16 @@ from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import PriorityName
 from tocsin.wire.history import MessageSummary
-from tocsin.wire.operation import NO_REQUEST, Access, Limit, Operation, Page, PageRequest, Request, Where
+from tocsin.wire.operation import (
+    NO_REQUEST,
+    Access,
+    NamedPageRequest,
+    Operation,
+    Page,
+    PageRequest,
+    Request,
+    Where,
+)
 
 __all__ = [
     "OPERATIONS",
@@ -238,12 +247,10 @@ class AgentDetails(msgspec.Struct, frozen=True):
     registered_at: datetime | None
 
 
-class ListRoster(Request, frozen=True, kw_only=True):
+class ListRoster(NamedPageRequest, frozen=True, kw_only=True):
     """List agents with their sessions, attention and budget."""
 
     q: Annotated[str, Meta(max_length=64, description="Part of an agent's name.")] = ""
-    after: Annotated[str, Meta(max_length=64, description="`next` of the previous page.")] = ""
-    limit: Limit = 100
 
 
 class AgentDetailsPage(msgspec.Struct, frozen=True):

@@ -210,7 +210,7 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
         sender.tokens, sender.tokens_at = event.tokens, event.at
         sender.critical_quota, sender.blocking_quota = event.critical_quota, event.blocking_quota
         sender.quotas_at = event.at
-    if state.policy.roles[sender.role].watched and event.rule != "confirmation":
+    if state.policy.roles[sender.role].watched and event.rule not in ("confirmation", "imported"):
         gaming = state.policy.gaming
         usage = sender.usage
         high = event.requested >= Priority.BLOCKING

@@ -1,7 +1,5 @@
 """Handlers of the operations on the policy and the project as a whole."""
 
-import heapq
-
 import msgspec
 import yaml
 
@@ -16,6 +14,7 @@ from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, Session
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import in_turns, live_page
 from tocsin.hub.operations.records import by_priority, message_summary, record_of
 from tocsin.hub.policy_file import AdoptedPolicy, adopted_policies
 from tocsin.policies import Difference, changed_policy, differences, parse_policy
@@ -83,10 +82,11 @@ async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
     """Count what the project has."""
     host, state = call.project.host, call.state
     waiting, states = [0] * len(Priority), dict[str, int]()
-    for agent in state.agents.values():
-        waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
-    for message in state.messages.values():
-        states[message.state] = states.get(message.state, 0) + 1
+    async with call.project.listing:
+        async for agent in in_turns(call, state.agents.values()):
+            waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
+        async for message in in_turns(call, state.messages.values()):
+            states[message.state] = states.get(message.state, 0) + 1
     return wire.ProjectStatus(
         project=host.project,
         condition=host.condition,
@@ -172,12 +172,15 @@ async def list_conversations(call: Call, request: Request) -> wire.Conversations
 async def list_roster(call: Call, request: wire.ListRoster) -> wire.AgentDetailsPage:
     """List agents with their sessions, attention and budget."""
     agents, part = call.state.agents, request.q.lower()
-    limit = min(request.limit, call.project.page_max)
-    names = heapq.nsmallest(limit + 1, (name for name in agents if name > request.after and part in name.lower()))
-    details = [_details(call, agents[name]) for name in names[:limit]]
-    page = wire.AgentDetailsPage(details, names[limit - 1] if len(names) > limit else None, len(agents))
-    await call.durable()
-    return page
+    page = await live_page(
+        call,
+        request,
+        agents.values(),
+        lambda agent: (0, agent.agent),
+        lambda agent: _details(call, agent),
+        lambda agent: part in agent.agent.lower(),
+    )
+    return wire.AgentDetailsPage(page.items, page.next, len(agents))
 
 
 def _details(call: Call, agent: Agent) -> wire.AgentDetails:
