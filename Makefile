@@ -131,9 +131,10 @@ lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
 # The dashboard's libraries, once they are fetched, are a prerequisite: a package without its page is not built.
-dist: $(STAMP) $(VENDOR) ## Build wheel and sdist into dist/
+dist: $(STAMP) $(VENDOR) ## Build sdist, wheel and, with a C compiler, a compiled wheel for this platform into dist/
 	@rm -rf dist
 	@$(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	@$(BIN)/python tools/compile.py --if-possible --wheel dist/tocsin-*-py3-none-any.whl > /dev/null
 	@ls -1 dist/tocsin-*
 
 release: ## Make what is unreleased a version (VERSION=1.2.3): see packaging/RELEASING.md

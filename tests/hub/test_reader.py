@@ -26,7 +26,7 @@ async def reading(
     progressed_at: Callable[[], float],
     query_timeout_s: float = 30,
 ) -> AsyncIterator[Reader]:
-    """Open a reader of a project with one message that the tables lack."""
+    """Open a reader of a project with one message that the tables lack, and that nothing writes by itself."""
     async with hosted(path, SLOW) as (host, journal):
         assert isinstance(await host.submit(message(1), ADA), Receipt)
         reader = Reader(
