@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import tocsin.core.exchange
 from bench.machine import LOAD_MAX, LoadWatch, cpu_model, measure_load
+from tocsin.form import package_form
 
-__all__ = ["ROUNDS_MIN", "Aim", "Run", "form", "median_of", "options", "percentile", "ratio", "rss_bytes", "table"]
+__all__ = ["ROUNDS_MIN", "Aim", "Run", "median_of", "options", "percentile", "ratio", "rss_bytes", "table"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -29,11 +29,6 @@ PAGE = ROOT / "docs" / "performance.md"
 MEASURED = ("src", "bench", "tools", "pyproject.toml")
 #: Fewest rounds of which a median is published.
 ROUNDS_MIN = 5
-
-
-def form() -> str:
-    """Return the form of the package that is measured: `pure`, or `compiled` by mypyc."""
-    return "pure" if str(tocsin.core.exchange.__file__).endswith(".py") else "compiled"
 
 
 def commit() -> str:
@@ -137,7 +132,7 @@ class Run:
         self.rounds: int = chosen.rounds or (1 if chosen.quick else rounds)
         self._rounds_min = rounds_min
         self._write_docs: bool = chosen.write_docs
-        self.form = form()
+        self.form = package_form()
         self.commit = commit()
         self._before = measure_load(0.5 if chosen.quick else 3.0)
         self._watch = LoadWatch()

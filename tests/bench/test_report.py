@@ -11,6 +11,7 @@ from bench.machine import Load, LoadWatch
 from bench.report import Aim, Run
 
 from bench import machine, report
+from tocsin.form import package_form
 
 BUSY = "import time; end = time.monotonic() + 30\nwhile time.monotonic() < end: pass"
 AIMS = (Aim("speed", ">=", 2, "how fast it is"), Aim("cost", "<=", 2, "what it costs"), Aim("other", "<", 1, "more"))
@@ -45,7 +46,7 @@ def test_a_report_ends_with_its_figures_and_their_conditions(
     run_of(monkeypatch, before=0.05, during=0.1).finish("speed 3", {"speed": 3.0, "cost": 2.5}, AIMS)
     *told, last = capsys.readouterr().out.splitlines()
     assert json.loads(last) == {
-        "form": report.form(),
+        "form": package_form(),
         "commit": "abc1234",
         "rounds": 5,
         "load_before": 0.05,

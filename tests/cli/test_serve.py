@@ -289,7 +289,7 @@ def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: P
         status, problem = answer(f"{standby.url}/ready")
         assert (status, problem["code"], problem["facts"]["address"]) == (503, "E_HUB_002", owner.url)
         examined = standby.run("doctor", "--json")
-        assert [check["good"] for check in json.loads(examined.stdout)] == [True, False, False], examined.stderr
+        assert [check["good"] for check in json.loads(examined.stdout)] == [True, False, False, True], examined.stderr
         assert examined.returncode == 1
         assert f"serves the project at {owner.url}" in json.loads(examined.stdout)[1]["detail"]
         owner.process.kill()

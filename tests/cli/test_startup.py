@@ -11,10 +11,13 @@ import typer
 from typer.main import get_command
 
 from tests.cli.processes import RunningHub
+from tocsin import __version__
 from tocsin.cli.loading import lighten
 from tocsin.cli.output import fail, record, say, table
 from tocsin.cli.remote import Exit
 from tocsin.cli.terminal import print_folded
+from tocsin.core import exchange
+from tocsin.form import package_form
 
 #: Modules that take longer to import than a request takes.
 SLOW = {"asyncio", "httpx2", "mcp", "pyarrow", "pydantic", "pyspark", "rich", "sqlite3", "starlette", "uvicorn", "yaml"}
@@ -60,6 +63,16 @@ def test_a_command_imports_nothing_slow(words: tuple[str, ...], hub: RunningHub)
     loaded = imported(*words, url=hub.url, token=made["token"])
     assert "tocsin.wire.table" in loaded
     assert loaded & (SLOW | {"tocsin.hub", "tocsin.journal", "tocsin.client", "tocsin.lab"}) == set()
+
+
+def test_the_doctor_names_the_form_of_the_installation(hub: RunningHub) -> None:
+    *_, told = hub.ask("doctor")
+    assert told == {
+        "check": "this installation",
+        "good": True,
+        "detail": f"tocsin {__version__}, {package_form()} form",
+    }
+    assert package_form() == ("pure" if str(exchange.__file__).endswith(".py") else "compiled")
 
 
 def ran(command: Any, *words: str) -> tuple[int, list[Any]]:

@@ -92,7 +92,7 @@ class Agent(Teamwork):
         )
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
-        self._caller = OperationCaller(self._connection, config.call_timeout_s)
+        self._caller = OperationCaller(self._connection, config.call_timeout_s, writer.sign)
         self._sender = Sender(self._connection, self._caller, writer, retry)
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
         self._leases = Leases(self._caller, self._inbox, config, writer.fresh_id)

@@ -19,7 +19,7 @@ from tocsin.core.errors import Problem, TocsinError, error_for, refusal
 from tocsin.core.protocol.envelope import parse_envelope
 from tocsin.core.protocol.validation import explain
 from tocsin.hub.hosting.host import Condition
-from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.project import Project
 from tocsin.wire import socket as op
 from tocsin.wire.messages import Settled
@@ -137,6 +137,9 @@ class InProcessLink:
         if future.cancelled():
             return
         reply = future.result()
+        state = self._host.exchange.state
+        if speaks_first_version(state, self._caller.agent):
+            reply = in_first_version(reply, state)
         self._put(Refused(re, reply) if isinstance(reply, Problem) else op.Answer(re, view(reply)))
 
     def _start(self, re: int, work: Coroutine[Any, Any, object]) -> None:

@@ -104,7 +104,13 @@ class Hub:
         self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
         #: The project, as the operations use it.
         self.project = Project(
-            host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self
+            host,
+            reader,
+            page_max=config.page_max,
+            rows_per_turn=config.rows_per_turn,
+            find_depth=config.find_depth,
+            clock=self._clock,
+            hub=self,
         )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []

@@ -105,6 +105,10 @@ class EnvelopeWriter:
         """Return a new id."""
         return self._ids.fresh(prefix, time.time_ns() // 1000)
 
+    def sign(self, body: bytes) -> str | None:
+        """Return the signature of a body; null without a signer."""
+        return None if self._signer is None else self._signer.sign(body)
+
     def write(self, draft: Draft) -> Written:
         """Write a draft as an envelope, or refuse a payload that is not JSON."""
         now = time.time_ns() // 1_000_000 * 1000

@@ -1,14 +1,16 @@
-"""`tocsin doctor`: checks of a hub, of the caller's token, and of what is stored."""
+"""`tocsin doctor`: checks of a hub, of the caller's token and of what is stored, and the form of the installation."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from tocsin import __version__
 from tocsin.cli.commands.hub import Project, Store
 from tocsin.cli.context import DataHere, Json, data_of, remote_of
 from tocsin.cli.output import UNREADABLE, fail, refusals_told, show_json, table
 from tocsin.cli.remote import Exit, Refused, Remote, Unreachable
+from tocsin.form import package_form
 
 __all__ = ["doctor"]
 
@@ -50,6 +52,7 @@ def doctor(
         _checked("the hub answers", lambda: _condition(remote.get("health"), "serving", "standing_by")),
         _checked("the project is served", lambda: _condition(remote.get("ready"), "serving")),
         _checked("the token is valid", lambda: _identity(remote)),
+        _checked("this installation", lambda: (True, f"tocsin {__version__}, {package_form()} form")),
     ]
     if as_json:
         show_json(checks)

@@ -6,12 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase, MessageRef, Name, PriorityName
+from tocsin.core.commands.base import CommandBase, MessageRef, Name
 from tocsin.core.errors import Problem
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import Envelope
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, AnyPriorityName, Priority
 from tocsin.core.protocol.timestamps import as_datetime
 
 __all__ = [
@@ -123,9 +123,9 @@ class Receipt(msgspec.Struct, frozen=True):
     resolved_to_session: str | None
     publish_path: PublishPath
     #: Priority granted.
-    priority: PriorityName
+    priority: AnyPriorityName
     #: Priority requested.
-    requested_priority: PriorityName
+    requested_priority: AnyPriorityName
     #: Whether this messageId was accepted before.
     duplicate: bool = False
     #: Whether it is held until a director approves it.

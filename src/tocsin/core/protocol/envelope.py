@@ -241,7 +241,20 @@ def _explain(data: bytes) -> Problem:
         wanted = "one of " + ", ".join(VERSIONS)
         detail = f"Unsupported protocol version: {value['version'][:32]}"
         return Problem("E_PROTOCOL_001", detail, "$.version", validation.quote(value["version"]), wanted)
-    return validation.explain(Envelope, value)
+    return _specific(validation.explain(Envelope, value), value)
+
+
+def _specific(problem: Problem, value: Any) -> Problem:
+    """Return a problem with the catalogue's own code for an invalid receiver or correlationId."""
+    field = problem.field or ""
+    if field == "$.correlationId" and problem.code == "E_VALIDATION_004":
+        return msgspec.structs.replace(problem, code="E_PROTOCOL_003")
+    if field.startswith("$.receiver"):
+        receiver = value.get("receiver")
+        empty = receiver == {} or (isinstance(receiver, dict) and receiver.get("agentId") == "")
+        if empty or problem.code == "E_VALIDATION_004":
+            return msgspec.structs.replace(problem, code="E_ROUTING_002")
+    return problem
 
 
 def _malformed(found: str, expected: str) -> Exception:

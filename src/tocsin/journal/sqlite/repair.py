@@ -12,9 +12,9 @@ import msgspec
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable, ProjectBusy, TablesDamaged
 from tocsin.journal.segments import read_segment
 from tocsin.journal.sqlite import commit_note
-from tocsin.journal.sqlite.connection import connect, pragma, translated
+from tocsin.journal.sqlite.connection import connect, make_private, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
-from tocsin.journal.sqlite.tables import BACKUP, TABLES_PAGE_SIZE, SqliteTables
+from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
 
 __all__ = ["PAGE_SIZE", "Accepted", "accept_loss", "check_present", "lock_project", "reset_tables"]
 
@@ -29,6 +29,7 @@ _BESIDE = ("", "-wal", "-shm")
 
 def lock_project(path: Path, project: str) -> apsw.Connection:
     """Lock the project against other hubs, by a transaction that stays open until the connection is closed."""
+    make_private(path / "lock.db")
     connection = apsw.Connection(str(path / "lock.db"))
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -77,7 +78,8 @@ def reset_tables(path: Path, pruned_seq: int, error: TablesDamaged, vfs: str | N
     with contextlib.ExitStack() as closing:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY) if backed_up else apsw.Connection("")
         closing.callback(source.close)
-        page_size = int(str(pragma(source, "page_size"))) if backed_up else TABLES_PAGE_SIZE
+        # A copy of a database has the page size of the original.
+        page_size = int(str(pragma(source, "page_size")))
         try:
             target = connect(path / _TABLES, "NORMAL", vfs, page_size, TablesDamaged)
         except TablesDamaged:
