@@ -24,10 +24,11 @@ from tests.postgres import Server
 
 from bench.peers.peer import Letter
 from bench.peers.tocsin_embedded import TocsinEmbedded
-from bench.report import form, table
+from bench.report import table
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Confirm, OpenSession, RegisterAgent, Send
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import iso, parse_envelope
+from tocsin.form import package_form
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture, ObservedExchange
@@ -214,7 +215,7 @@ def main() -> None:
     chosen = parser.parse_args()
     text, figures = measure(chosen.rounds, chosen.messages)
     print(text)
-    print(json.dumps({"form": form(), **figures}))
+    print(json.dumps({"form": package_form(), **figures}))
 
 
 if __name__ == "__main__":
