@@ -22,7 +22,7 @@ ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(W
 .DEFAULT_GOAL := help
 .PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity bench-startup bench-budget
+.PHONY: bench-peers bench-capacity bench-startup bench-budget bench-failover
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ bench-lab: form ## What replays cost, bare and on Spark, and how many agents a s
 bench-capacity: form ## What agents and open sockets cost, up to a hundred thousand agents
 	@$(BENCH) -m bench.capacity $(ALL_BENCHES)
 
+bench-failover: $(STAMP) ## How long a standby takes to replace an owner that is killed or hangs, with and without callers
+	@$(BIN)/python -m bench.failover
+
 generate: $(STAMP) ## Write the generated modules of the SDK
 	@$(BIN)/python tools/generate_client.py
 
@@ -128,9 +131,10 @@ lock: $(STAMP) ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock $(BIN)/uv
 
 # The dashboard's libraries, once they are fetched, are a prerequisite: a package without its page is not built.
-dist: $(STAMP) $(VENDOR) ## Build wheel and sdist into dist/
+dist: $(STAMP) $(VENDOR) ## Build sdist, wheel and, with a C compiler, a compiled wheel for this platform into dist/
 	@rm -rf dist
 	@$(UV) build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir dist
+	@$(BIN)/python tools/compile.py --if-possible --wheel dist/tocsin-*-py3-none-any.whl > /dev/null
 	@ls -1 dist/tocsin-*
 
 release: ## Make what is unreleased a version (VERSION=1.2.3): see packaging/RELEASING.md

@@ -3,6 +3,7 @@
 It can only be written: no reading, no tables, no ownership. Real journals are compared with it.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 from tocsin.journal.base import FLUSHED, Commit, Group
 from tocsin.journal.columns import Table
+from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.tables import Batch, Standing
+from tocsin.journal.terms import OwnershipTerms
 
 
 class FloorJournal:
@@ -18,6 +21,8 @@ class FloorJournal:
 
     project = "floor"
     epoch = 1
+    terms: OwnershipTerms | None = None
+    commit_timeout_s: float | None = None
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -56,6 +61,15 @@ class FloorJournal:
 
     def recover(self) -> None:
         pass
+
+    def renew(self) -> None:
+        pass
+
+    def lease_left_s(self) -> float:
+        return math.inf
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        raise error
 
     def tables(self) -> Any:
         return _NoTables()

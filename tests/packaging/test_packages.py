@@ -1,14 +1,19 @@
 """Wheel and sdist: complete, small, and enough for the README's example in an empty environment."""
 
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import tocsin
@@ -116,6 +121,91 @@ def test_the_command_line_without_its_extra_says_which_one_it_needs(base: Path, 
     done = run(base, "-m", "tocsin", "serve", cwd=tmp_path)
     assert done.returncode == 1
     assert "pip install 'tocsin[server]'" in done.stderr
+
+
+def compile_tool() -> Any:
+    """The program that builds the compiled form."""
+    spec = importlib.util.spec_from_file_location("compile_tool", ROOT / "tools" / "compile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
+
+
+def test_a_wheel_for_this_platform_has_the_same_files_and_the_compiled_modules(
+    packages: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pure = tmp_path / "dist" / packages[0].name
+    pure.parent.mkdir()
+    shutil.copy(packages[0], pure)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    compiled = {f"tocsin__mypyc{suffix}", f"tocsin/core/exchange{suffix}"}
+    for name in (*compiled, "tocsin/core/exchange.py", ".made-of"):
+        (tmp_path / "compiled" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "compiled" / name).write_bytes(b"machine code")
+    tool = compile_tool()
+    monkeypatch.setattr(tool, "TARGET", tmp_path / "compiled")
+    made = tool.make_wheel(pure)
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert made.name.startswith(f"tocsin-{tocsin.__version__}-{python}-{python}-")
+    with zipfile.ZipFile(pure) as before, zipfile.ZipFile(made) as after:
+        assert set(after.namelist()) - set(before.namelist()) == compiled
+        assert set(before.namelist()) - set(after.namelist()) == set()
+        folder = f"tocsin-{tocsin.__version__}.dist-info"
+        about = after.read(f"{folder}/WHEEL").decode()
+        rows = after.read(f"{folder}/RECORD").decode().splitlines()
+    assert "Root-Is-Purelib: false" in about
+    assert f"Tag: {made.stem.split('-', 2)[2]}\n" in about
+    assert {row.split(",")[0] for row in rows} == set(zipfile.ZipFile(made).namelist())
+    python_of = environment_with(tmp_path / "env", made, "--no-deps")
+    installed = run(python_of, "-c", "import tocsin.form as f; print(f.package_form())", cwd=tmp_path)
+    assert installed.stdout == "compiled\n", installed.stderr
+
+
+EXCHANGE = """
+import asyncio, sys
+from tocsin import Tocsin
+from tocsin.core import exchange
+from tocsin.form import package_form
+
+async def main():
+    async with await Tocsin.open(sys.argv[1]) as bus:
+        async with bus.join("ada") as ada, bus.join("bob") as bob:
+            await ada.send(to="bob", type="StatusUpdate", payload={"text": "hello"})
+            async for message in bob.inbox():
+                print(message.payload["text"], package_form(), exchange.__file__.endswith(".so"))
+                break
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not SOAK, reason="compiling takes minutes: make soak")
+def test_the_compiled_wheel_sends_and_receives_out_of_an_empty_environment(
+    packages: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The libraries are those of this environment, so that nothing is fetched."""
+    pure = shutil.copy(packages[0], tmp_path)
+    command = [sys.executable, "tools/compile.py", "--wheel", str(pure)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    python = environment_with(tmp_path / "env", done.stdout.strip(), "--no-deps")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(msgspec.__file__).parents[1]),
+    }
+    told = subprocess.run(  # noqa: S603
+        [python, "-c", EXCHANGE, str(tmp_path / "data")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert told.stdout == "hello compiled True\n", told.stderr
 
 
 @pytest.mark.skipif(not SOAK, reason="installs all of the server: make soak")

@@ -87,7 +87,7 @@ def test_a_reader_gets_fresh_tables_long_before_the_interval_is_over(tmp_path: P
                 journal,
                 journal.tables(),
                 host.projected,
-                lambda: 0.0,
+                host.tables_progressed_at,
                 fresh_timeout_s=60.0,
                 fresh_max_s=60.0,
                 query_timeout_s=60.0,

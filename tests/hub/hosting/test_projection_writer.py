@@ -60,5 +60,6 @@ def test_a_capture_does_not_wait_until_everything_is_indexed(tmp_path: Path, mon
             while writer._seen_seq != host.committed_seq:  # it indexes what commits leave time for: all of it
                 await asyncio.sleep(0.001)
             await host.projected(host.committed_seq)
+            assert writer.projected_seq == host.committed_seq
 
     run(scenario())
