@@ -22,7 +22,7 @@ ALL_BENCHES = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(QUICK),--quick) $(if $(W
 .DEFAULT_GOAL := help
 .PHONY: help env check test demo run simulate soak compiled form dashboard generate docs lock dist release clean
 .PHONY: bench-core bench-journal bench-frames bench-hub bench-coordination bench-pipeline bench-lab bench-dashboard
-.PHONY: bench-peers bench-capacity bench-startup bench-budget
+.PHONY: bench-peers bench-capacity bench-startup bench-budget bench-failover
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,8 +79,11 @@ bench-budget: form ## What each layer costs per message, before and now
 bench-core: form ## What one decision costs: rates, percentiles, memory, garbage collector
 	@$(BENCH) -m bench.core $(ALL_BENCHES)
 
-bench-journal: form ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
+bench-journal: form ## What durability and the tables cost, beside a bare file, and opening a large project
 	@$(BENCH) -m bench.journal $(ALL_BENCHES)
+
+bench-failover: form ## How long a standby takes to take over, alone and with callers
+	@$(BENCH) -m bench.failover $(ALL_BENCHES)
 
 bench-frames: form ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
 	@$(BENCH) -m bench.frames $(ALL_BENCHES)

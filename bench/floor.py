@@ -4,13 +4,15 @@ It can only be written: no reading, no tables, no ownership. Real journals are c
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tocsin.journal.base import FLUSHED, Commit, Group
 from tocsin.journal.columns import Table
+from tocsin.journal.errors import TablesDamaged
 from tocsin.journal.tables import Batch, Standing
+from tocsin.journal.terms import OwnershipTerms
 
 
 class FloorJournal:
@@ -21,6 +23,8 @@ class FloorJournal:
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.terms: OwnershipTerms | None = None
+        self.commit_timeout_s: float | None = None
         self._last_seq = 0
         self._commit = Commit(FLUSHED, 1)
 
@@ -57,6 +61,15 @@ class FloorJournal:
     def recover(self) -> None:
         pass
 
+    def renew(self) -> None:
+        pass
+
+    def lease_left_s(self) -> float:
+        return float("inf")
+
+    def reset_tables(self, error: TablesDamaged) -> None:
+        pass
+
     def tables(self) -> Any:
         return _NoTables()
 
@@ -75,6 +88,12 @@ class _NoTables:
 
     def harden(self) -> None:
         pass
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        return 0
+
+    def backed_up_seq(self) -> int:
+        return 0
 
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         return iter(())
