@@ -3,6 +3,7 @@
 It can only be written: no reading, no tables, no ownership. Real journals are compared with it.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,11 +21,11 @@ class FloorJournal:
 
     project = "floor"
     epoch = 1
+    terms: OwnershipTerms | None = None
+    commit_timeout_s: float | None = None
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.terms: OwnershipTerms | None = None
-        self.commit_timeout_s: float | None = None
         self._last_seq = 0
         self._commit = Commit(FLUSHED, 1)
 
@@ -65,10 +66,10 @@ class FloorJournal:
         pass
 
     def lease_left_s(self) -> float:
-        return float("inf")
+        return math.inf
 
     def reset_tables(self, error: TablesDamaged) -> None:
-        pass
+        raise error
 
     def tables(self) -> Any:
         return _NoTables()

@@ -44,6 +44,8 @@ GATEWAY_ARROWS: dict[str, set[str]] = {
 CORE_DECLARATIONS = {"protocol", "policy", "events", "commands", "errors"}
 #: What the core may import: nothing that reads a clock, draws a number, touches a file or a socket, or waits.
 PURE = {
+    "base64",
+    "binascii",
     "bisect",
     "collections",
     "collections.abc",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.core.errors import PolicyRefused
+from tocsin.core.errors import PolicyRefused, TocsinError
 from tocsin.frames.policy import FramesPolicy
-from tocsin.policies import default_policy, frames_policy, load_policy, parse_policy
+from tocsin.policies import changed_policy, default_policy, differences, frames_policy, load_policy, parse_policy
 
 
 def test_the_frame_bus_on_its_own_has_the_packaged_numbers() -> None:
@@ -43,3 +43,23 @@ def test_a_mistake_is_named(text: str, named: str) -> None:
 
 def test_an_empty_file_changes_nothing() -> None:
     assert parse_policy("") is default_policy()
+
+
+def test_a_change_keeps_what_it_does_not_name() -> None:
+    base = parse_policy("{aging: {threshold_s: 30}, sweeper: {interval_s: 5}}")
+    changed = changed_policy(base, {"aging": {"threshold_s": 31}})
+    assert (changed.aging.threshold_s, changed.sweeper.interval_s) == (31, 5)
+    assert parse_policy("aging: {threshold_s: 31}").sweeper.interval_s == 60, "a whole policy has the defaults"
+    assert parse_policy("aging: {threshold_s: 31}", base).sweeper.interval_s == 5
+
+
+def test_a_change_with_an_unknown_key_is_refused() -> None:
+    with pytest.raises(TocsinError, match="threshold_s"):
+        changed_policy(parse_policy(""), {"aging": {"treshold_s": 31}})
+
+
+def test_the_differences_of_two_policies() -> None:
+    before, after = {"a": {"x": 1, "y": 2}, "gone": 3}, {"a": {"x": 1, "y": [4]}, "new": "z"}
+    found = differences(before, after)
+    assert [str(one) for one in found] == ["a.y: 2 → [4]", 'new: null → "z"', "gone: 3 → null"]
+    assert differences(after, after) == []

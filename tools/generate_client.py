@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from generate_sync import synchronous
-from tocsin.wire.operation import Access, Operation, Where
+from tocsin.wire.operation import Access, NamedPage, Operation, Where
 from tocsin.wire.table import OPERATIONS
 
 __all__ = ["RICHER", "generated", "operations"]
@@ -68,6 +68,14 @@ _METHOD = '''
         """{doc}"""
         return await self._caller.call("{name}", {arguments}, _{constant})
 '''
+
+#: A method that reads all pages of a list.
+_LIST_METHOD = '''
+    async def {name}({parameters}) -> {reply}:
+        """{doc}"""
+        return await self._caller.call_pages("{name}", {arguments}, _{constant}, limit)
+'''
+_PAGE_FIELDS = ("after", "limit")
 
 _ACCESS = {
     Access.AGENT: "",
@@ -138,22 +146,26 @@ def operations() -> str:
         if not has_method(operation):
             continue
         fields = msgspec.structs.fields(operation.request)
+        listed = get_origin(operation.reply) is NamedPage
+        if listed:
+            fields = tuple(field for field in fields if field.name not in _PAGE_FIELDS)
         required = [field for field in fields if field.required]
         optional = [field for field in fields if not field.required]
         parameters = ["self", *(f"{field.name}: {names.parameter(field.type)}" for field in required)]
-        if optional:
+        if optional or listed:
             parameters.append("*")
         parameters += [f"{field.name}: {names.parameter(field.type)} = {field.default!r}" for field in optional]
+        parameters += ["limit: int | None = None"] if listed else []
         reply = names.reply(operation.reply)
         constant = operation.name.upper()
         decoders.append(f"_{constant} = msgspec.json.Decoder({reply})")
         arguments = "{" + ", ".join(f'"{field.name}": {field.name}' for field in fields) + "}"
         methods.append(
-            _METHOD.format(
+            (_LIST_METHOD if listed else _METHOD).format(
                 name=operation.name,
                 parameters=", ".join(parameters) + ("," if len(parameters) > 1 else ""),
-                reply=reply,
-                doc=_doc(operation, fields),
+                reply=f"list[{names.reply(get_args(operation.reply)[0])}]" if listed else reply,
+                doc=_doc(operation, fields, "limit: Maximum number of items; all by default." if listed else ""),
                 arguments=arguments,
                 constant=constant,
             )
@@ -162,11 +174,12 @@ def operations() -> str:
     return tidy(head + "".join(methods), CLIENT / "operations.py")
 
 
-def _doc(operation: Operation, fields: Sequence[msgspec.structs.FieldInfo]) -> str:
+def _doc(operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], more: str = "") -> str:
     notes = [_ACCESS[operation.access], "Only a hub serves it." if operation.where is Where.HUB else ""]
     paragraphs = [operation.summary, " ".join(note for note in notes if note)]
-    if fields:
+    if fields or more:
         described = [_wrapped(f"{field.name}: {_description(field.type)}", 12, 16) for field in fields]
+        described += [_wrapped(more, 12, 16)] if more else []
         paragraphs.append("Args:\n" + "\n".join(described))
     parts = [part for part in paragraphs if part]
     return parts[0] if len(parts) == 1 else "\n\n        ".join(parts) + "\n        "

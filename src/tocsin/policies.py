@@ -10,11 +10,39 @@ import yaml
 from msgspec import inspect
 
 from tocsin.core.errors import refusal
-from tocsin.core.policy import Policy, policy_from
+from tocsin.core.policy import Policy, document_of, policy_from
 from tocsin.core.protocol.validation import problems
 from tocsin.frames.policy import FramesPolicy
 
-__all__ = ["default_policy", "frames_policy", "load_policy", "parse_policy"]
+__all__ = [
+    "POLICY_FILE",
+    "Difference",
+    "changed_policy",
+    "default_policy",
+    "differences",
+    "frames_policy",
+    "load_policy",
+    "parse_policy",
+]
+
+
+#: Name of a project's policy file.
+POLICY_FILE = "tocsin.yaml"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One setting that two policies have different values for."""
+
+    #: Its path, as `aging.threshold_s`.
+    setting: str
+    #: Value before; null if it was not set.
+    before: Any
+    #: Value after; null if it is not set.
+    after: Any
+
+    def __str__(self) -> str:
+        """Return the difference in a line."""
+        return f"{self.setting}: {_written(self.before)} → {_written(self.after)}"
 
 
 @cache
@@ -23,19 +51,19 @@ def default_policy() -> Policy:
     return policy_from(_filled(_defaults()))
 
 
-def load_policy(path: Path) -> Policy:
-    """Read a project's policy file and apply it over the defaults."""
-    return parse_policy(path.read_text(encoding="utf-8"))
+def load_policy(path: Path, base: Policy | None = None) -> Policy:
+    """Read a policy file and apply it over the defaults, or over another policy."""
+    return parse_policy(path.read_text(encoding="utf-8"), base)
 
 
-def parse_policy(text: str) -> Policy:
-    """Apply a YAML text over the defaults; an unknown key is refused, and the nearest known key is named."""
+def parse_policy(text: str, base: Policy | None = None) -> Policy:
+    """Apply a YAML text over the defaults, or over another policy; an unknown key is refused with the nearest one."""
     try:
         changes = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise refusal("E_POLICY_001", f"not YAML: {error}") from None
     if changes is None:
-        return default_policy()
+        return base or default_policy()
     if not isinstance(changes, dict):
         raise refusal(
             "E_POLICY_001",
@@ -43,9 +71,31 @@ def parse_policy(text: str) -> Policy:
             field="$",
             found=type(changes).__name__,
         )
-    policy = policy_from(_filled(_merged(_defaults(), changes)))
+    return _applied(_defaults() if base is None else document_of(base), changes)
+
+
+def changed_policy(policy: Policy, changes: dict[str, Any]) -> Policy:
+    """Apply changes over a policy; for an unknown key the nearest known one is named."""
+    return _applied(document_of(policy), changes)
+
+
+def _applied(document: dict[str, Any], changes: dict[str, Any]) -> Policy:
+    policy = policy_from(_filled(_merged(document, changes)))
     frames_policy(policy)
     return policy
+
+
+def differences(before: object, after: object, setting: str = "") -> list[Difference]:
+    """Return the settings in which two policy documents differ, in the order of the second."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*after, *(name for name in before if name not in after)]
+        prefix = f"{setting}." if setting else ""
+        return [one for name in names for one in differences(before.get(name), after.get(name), f"{prefix}{name}")]
+    return [] if before == after else [Difference(setting, before, after)]
+
+
+def _written(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def frames_policy(policy: Policy) -> FramesPolicy:

@@ -159,6 +159,24 @@ def test_a_policy_is_shown_and_a_file_checked(hub: RunningHub, tmp_path: Path) -
     assert run("policy", "check", str(file), cwd=tmp_path).returncode == 0
 
 
+def test_a_policy_is_compared_applied_and_looked_up(hub: RunningHub, tmp_path: Path) -> None:
+    before = hub.json("policy", "show")["version"]
+    file = tmp_path / "tocsin.yaml"
+    file.write_text("{aging: {threshold_s: 31}, sweeper: {interval_s: 50}}")
+    assert "aging.threshold_s: 60.0 → 31.0" in hub.run("policy", "diff", str(file)).stdout
+    assert hub.json("policy", "apply", str(file), "--reason", "a test")["version"] == before + 1
+    assert hub.json("policy", "diff", str(file)) == []
+    file.write_text("aging: {threshold_s: 60}")
+    hub.json("policy", "apply", str(file), "--change")
+    in_force = hub.json("policy", "show")["policy"]
+    assert (in_force["aging"]["threshold_s"], in_force["sweeper"]["interval_s"]) == (60, 50)
+    newest, second = hub.json("policy", "history", "--limit", "2")["items"]
+    assert (newest["version"], second["version"], second["reason"]) == (before + 2, before + 1, "a test")
+    assert newest["changes"] == [{"setting": "aging.threshold_s", "before": 31.0, "after": 60.0}]
+    file.write_text("")
+    hub.json("policy", "apply", str(file))
+
+
 def test_top_shows_the_project(hub: RunningHub) -> None:
     assert hub.json("top")["status"]["condition"] == "serving"
     assert "bob" in hub.run("top", "--once").stdout

@@ -19,7 +19,7 @@ from tocsin.cli.remote import Exit
 #: Words of commands that need more than their required arguments.
 WORDS = {
     "call": ("get_status",),
-    "policy adopt": (os.devnull,),
+    "policy apply": (os.devnull,),
     "requests send": ("bob", "hello"),
     "send": ("bob", "hello"),
     "top": ("--once",),

@@ -91,7 +91,11 @@ def test_signed_envelopes_pass_a_hub_that_wants_them(tmp_path: Path) -> None:
         async with hub_ground(tmp_path, POLICY + "security: {require_signatures: true}\n") as ground:
             async with ground.join("ada", sign=True) as ada:
                 assert (await ada.send(to="ada", type=NOTE, payload={"ü": 1})).durability == "flushed"
+                opened = await ada.open_discussion("tabs, or ü?", ["ada"], voters_min=1)
+                await ada.speak_in_discussion(opened.discussion, "spaces")
             async with ground.join("ada") as ada:
+                with pytest.raises(NotPermitted, match="E_AUTH_006"):
+                    await ada.speak_in_discussion(opened.discussion, "tabs")
                 with pytest.raises(NotPermitted, match="E_AUTH_006"):
                     await ada.send(to="ada", type=NOTE)
 

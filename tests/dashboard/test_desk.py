@@ -259,7 +259,7 @@ def test_an_escalation_is_passed_to_a_human_and_resolved(tool_call: ToolCall, st
     page.get_by_label("How it was resolved").fill("told them to take turns")
     page.get_by_role("dialog").get_by_role("button", name="Resolve").click()
     expect(shown).to_have_count(0)
-    (closed,) = [row for row in stage.get("/v1/escalations?closed=true") if row["subject"] == resource]
+    (closed,) = [row for row in stage.get("/v1/escalations?closed=true")["items"] if row["subject"] == resource]
     assert (closed["resolution"], closed["resolved_by"]) == ("told them to take turns", "hanna")
     assert [step["detail"] for step in closed["steps"] if step["by"] == "hanna"][:1] == ["please look"]
 

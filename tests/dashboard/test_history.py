@@ -198,7 +198,7 @@ def test_reports_are_listed_and_shown_in_a_sandbox(tmp_path: Path) -> None:
         )
         (reports / "study-2.json").write_text("no json")
         (reports / "secret.txt").write_text("no report")
-        listed = await found(team, "/v1/history/reports")
+        listed = (await found(team, "/v1/history/reports"))["items"]
         assert {report["report"]: report["title"] for report in listed} == {
             "study-1": "Shorter TTL",
             "study-2": "study-2",
@@ -233,7 +233,7 @@ def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Pa
             said = {"kind": "replay", "projects": [project], "policies": [{"name": "in force"}, {"name": "quicker"}]}
             (reports / name / "report.json").write_bytes(msgspec.json.encode(said))
         (reports / "empty").mkdir()
-        (report,) = await found(team, "/v1/history/reports")
+        (report,) = (await found(team, "/v1/history/reports"))["items"]
         assert (report["report"], report["title"], report["kind"]) == (
             "lab-0123456789ab",
             "in force, quicker",
@@ -252,6 +252,6 @@ def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Pa
 def test_the_number_of_listed_reports_is_limited(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         write_reports(team, "a", "b", "c", "d")
-        assert len(await found(team, "/v1/history/reports")) == 3
+        assert len((await found(team, "/v1/history/reports"))["items"]) == 3
 
     with_team(tmp_path, test, history=HISTORY)

@@ -26,7 +26,7 @@ def test_a_token_is_issued_used_rotated_and_revoked(tmp_path: Path) -> None:
         assert (await team.get("old", "/v1/me")).json()["error_code"] == "token_revoked"
         listed = await team.get("root", "/v1/admin/tokens")
         assert team.tokens["eve"] not in listed.text
-        assert sum(grant["agent"] == "eve" for grant in listed.json()) == 2
+        assert sum(grant["agent"] == "eve" for grant in listed.json()["items"]) == 2
         await team.post("root", "/v1/admin/tokens/eve/revoke")
         assert (await team.get("eve", "/v1/me")).json()["error_code"] == "token_revoked"
         assert (await team.post("root", "/v1/admin/tokens/nobody/revoke")).status_code == 404
@@ -39,11 +39,11 @@ def test_a_refused_token_leaves_nothing_behind(tmp_path: Path) -> None:
         for _ in range(3):
             refused = await team.post("root", "/v1/admin/tokens", {"agent": "eve", "type": "no such type"})
             assert (refused.status_code, refused.json()["code"]) == (422, "E_VALIDATION_004")
-        listed = (await team.get("root", "/v1/admin/tokens")).json()
+        listed = (await team.get("root", "/v1/admin/tokens")).json()["items"]
         assert not [grant for grant in listed if grant["agent"] == "eve"]
         for body in ({"agent": "eve!"}, {"agent": "ada", "role": "director"}):
             assert (await team.post("root", "/v1/admin/tokens", body)).status_code in (409, 422)
-        known = {agent["agent"]: agent["role"] for agent in (await team.get("root", "/v1/agents")).json()}
+        known = {agent["agent"]: agent["role"] for agent in (await team.get("root", "/v1/agents")).json()["items"]}
         assert known == {"ada": "primary", "bob": "primary", "boss": "director"}
 
     with_team(tmp_path, test)
@@ -186,7 +186,7 @@ def test_an_agent_leaves_and_a_director_may_remove_another(tmp_path: Path) -> No
         assert (await team.call("DELETE", "ada", "/v1/agents/bob")).status_code == 403
         assert (await team.call("DELETE", "boss", "/v1/agents/bob")).status_code == 200
         assert (await team.get("ada", "/v1/agents/bob")).json()["error_code"] == "unknown_recipient"
-        assert [agent["agent"] for agent in (await team.get("ada", "/v1/agents")).json()] == ["ada", "boss"]
+        assert [agent["agent"] for agent in (await team.get("ada", "/v1/agents")).json()["items"]] == ["ada", "boss"]
 
     with_team(tmp_path, test)
 
@@ -229,9 +229,9 @@ def test_metrics_have_the_names_of_the_documents_and_move_with_what_happens(tmp_
         await team.post("ada", "/v1/messages", envelope(1, priority="Critical"))
         critical, offline = '{priority="Critical"}', '{state="not_available_offline"}'
         await moved(f"messages_sent_total{critical}", f"queue_depth{critical}", f"recipient_state_total{offline}")
-        await team.post("bob", "/v1/inbox/drain")
+        cursor = (await team.post("bob", "/v1/inbox/drain")).json()["cursor"]
         await moved(f"delivery_latency_count{critical}")
-        await team.get("bob", "/v1/me")
+        await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
         await moved(f"messages_delivered_total{critical}")
         assert before[f"queue_depth{critical}"] == 0
         assert before['delivery_latency_bucket{le="3600.0",priority="Critical"}'] == 1

@@ -37,11 +37,11 @@ def test_a_request_is_answered(tmp_path: Path) -> None:
         asked = await team.post("ada", "/v1/requests?timeout_s=60&boost_on_timeout=true", question)
         assert asked.status_code == 200
         assert asked.json()["receipt"]["recipient"] == "bob"
-        assert [row["responder"] for row in (await team.get("bob", "/v1/requests")).json()] == ["bob"]
+        assert [row["responder"] for row in (await team.get("bob", "/v1/requests")).json()["items"]] == ["bob"]
         await team.post("bob", "/v1/inbox/drain", {})
         answer = envelope(2, "bob", "ada", correlationId="req_1", messageType="CUSTOM_ANSWER")
         assert (await team.post("bob", "/v1/messages", answer)).status_code == 200
-        assert (await team.get("ada", "/v1/requests")).json() == []
+        assert (await team.get("ada", "/v1/requests")).json()["items"] == []
         gone = await team.post("ada", "/v1/requests/msg_1_x/cancel")
         assert gone.status_code == 404
 
@@ -56,7 +56,7 @@ def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.05", question)
         while True:
-            rows = (await team.get("mensch", "/v1/escalations")).json()
+            rows = (await team.get("mensch", "/v1/escalations")).json()["items"]
             if rows and rows[0]["state"] == "human_escalation":
                 break
         inbox = (await team.post("mensch", "/v1/inbox/drain", {})).json()["deliveries"]
@@ -65,7 +65,7 @@ def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path
         path = f"/v1/escalations/{rows[0]['escalation']}/resolve"
         resolved = await team.post("mensch", path, {"resolution": "asked bob in person"})
         assert resolved.json()["state"] == "normal"
-        (row,) = (await team.get("boss", "/v1/escalations?closed=true")).json()
+        (row,) = (await team.get("boss", "/v1/escalations?closed=true")).json()["items"]
         assert (row["resolved_by"], row["resolution"]) == ("mensch", "asked bob in person")
         assert [step["state"] for step in row["steps"]][-2:] == ["human_intervention", "normal"]
 
@@ -79,7 +79,7 @@ def test_a_topic_reaches_its_subscribers(tmp_path: Path) -> None:
         }
         published = await team.post("ada", "/v1/topics/publish?topic=build/main", envelope(1, receiver="*"))
         assert [row["recipient"] for row in published.json()["receipts"]] == ["bob"]
-        (row,) = (await team.get("ada", "/v1/topics")).json()
+        (row,) = (await team.get("ada", "/v1/topics")).json()["items"]
         assert row == {"topic": "build/main", "subscribers": 1, "subscribed": False}
         await team.post("bob", "/v1/topics/unsubscribe", {"topic": "build/main"})
         again = await team.post("ada", "/v1/topics/publish?topic=build/main", envelope(2, receiver="*"))
@@ -95,7 +95,7 @@ def test_a_discussion_ends_in_consensus(tmp_path: Path) -> None:
         place = f"/v1/discussions/{opened['discussion']}"
         assert (await team.post("ada", place + "/speak", {"text": "spaces"})).status_code == 200
         await team.post("ada", place + "/vote", {"option": "spaces"})
-        (row,) = (await team.get("bob", "/v1/discussions")).json()
+        (row,) = (await team.get("bob", "/v1/discussions")).json()["items"]
         assert row["votes"] == {"ada": "spaces"}
         ended = (await team.post("bob", place + "/vote", {"option": "spaces"})).json()
         assert (ended["state"], ended["option"]) == ("consensus", "spaces")
@@ -110,8 +110,8 @@ def test_a_plan_is_held_until_a_director_changes_it(tmp_path: Path) -> None:
         sent = (await team.post("ada", "/v1/messages", plan)).json()["receipt"]
         assert (sent["held"], sent["queued"]) == (True, False)
         assert (await team.post("bob", "/v1/inbox/drain", {})).json()["deliveries"] == []
-        (row,) = (await team.get("ada", "/v1/approvals")).json()
-        assert (await team.get("bob", "/v1/approvals")).json() == []
+        (row,) = (await team.get("ada", "/v1/approvals")).json()["items"]
+        assert (await team.get("bob", "/v1/approvals")).json()["items"] == []
         path = f"/v1/approvals/{row['approval']}/decide"
         assert (await team.post("ada", path, {"verdict": "approve"})).status_code == 403
         decided = await team.post("boss", path, {"verdict": "approve", "payload": {"text": "less"}})
@@ -128,7 +128,7 @@ def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_b
     async def story(team: Team) -> None:
         assert (await team.call("DELETE", "boss", "/v1/agents/boss")).status_code == 200
         asked = await team.post("ada", "/v1/approvals", {"handoff": "plan_approval", "subject": "a plan"})
-        (row,) = (await team.get("ada", "/v1/approvals")).json()
+        (row,) = (await team.get("ada", "/v1/approvals")).json()["items"]
         assert row["due_at"] is None
         drained = (await team.post("ada", "/v1/inbox/drain", {})).json()["deliveries"]
         assert [item["envelope"]["messageType"] for item in drained] == ["ApprovalOverdue"]
@@ -141,7 +141,7 @@ def test_what_nobody_in_the_project_could_decide_is_shown_as_escalated_and_may_b
 def test_a_changed_payload_survives_a_restart(tmp_path: Path) -> None:
     async def before(team: Team) -> None:
         await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_PLAN"))
-        (row,) = (await team.get("boss", "/v1/approvals")).json()
+        (row,) = (await team.get("boss", "/v1/approvals")).json()["items"]
         decided = {"verdict": "approve", "payload": {"text": "less"}}
         await team.post("boss", f"/v1/approvals/{row['approval']}/decide", decided)
 
@@ -158,7 +158,7 @@ def test_a_director_brings_an_escalation_before_a_human_at_once(tmp_path: Path) 
         await team.register("mensch", "human")
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.01", question)
-        while not (rows := (await team.get("boss", "/v1/escalations")).json()):
+        while not (rows := (await team.get("boss", "/v1/escalations")).json()["items"]):
             await asyncio.sleep(0.01)
         path = f"/v1/escalations/{rows[0]['escalation']}/human"
         assert (await team.post("ada", path, {})).status_code == 403
@@ -175,8 +175,8 @@ def test_a_requester_may_want_no_escalation(tmp_path: Path) -> None:
     async def story(team: Team) -> None:
         question = envelope(1, correlationId="req_1", messageType="CUSTOM_QUESTION")
         await team.post("ada", "/v1/requests?timeout_s=0.01&escalate=false", question)
-        while (await team.get("ada", "/v1/requests")).json():
+        while (await team.get("ada", "/v1/requests")).json()["items"]:
             await asyncio.sleep(0.01)
-        assert (await team.get("boss", "/v1/escalations?closed=true")).json() == []
+        assert (await team.get("boss", "/v1/escalations?closed=true")).json()["items"] == []
 
     with_team(tmp_path, story)

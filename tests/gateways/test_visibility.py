@@ -59,7 +59,8 @@ def test_pages_are_full_of_what_the_caller_may_see(tmp_path: Path) -> None:
             mine.append(f"msg_{100 + number}_x")
         while len((await team.get("boss", "/v1/search?q=swordfish")).json()["items"]) < 12:
             """The index follows shortly."""
-        found, after = [], 0
+        found: list[str] = []
+        after: int | None = 0
         while after is not None:
             page = (await team.get("eve", f"/v1/search?q=swordfish&limit=2&after={after}")).json()
             assert len(page["items"]) == 2

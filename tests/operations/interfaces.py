@@ -30,7 +30,7 @@ from tocsin.hub.service import Hub
 from tocsin.policies import parse_policy
 from tocsin.wire.drafts import Written
 from tocsin.wire.messages import SendMessages
-from tocsin.wire.operation import Operation
+from tocsin.wire.operation import NamedPage, Operation
 from tocsin.wire.socket import SUBPROTOCOL
 
 __all__ = ["HUB_INTERFACES", "Answer", "Interface", "embedded", "hub_interface"]
@@ -84,7 +84,6 @@ class EmbeddedInterface(Interface):
             reply = await perform(call, operation, request)
         except TocsinError as error:
             return _refusal(error.problem)
-        call.replied(received=True)
         return Answer(msgspec.json.decode(msgspec.json.encode(reply)))
 
 
@@ -226,6 +225,8 @@ class SdkInterface(HttpInterface):
             reply = await getattr(await self._agent(agent), operation.name)(**arguments)
         except TocsinError as error:
             return _refusal(error.problem)
+        if get_origin(operation.reply) is NamedPage:
+            reply = {"items": reply}  # the SDK reads all pages
         return Answer(msgspec.json.decode(msgspec.json.encode(reply)))
 
 

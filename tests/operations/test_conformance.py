@@ -18,6 +18,7 @@ VOLATILE = {
     *("seq", "presence", "sessions", "recipient_state", "resolved_to_session", "publish_path", "session", "events"),
     *("token", "token_id", "budget", "facts", "since", "frames", "time_to_drain", "delivery_latency", "bounds_s"),
     *("reached_seq", "behind_events", "behind_s", "next", "recent", "gaming", "holders", "value", "limit", "states"),
+    "cursor",
 }
 #: Replies that list what waits: any answer of a tool hands out urgent messages, so less of it does.
 CHANGED_BY_TOOLS = {"fetch_inbox", "list_pending"}

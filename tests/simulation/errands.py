@@ -84,4 +84,5 @@ def _turn(world: "World") -> Decision:
 def _decided(world: "World", decision: Decision, what: str) -> None:
     react(decision)
     trim(decision)
+    world.twin.rebuild(world.exchange)
     world.keep(what, SYSTEM, decision.events, Done())

@@ -16,3 +16,10 @@ class SeededIds:
         """Return an id that was never used."""
         self._count += 1
         return f"{prefix}_{now}_{self._count}{self._rng.randrange(16**6):06x}"
+
+    def copy(self) -> "SeededIds":
+        """Return a source of the same ids."""
+        other = SeededIds(0)
+        other._rng.setstate(self._rng.getstate())
+        other._count = self._count
+        return other

@@ -21,7 +21,7 @@ def test_every_promise_holds_on_a_failing_disk(seed: int, tmp_path: Path) -> Non
     store = DiskStore(tmp_path / "project", rng)
     try:
         world = World(seed, store=store)
-        store.rate = 0.1
+        store.rate = 0.3
         for step in range(STEPS):
             world.step()
             if step % 10 == 9:

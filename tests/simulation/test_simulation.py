@@ -45,6 +45,31 @@ def test_a_run_meets_every_kind_of_event() -> None:
     assert not missing
 
 
+def test_runs_decide_sends_and_receipts_by_plan() -> None:
+    by_plan = dict.fromkeys(("pushed", "queued", "received"), 0)
+    for seed in range(100):
+        world = World(seed)
+        for _ in range(300):
+            world.step()
+        by_plan = {kind: count + world.twin.by_plan[kind] for kind, count in by_plan.items()}
+        if all(by_plan.values()):
+            break
+    assert all(by_plan.values()), by_plan
+
+
+def test_the_twin_notices_a_plan_that_is_out_of_date() -> None:
+    world = World(0)
+
+    def step_with_wrong_plans() -> None:
+        for _ in range(2000):
+            world.step()
+            for plan in filter(None, world.exchange.state.plans.values()):
+                plan.ttl_us += 1
+
+    with pytest.raises(Violation, match="a plan "):
+        step_with_wrong_plans()
+
+
 def test_the_ledger_notices_a_delivery_after_recall() -> None:
     """A check that cannot fail proves nothing: hand the ledger a broken history."""
     world = World(3)

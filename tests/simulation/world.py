@@ -16,6 +16,7 @@ from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
 from tests.simulation.stores import MemoryStore, Store
+from tests.simulation.twin import Twin
 from tests.simulation.waiting import check_times
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
@@ -65,6 +66,7 @@ class World:
         self.store = self.journal if store is None else store
         self.exchange = self.store.exchange(SeededIds(seed))
         self.ledger = Ledger()
+        self.twin = Twin()
         self.losing = False
         #: Whether agents wait for each other in ways that no command has.
         self.errands = True
@@ -90,6 +92,7 @@ class World:
         self.rng.choices(actions, weights)[0](self)
         try:
             self.ledger.check_state(self.exchange.state, self.now)
+            self.twin.check(self.exchange.state)
         except Violation as violation:
             raise self.failure(violation) from violation
         if self.steps % 10 == 0:
@@ -106,8 +109,20 @@ class World:
     def ask(self, command: Command, caller: Caller) -> Reply:
         """Give the live exchange a command, and let the ledger follow."""
         self.latest = max(self.latest, self.now)
-        outcome = self.exchange.handle(command, caller, self.now)
-        return self.keep(type(command).__name__, caller, outcome.events, outcome.reply)
+        try:
+            reply, events = self.twin.handle(self.exchange, command, caller, self.now)
+        except Violation as violation:
+            raise self.failure(violation) from violation
+        return self.keep(type(command).__name__, caller, events, reply)
+
+    def receive(self, message_id: str, caller: Caller) -> None:
+        """Give the live exchange a receipt that nobody waits for, and let the ledger follow."""
+        self.latest = max(self.latest, self.now)
+        try:
+            reply, events = self.twin.confirm(self.exchange, message_id, caller, self.now)
+        except Violation as violation:
+            raise self.failure(violation) from violation
+        self.keep("receipt", caller, events, reply)
 
     def keep(self, what: str, caller: Caller, events: list[Event], reply: Reply) -> Reply:
         """Make durable what was decided, or lose it, and let the ledger follow."""
@@ -147,6 +162,7 @@ class World:
         self.losing = False
         self.story.append(f"{self.steps:6} the commit of that failed")
         self.exchange = self.store.exchange(SeededIds(self.rng.randrange(2**32)))
+        self.twin.rebuild(self.exchange)
         if fingerprint(self.exchange.state) != fingerprint(self.ledger.shadow.state):
             raise self.failure(Violation("a failed commit left something behind"))
         return Problem("E_HUB_001", "the commit failed")
@@ -229,6 +245,41 @@ class World:
         sender = self.somebody()
         for _ in range(self.rng.randint(3, 12)):
             self.submit(sender, self.envelope(sender))
+
+    def talk(self) -> None:
+        """Let two agents exchange plain messages, mostly with a connection that takes them at once."""
+        rng, agents = self.rng, self.exchange.state.agents
+        here = [caller for name, caller in self.callers.items() if name in agents and agents[name].role == caller.role]
+        if not here:
+            return
+        sender, receiver = rng.choice(here), rng.choice(here)
+        if not agents[receiver.agent].sessions and rng.random() < 0.8:
+            self.ask(cmd.OpenSession("push", 8), receiver)
+        kind = rng.choice(("TaskAssigned", "StatusUpdate", "Question", "CUSTOM_THING", "CUSTOM_THING"))
+        for _ in range(rng.randint(1, 6)):
+            self.submit(sender, self.plain_envelope(sender, receiver.agent, kind))
+            agent = self.exchange.state.agents.get(receiver.agent)
+            for session in () if agent is None else list(agent.sessions.values()):
+                for seq in list(session.in_flight):
+                    if rng.random() < 0.8:
+                        self.receive(self.exchange.state.messages[seq].message_id, receiver)
+
+    def plain_envelope(self, sender: Caller, receiver: str, kind: str) -> bytes:
+        """Write a message without a thread, metadata or QoS fields."""
+        self._serial += 1
+        message: dict[str, object] = {
+            "version": "1.1.0",
+            "messageId": f"msg_{self.now}_{self._serial}",
+            "timestamp": iso(self.now),
+            "sender": {"agentId": sender.agent, "type": self.types[sender.agent]},
+            "receiver": {"agentId": receiver, "type": "*"},
+            "messageType": kind,
+            "payload": {"text": "x" * self.rng.choice((0, 10, 300))},
+        }
+        priority = self.rng.choice((None, None, "Info", "Coordinate", "Blocking", "Critical"))
+        if priority is not None:
+            message["priority"] = priority
+        return msgspec.json.encode(message)
 
     def send_again(self) -> None:
         """Send what was sent before: the same, or other content under the same id."""
@@ -332,7 +383,11 @@ class World:
         if self.rng.random() < 0.1:
             known += [m.message_id for m in self.exchange.state.messages.values()]
         some = tuple(self.rng.sample(known, min(len(known), self.rng.randint(0, 6))))
-        self.ask(cmd.Confirm(some), caller)
+        if self.steps % 2:
+            self.ask(cmd.Confirm(some), caller)
+            return
+        for message_id in some:
+            self.receive(message_id, caller)
 
     def settle(self) -> None:
         """Acknowledge, reject or finish something."""
@@ -446,6 +501,7 @@ class World:
         if fingerprint(rebuilt.state) != fingerprint(self.exchange.state):
             raise self.failure(Violation(f"an exchange rebuilt from {source} differs"))
         self.exchange = rebuilt
+        self.twin.rebuild(rebuilt)
 
     def finish(self) -> None:
         """Let everybody catch up, and check that every message ends."""
@@ -523,6 +579,7 @@ _PAYLOADS: dict[str, dict[str, object]] = {
 _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (World.send, 30),
     (World.burst, 3),
+    (World.talk, 8),
     (World.send_again, 4),
     (World.drain, 14),
     (World.confirm, 8),

@@ -20,6 +20,7 @@ from tocsin.cli.remote import Exit
 from tocsin.cli.terminal import console
 
 if TYPE_CHECKING:
+    from tocsin.core.policy import Policy
     from tocsin.lab.experiment import Candidate, Experiment
     from tocsin.lab.report.document import Report
     from tocsin.lab.runners import Runner
@@ -80,6 +81,9 @@ def _common(
 def replay(
     events: Events = None,
     policy: Policies = None,
+    change: Annotated[
+        bool, typer.Option("--change", help="The policy files are changes to the policy in force, not whole policies.")
+    ] = False,
     project: Projects = None,
     since: Since = None,
     until: Until = None,
@@ -96,7 +100,8 @@ def replay(
         with _progress("replaying", quiet=as_json) as progress:
             experiment.record(events or _options.data, project, progress)
             experiment.between(since, until)
-            report = compare(experiment, _candidates(policy), progress)
+            base = experiment.policy_in_force() if change else None
+            report = compare(experiment, _candidates(policy, base), progress)
         _output_report(report, html, as_json)
         if report.fidelity is not None:
             require_fidelity(report.fidelity)
@@ -199,7 +204,7 @@ def apply(
     if not yes and not typer.confirm(f"Adopt this policy at {context.find_root().params['url']}?", err=True):
         raise typer.Exit(Exit.DONE)
     with refusals_told(as_json):
-        body = {"policy": changes, "reason": f"{found.id}: {name}"}
+        body = {"policy": changes, "reason": f"{found.id}: {name}", "scope": "whole"}
         answer = remote_of(context).call("PUT", ("v1", "policy"), body, {})
     if as_json:
         show_json(answer)
@@ -215,15 +220,15 @@ def _day(text: str | None, option: str) -> None:
         raise fail(f"{option} {text} is not a date: use YYYY-MM-DD", Exit.USAGE) from None
 
 
-def _candidates(paths: list[Path] | None) -> "list[Candidate]":
-    """Read policy files; each policy is named after its file."""
+def _candidates(paths: list[Path] | None, base: "Policy | None" = None) -> "list[Candidate]":
+    """Read policy files, as changes to a base or as whole policies; each policy is named after its file."""
     from tocsin.lab.experiment import Candidate
     from tocsin.policies import load_policy
 
     names = [path.stem for path in paths or []]
     if len(set(names)) < len(names):
         raise fail("two policy files have the same name; policies are named after their files", Exit.USAGE)
-    return [Candidate.of(name, load_policy(path)) for name, path in zip(names, paths or [], strict=True)]
+    return [Candidate.of(name, load_policy(path, base)) for name, path in zip(names, paths or [], strict=True)]
 
 
 def _default() -> "Candidate":

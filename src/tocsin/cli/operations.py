@@ -23,7 +23,7 @@ __all__ = ["ARGUMENTS", "OPTIONS", "PLACES", "command_of", "group_of", "place_of
 
 #: Commands whose place does not follow from tag and name.
 PLACES = {
-    "adopt_policy": "policy adopt",
+    "adopt_policy": "policy apply",
     "check_policy": "policy check",
     "decide_approval": "approvals approve",
     "fetch_inbox": "inbox",
@@ -32,6 +32,7 @@ PLACES = {
     "issue_token": "agents add",
     "list_alerts": "alerts",
     "list_inbox": "inbox",
+    "list_policies": "policy history",
     "recall_message": "recall",
     "release_resources": "leases release",
     "revoke_tokens": "agents revoke",
@@ -43,7 +44,7 @@ PLACES = {
     "trace_message": "trace",
 }
 #: Optional fields that are arguments.
-ARGUMENTS = {"list_leases": "resource", "search_messages": "q"}
+ARGUMENTS = {"confirm_messages": "message_ids", "list_leases": "resource", "search_messages": "q"}
 #: Required fields that are options.
 OPTIONS = {"force_release": "reason"}
 #: Groups that are not called like the tag.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tocsin.wire.drafts import Written
     from tocsin.wire.operation import Operation
 
@@ -32,6 +34,8 @@ __all__ = [
 #: Default URL of a hub.
 DEFAULT_URL = "http://127.0.0.1:7077"
 _TIMEOUT_S = 60.0
+#: Items that a page is asked for; a hub may send fewer.
+_PAGE_SIZE = 500
 #: Maximum size of a reply; a hub never sends more.
 _REPLY_BYTES_MAX = 256 * 2**20
 #: Content types of a hub's replies.
@@ -186,12 +190,31 @@ class Remote:
         operation = OPERATIONS.get(name)
         if operation is None:
             raise unknown_operation(name)
-        data = self._exchange(*request_of(operation, arguments or {}, envelope))
+        request = request_of(operation, arguments or {}, envelope)
+        if operation.signed and self.token is not None:
+            from tocsin.wire.signatures import Signer
+
+            request.headers["Tocsin-Signature"] = Signer(self.token).sign(request.body or b"")
+        data = self._exchange(*request)
         try:
             return msgspec.json.decode(data, type=operation.reply)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             detail = f"the server at {self.url} is not a hub, or a hub of another version: {error}"
             raise NoHub(detail) from None
+
+    def pages(self, name: str, arguments: dict[str, Any] | None = None) -> "Iterator[Any]":
+        """Perform an operation that returns a page, for one page after the other."""
+        after: dict[str, Any] = {}
+        while True:
+            page = self.ask(name, {"limit": _PAGE_SIZE, **(arguments or {}), **after})
+            yield page
+            if page.next is None:
+                return
+            after = {"after": page.next}
+
+    def list(self, name: str, arguments: dict[str, Any] | None = None) -> "list[Any]":
+        """Return the items of all pages of an operation."""
+        return [item for page in self.pages(name, arguments) for item in page.items]
 
     def get(self, *path: str, **query: Any) -> Any:
         """Send a GET request to a path."""

@@ -23,6 +23,7 @@ COLUMNS: dict[type, str] = {
     history.DeadLetterRecord: "message.signal_id message.sender message.recipient message.type reason code failures "
     "last_failed_at",
     history.MessageSummary: "signal_id sender recipient type level state expires_at publish_path",
+    project.PolicyVersion: "version adopted_at by reason",
     project.AgentDetails: "agent role type presence attention.status waiting gaming",
     teamwork.ApprovalRecord: "approval handoff asker subject details due_at",
     teamwork.DiscussionRecord: "discussion opener question state participants due_at",

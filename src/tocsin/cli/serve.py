@@ -27,9 +27,10 @@ from tocsin.gateways.websocket import gateway as websocket
 from tocsin.gateways.websocket.gateway import SocketGateway
 from tocsin.hub.config import ServerConfig, is_loopback, load_config
 from tocsin.hub.observability.logs import log_to_stderr
+from tocsin.hub.policy_file import adopt_policy_file
 from tocsin.hub.service import Hub, UnknownStore, check_store, hub_address, hub_name, is_postgres
 from tocsin.journal.errors import JournalError, ProjectBusy
-from tocsin.policies import default_policy, load_policy
+from tocsin.policies import POLICY_FILE, default_policy, load_policy
 
 __all__ = ["initialise", "neighbours", "run_hub"]
 
@@ -53,7 +54,7 @@ def _loop() -> Any:
 
 
 def _policy(data: Path) -> Policy:
-    return load_policy(data / "tocsin.yaml") if (data / "tocsin.yaml").exists() else default_policy()
+    return load_policy(data / POLICY_FILE) if (data / POLICY_FILE).exists() else default_policy()
 
 
 def initialise(data: Path, project: str, store: str) -> Path | None:
@@ -100,6 +101,8 @@ def run_hub(
             return ""
         hub.trusting = trusting
         try:
+            if (data / POLICY_FILE).exists():
+                await adopt_policy_file(hub, _policy(data))
             await FileGateway.open(hub)
         except BaseException:
             listener.close()

@@ -29,7 +29,7 @@ from tocsin.client.envelopes import EnvelopeReader
 from tocsin.client.errors import NoAnswer, no_response
 from tocsin.client.inbox import Inbox
 from tocsin.client.leases import Leases
-from tocsin.client.message import Message
+from tocsin.client.message import LocalMessage, Message
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.client.requests import Awaited, Requests, failure_in
 from tocsin.client.sending import Outcome, Sender
@@ -37,7 +37,7 @@ from tocsin.client.settling import Settler
 from tocsin.client.teamwork import Teamwork
 from tocsin.client.transport import Bus, Transport
 from tocsin.client.work import Worker
-from tocsin.core.commands import BroadcastReceipt, Receipt
+from tocsin.core.commands import SYSTEM, BroadcastReceipt, Delivery, Receipt
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import ANYONE
 from tocsin.core.protocol.priority import PRIORITY_NAMES
@@ -88,11 +88,17 @@ class Agent(Teamwork):
         self._reader = EnvelopeReader()
         self._requests = Requests()
         self._connection = Connection(
-            transport, config, self._greeting, self._welcomed, self._arrived, lambda window: self._inbox.shrink(window)
+            transport,
+            config,
+            self._greeting,
+            self._welcomed,
+            self._arrived,
+            lambda window: self._inbox.shrink(window),
+            self._take,
         )
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
-        self._caller = OperationCaller(self._connection, config.call_timeout_s)
+        self._caller = OperationCaller(self._connection, config.call_timeout_s, writer.sign)
         self._sender = Sender(self._connection, self._caller, writer, retry)
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
         self._leases = Leases(self._caller, self._inbox, config, writer.fresh_id)
@@ -230,8 +236,8 @@ class Agent(Teamwork):
 
         `to="*"` sends to all agents, or to all of `to_type`. `options` are the fields of `Draft`.
         """
-        written = self._writer.write(Draft(to=to, type=type, payload={} if payload is None else payload, **options))
-        return await self._sender.send(written, timeout_s or self._call_timeout_s, retry)
+        draft = Draft(to=to, type=type, payload={} if payload is None else payload, **options)
+        return await self._sender.send(draft, timeout_s or self._call_timeout_s, retry)
 
     async def send_many(
         self, drafts: Iterable[Draft], *, timeout_s: float | None = None, retry: Retry | None = None
@@ -278,7 +284,7 @@ class Agent(Teamwork):
                     )
                 if not known:
                     patience.reschedule(asyncio.get_running_loop().time() + timeout_s)
-                    await self._sender.send(written, timeout_s, retry)
+                    await self._sender.send_written(written, timeout_s, retry)
                 response = await awaited.response
         except NoAnswer:
             raise
@@ -325,12 +331,20 @@ class Agent(Teamwork):
             return
         if not self._inbox.is_news(delivery.signal_id, attempt):
             return
-        message = Message(
-            self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, delivery.interrupts
+        self._receive(
+            Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, delivery.interrupts)
         )
+
+    def _take(self, delivery: Delivery) -> None:
+        """Take a message from a project in this process."""
+        if self._inbox.is_news(delivery.signal_id, delivery.attempt):
+            self._receive(LocalMessage(self._settler, delivery))
+
+    def _receive(self, message: Message) -> None:
         self._worker.arrived(message)
         awaited = self._requests.match(message)
-        if awaited is None and (self._leases.takes(message) or self._requests.takes(message)):
+        is_notice = awaited is None and message.sender == SYSTEM.agent
+        if is_notice and (self._leases.takes(message) or self._requests.takes(message)):
             self._connection.confirm(message.signal_id)
         elif awaited is None:
             self._inbox.put(message)
@@ -365,7 +379,7 @@ class Messages:
         if self._in_hand is not None:
             self._inbox.confirm(self._in_hand)
             self._in_hand = None
-        message = await self._take()
+        message = self._inbox.take_now() or await self._take()
         if message is None:
             raise StopAsyncIteration
         # Nothing is awaited between here and the application, so nothing can be cancelled.

@@ -48,13 +48,21 @@ class _Pending:
 class Calls:
     """Calls, receipts and credit that are on their way."""
 
-    def __init__(self, config: ClientConfig, overdrawn: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        overdrawn: Callable[[int], None],
+        recredit: Callable[[int], None] | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._config = config
         self._overdrawn = overdrawn
+        self._recredit = recredit
         self._last_id = 0
         self._backlog: deque[_Pending] = deque()
         self._unanswered: dict[int, _Pending] = {}
+        #: Sends to a bus in this process, oldest first, with their deadlines; those that are done are dropped later.
+        self._local: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._receipts: list[str] = []
         self._credit: int | None = None
         self._welcome: Welcome | None = None
@@ -68,7 +76,10 @@ class Calls:
         self.quiet.set()
 
     def __len__(self) -> int:
-        return len(self._backlog) + len(self._unanswered)
+        local = self._local
+        while local and local[0][0].done():
+            local.popleft()
+        return len(self._backlog) + len(self._unanswered) + len(local)
 
     @property
     def has_unanswered(self) -> bool:
@@ -98,6 +109,18 @@ class Calls:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
         return future
+
+    def expect_local(self, future: "asyncio.Future[Any]", timeout_s: float) -> None:
+        """Give a send to a bus in this process a deadline."""
+        self._local.append((future, self._loop.time() + timeout_s))
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
+
+    async def settle_local(self) -> None:
+        """Wait until the bus in this process has answered every send."""
+        waiting = [future for future, _ in self._local if not future.done()]
+        if waiting:
+            await asyncio.wait(waiting)
 
     def must_have_room(self) -> None:
         """Refuse a call that the backlog has no room for."""
@@ -190,9 +213,16 @@ class Calls:
         return operation
 
     def _credited(self, reply: "asyncio.Future[Any]", window: int) -> None:
-        if not reply.cancelled() and isinstance(reply.exception(), ValidationFailed):
+        if not reply.cancelled():
+            self.credited(reply.exception(), window)
+
+    def credited(self, refused: BaseException | None, window: int) -> None:
+        """Ask for a smaller window if one was larger than the policy allows, and again if it was refused for now."""
+        if isinstance(refused, ValidationFailed):
             _log.warning("a window of %d is more than the hub allows", window)
             self._overdrawn(window)
+        elif isinstance(refused, TocsinError) and refused.retryable and self._recredit is not None:
+            self._loop.call_later(self._config.backoff_first_s, self._recredit, window)
 
     def requeue(self) -> None:
         """Return unanswered calls to the head of the backlog, except those that concern the lost link only."""
@@ -212,19 +242,29 @@ class Calls:
             if now >= pending.deadline and not pending.future.done():
                 detail = f"no answer to {_name(pending.operation)} in time, while {self.circumstance}"
                 pending.future.set_exception(no_answer(detail))
-        if self._unanswered or self._backlog:
+        local, self._local = self._local, deque()
+        for future, deadline in local:
+            if future.done():
+                continue
+            if now >= deadline:
+                future.set_exception(no_answer(f"no answer to send in time, while {self.circumstance}"))
+            else:
+                self._local.append((future, deadline))
+        if self._unanswered or self._backlog or self._local:
             self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
 
     def refuse_all(self, error: TocsinError) -> None:
         """Fail all calls with an error."""
-        waiting = [*self._unanswered.values(), *self._backlog]
+        waiting = [pending.future for pending in (*self._unanswered.values(), *self._backlog)]
+        waiting += [future for future, _ in self._local]
         self._unanswered.clear()
         self._backlog.clear()
+        self._local.clear()
         self.quiet.set()
-        for pending in waiting:
-            if not pending.future.done():
-                pending.future.set_exception(error)
-                pending.future.exception()  # marks it as retrieved: a call that nobody awaits is not an error
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as retrieved: a call that nobody awaits is not an error
 
     def end(self, error: TocsinError) -> None:
         """Fail all calls and stop checking deadlines."""

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,9 +22,11 @@ from tocsin.client.backoff import Backoff
 from tocsin.client.calls import Calls, read_reply
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer, unreachable
-from tocsin.client.transport import Item, Link, LinkLost, Refused, Transport
-from tocsin.core.commands import Done
+from tocsin.client.transport import Item, Link, LinkLost, LocalLink, Refused, Transport
+from tocsin.core.commands import Delivery, Done, Reply
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError, refusal
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.wire.drafts import Written
 from tocsin.wire.socket import Answer, Bye, Deliver, Hello, Leave, Operation, Ping, Waiting, Welcome
 
 __all__ = ["Connection", "ConnectionState"]
@@ -58,6 +61,7 @@ class Connection:
         welcomed: Callable[[Welcome], None],
         deliver: Callable[[Deliver], None],
         overdrawn: Callable[[int], None],
+        take: "Callable[[Delivery], None] | None" = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
@@ -65,13 +69,17 @@ class Connection:
         self._greeting = greeting
         self._welcomed = welcomed
         self._deliver = deliver
-        self._calls = Calls(config, overdrawn)
+        self._take = take
+        self._calls = Calls(config, overdrawn, self._recredit)
+        self._window: int | None = None
         self._state = ConnectionState.CONNECTING
         self._watchers: list[Callable[[ConnectionState], None]] = []
         self._expected: list[tuple[frozenset[ConnectionState], asyncio.Future[ConnectionState]]] = []
         self._runner: asyncio.Task[None] | None = None
         self._asked_at: float | None = None
         self._closing = False
+        #: Link to a project in this process, while there is one: the short way of messages and receipts.
+        self.local: LocalLink | None = None
         #: Welcome of the current link, or of the last one.
         self.welcome: Welcome | None = None
         #: Why it failed.
@@ -130,20 +138,46 @@ class Connection:
 
     def submit(self, operation: Operation, decode: Callable[[msgspec.Raw], Any], timeout_s: float) -> Any:
         """Put an operation on its way; the future holds the reply, or raises the refusal."""
+        self._must_be_open()
+        return self._calls.submit(operation, decode, timeout_s)
+
+    def send_local(self, local: LocalLink, message: Envelope | Written, timeout_s: float) -> "asyncio.Future[Reply]":
+        """Send a message to the project in this process; the future holds the reply or the problem."""
+        self._must_be_open()
+        future = local.send_message(message)
+        self._calls.expect_local(future, timeout_s)
+        return future
+
+    def _must_be_open(self) -> None:
         if self.error is not None:
             raise self.error
         if self._closing:
             raise refusal("E_STATE_003", "this agent is closed: connect again", retryable=False)
         self._calls.must_have_room()
-        return self._calls.submit(operation, decode, timeout_s)
 
     def confirm(self, signal_id: str) -> None:
-        """Send a receipt with the next frame."""
-        self._calls.confirm(signal_id)
+        """Send a receipt with the next frame, or at once to a project in this process."""
+        if self.local is not None:
+            self.local.confirm(signal_id)
+        else:
+            self._calls.confirm(signal_id)
 
     def credit(self, window: int) -> None:
-        """Send a new window with the next frame."""
-        self._calls.credit(window)
+        """Send a new window with the next frame, or at once to a project in this process."""
+        self._window = window
+        if self.local is None:
+            self._calls.credit(window)
+        else:
+            self.local.credit(window).add_done_callback(partial(self._credited, window))
+
+    def _recredit(self, window: int) -> None:
+        """Ask again for a window, unless another one was asked for meanwhile."""
+        if window == self._window and not self._closing and self._state is ConnectionState.CONNECTED:
+            self.credit(window)
+
+    def _credited(self, window: int, reply: "asyncio.Future[Reply]") -> None:
+        if not reply.cancelled() and isinstance(problem := reply.result(), Problem):
+            self._calls.credited(error_of(problem), window)
 
     async def _run(self) -> None:
         """Open and serve links until the connection is closed or has failed."""
@@ -158,6 +192,7 @@ class Connection:
                 link, welcome, items = await self._attach(session)
                 session = welcome.session
                 self._take_up(welcome)
+                self._use_local(link, items)
                 backoff.reset()
                 give_up_at = None
                 await self._serve(link, items)
@@ -170,6 +205,7 @@ class Connection:
                 _log.exception("unexpected error in the client")
                 lost = LinkLost(str(error), refused=Problem("E_HUB_004", f"unexpected error in the client: {error!r}"))
             finally:
+                self.local = None
                 if link is not None:
                     await link.close()
             self._calls.requeue()
@@ -227,6 +263,16 @@ class Connection:
         self._calls.welcome(welcome)
         self._welcomed(welcome)
         self._change(ConnectionState.CONNECTED)
+
+    def _use_local(self, link: Link, items: list[Item]) -> None:
+        """Take messages directly from a project in this process, after those that have arrived."""
+        if self._take is None or not isinstance(link, LocalLink):
+            return
+        for item in [item for item in items if isinstance(item, Deliver)]:
+            items.remove(item)
+            self._deliver(item)
+        self.local = link
+        link.deliver_to(self._take)
 
     async def _serve(self, link: Link, items: list[Item]) -> None:
         """Read, write and send heartbeats until the link is lost."""
@@ -297,6 +343,7 @@ class Connection:
     async def _settle(self) -> None:
         """Wait until all calls are answered and all receipts are written."""
         await self._calls.quiet.wait()
+        await self._calls.settle_local()
         # A call that is answered after the receipts were written shows that the hub has read them.
         await self._calls.submit(Ping(id=0), _WAITING.decode, self._config.close_timeout_s)
 

@@ -18,7 +18,8 @@ from collections.abc import Callable
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.message import Message
-from tocsin.core.protocol.priority import VOCABULARY, Priority
+from tocsin.core.errors import InvariantViolation
+from tocsin.core.protocol.priority import Priority
 
 __all__ = ["Inbox"]
 
@@ -99,17 +100,23 @@ class Inbox:
     def put(self, message: Message) -> None:
         """Add a message for the application."""
         self._held.add(message.signal_id)
-        wanted = self._wanted.pop(message.message_id, None)
-        if wanted is not None and not wanted.done():
-            wanted.set_result(message)
-            self._adjust()
-            return
-        self._levels[_level(message)].append((self._loop.time(), message))
+        if self._wanted:
+            wanted = self._wanted.pop(message.message_id, None)
+            if wanted is not None and not wanted.done():
+                wanted.set_result(message)
+                self._adjust()
+                return
+        self._levels[message.level].append((self._loop.time(), message))
         self._depth += 1
-        self._wake()
+        if self._waiters:
+            self._wake()
         if self._pause_timer is None and not self._paused:
             self._pause_timer = self._loop.call_later(self._config.pause_after_s, self._look)
-        self._adjust()
+        self._held_changed()
+
+    def take_now(self) -> Message | None:
+        """Return the next message if one is here, most urgent first."""
+        return self._pop() if self._depth else None
 
     async def take(self) -> Message | None:
         """Wait for the next message, most urgent first; return null when the inbox has ended."""
@@ -183,7 +190,7 @@ class Inbox:
         remembered[message.signal_id] = message.attempt
         while len(remembered) > self._config.remembered_max:
             del remembered[next(iter(remembered))]
-        self._adjust()
+        self._held_changed()
 
     def forget(self, message: Message) -> None:
         """Forget a message, so that it is handed out when it is delivered again."""
@@ -204,9 +211,12 @@ class Inbox:
             self._wake()
 
     def _pop(self) -> Message:
-        _, message = next(level for level in reversed(self._levels) if level).popleft()
-        self._taken()
-        return message
+        for level in reversed(self._levels):
+            if level:
+                message = level.popleft()[1]
+                self._taken()
+                return message
+        raise InvariantViolation("the inbox counts messages that it does not have")
 
     def _taken(self) -> None:
         self._depth -= 1
@@ -236,12 +246,13 @@ class Inbox:
         self._allowance = max(1, self._allowance // 4)
         self._adjust()
 
+    def _held_changed(self) -> None:
+        """Adjust the credit if it depends on the number of held messages: at their limit, and during a request."""
+        if self._awaited or len(self._held) >= self._config.held_max - 1:
+            self._adjust()
+
     def _adjust(self) -> None:
         wanted = self.window
         if wanted != self._granted and not self._has_ended:
             self._granted = wanted
             self._credit(wanted)
-
-
-def _level(message: Message) -> Priority:
-    return VOCABULARY.get(message.priority, Priority.INFO)

@@ -10,13 +10,15 @@ from typing import Any, Protocol, TypeVar, Unpack
 import msgspec
 
 from tocsin.client.envelopes import Received
-from tocsin.core.commands import Acknowledged, AckStatus, Done, Rejected
+from tocsin.core.commands import Acknowledged, AckStatus, Delivery, Done, Rejected
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
+from tocsin.core.protocol.rendering import metadata_json, ttl_s
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.wire.drafts import Options, Payload
 from tocsin.wire.messages import Sent
 
-__all__ = ["Message", "Recipient"]
+__all__ = ["LocalMessage", "Message", "Recipient"]
 
 Shape = TypeVar("Shape")
 
@@ -105,6 +107,11 @@ class Message:
         return self._received.priority or PRIORITY_NAMES[Priority.INFO]
 
     @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return VOCABULARY.get(self.priority, Priority.INFO)
+
+    @property
     def correlation_id(self) -> str | None:
         """Return the thread that it belongs to."""
         return self._received.correlation_id
@@ -128,13 +135,17 @@ class Message:
     def payload(self) -> dict[str, Any]:
         """Return its payload."""
         if self._payload is None:
-            self._payload = msgspec.json.decode(self._received.payload)
+            self._payload = msgspec.json.decode(self._payload_json)
         known: dict[str, Any] = self._payload
         return known
 
+    @property
+    def _payload_json(self) -> bytes | msgspec.Raw:
+        return self._received.payload
+
     def payload_as(self, shape: Callable[..., Shape]) -> Shape:
         """Return its payload as a struct or dataclass; raise `msgspec.ValidationError` if it does not fit."""
-        fitting: Shape = msgspec.json.decode(self._received.payload, type=shape)
+        fitting: Shape = msgspec.json.decode(self._payload_json, type=shape)
         return fitting
 
     @property
@@ -164,3 +175,91 @@ class Message:
     async def reply(self, payload: Payload, *, type: str | None = None, **options: Unpack[Options]) -> Sent:
         """Answer it in its thread; `options` are the fields of `Draft`."""
         return await self._recipient.reply(self, payload, type, **options)
+
+
+class LocalMessage(Message):
+    """A message from a project in this process: its fields are read from the delivery when they are asked for."""
+
+    __slots__ = ("_delivery",)
+
+    def __init__(self, recipient: Recipient, delivery: Delivery) -> None:
+        self._recipient = recipient
+        self._delivery = delivery
+        self._payload = None
+        self.signal_id = delivery.signal_id
+        self.offer = delivery.offer
+        self.attempt = delivery.attempt
+        self.interrupts = delivery.interrupts
+
+    @property
+    def ttl_s(self) -> float | None:  # type: ignore[override]
+        """Return its time to live, seconds from its acceptance."""
+        return ttl_s(self._delivery.message)
+
+    @property
+    def message_id(self) -> str:
+        """Return the id that its sender gave it."""
+        return self._delivery.message.message_id
+
+    @property
+    def sender(self) -> str:
+        """Return the agent that sent it."""
+        return self._delivery.message.sender
+
+    @property
+    def receiver(self) -> str:
+        """Return the agent it was sent to."""
+        return self._delivery.message.recipient
+
+    @property
+    def sender_type(self) -> str:
+        """Return the type of the agent that sent it."""
+        return self._delivery.sender_type
+
+    @property
+    def type(self) -> str:
+        """Return its message type."""
+        return self._delivery.message_type
+
+    @property
+    def priority(self) -> str:
+        """Return the name of its priority."""
+        return PRIORITY_NAMES[self._delivery.message.priority]
+
+    @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return self._delivery.message.priority
+
+    @property
+    def correlation_id(self) -> str | None:
+        """Return the thread that it belongs to."""
+        return self._delivery.message.correlation_id
+
+    @property
+    def timestamp(self) -> datetime:
+        """Return the time at which its sender wrote it, by the sender's clock."""
+        return as_datetime(self._delivery.message.sent_at)
+
+    @property
+    def delivery_class(self) -> DeliveryClass | None:
+        """Return its delivery class."""
+        return self._delivery.message.delivery_class
+
+    @property
+    def importance(self) -> int | None:
+        """Return its importance inside its priority, 1 to 10."""
+        return self._delivery.message.importance
+
+    @property
+    def _payload_json(self) -> bytes:
+        return self._delivery.payload
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Return its metadata."""
+        delivery = self._delivery
+        known: dict[str, Any] = msgspec.json.decode(
+            metadata_json(delivery.message, delivery.metadata, delivery.attempt)
+        )
+        return known

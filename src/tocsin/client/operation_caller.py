@@ -1,7 +1,7 @@
 """Calls of the operations of the table, by name."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -10,20 +10,29 @@ import msgspec
 from tocsin.client.connection import Connection
 from tocsin.core.errors import refusal
 from tocsin.wire.drafts import Written
+from tocsin.wire.operation import NamedPage
+from tocsin.wire.signatures import arguments_body
 from tocsin.wire.socket import Call
 from tocsin.wire.table import OPERATIONS
 
 __all__ = ["OperationCaller"]
 
 Reply = TypeVar("Reply")
+Item = TypeVar("Item")
+#: Items that a page is asked for; a hub may send fewer.
+_PAGE_SIZE = 500
 
 
 class OperationCaller:
     """Calls operations for one agent."""
 
-    def __init__(self, connection: Connection, timeout_s: float) -> None:
+    def __init__(
+        self, connection: Connection, timeout_s: float, sign: Callable[[bytes], str | None] = lambda body: None
+    ) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
+        #: Signs a body; returns null without a signer.
+        self._sign = sign
 
     async def call(
         self,
@@ -36,6 +45,24 @@ class OperationCaller:
     ) -> Reply:
         """Call an operation and return its reply; a refusal is raised."""
         return await self.submit(operation, arguments, decoder, timeout_s=timeout_s, written=written)
+
+    async def call_pages(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        decoder: "msgspec.json.Decoder[NamedPage[Item]]",
+        limit: int | None,
+    ) -> list[Item]:
+        """Call a list, page by page, and return its items, up to the limit."""
+        items: list[Item] = []
+        after = ""
+        while True:
+            size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - len(items))
+            page = await self.call(operation, {**arguments, "after": after, "limit": size}, decoder)
+            items += page.items
+            if page.next is None or (limit is not None and len(items) >= limit):
+                return items
+            after = page.next
 
     def submit(
         self,
@@ -50,6 +77,8 @@ class OperationCaller:
         call = Call(id=0, operation=operation, arguments=_given(operation, arguments))
         if written is not None:
             call.envelope, call.signature = written.envelope, written.signature
+        elif operation in OPERATIONS and OPERATIONS[operation].signed:
+            call.signature = self._sign(arguments_body(call.arguments))
         reply: asyncio.Future[Reply] = self._connection.submit(call, decoder.decode, timeout_s or self._timeout_s)
         return reply
 

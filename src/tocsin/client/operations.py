@@ -38,7 +38,7 @@ from tocsin.wire.history import (
     RedrivenMatching,
 )
 from tocsin.wire.leases import LeaseRecords, PathConflict, WaitGraphRecord
-from tocsin.wire.operation import Page
+from tocsin.wire.operation import NamedPage, Page
 from tocsin.wire.project import (
     AgentDetailsPage,
     Conversations,
@@ -46,6 +46,7 @@ from tocsin.wire.project import (
     PendingMessages,
     PolicyCheck,
     PolicyRecord,
+    PolicyVersion,
     ProjectStatus,
 )
 from tocsin.wire.teamwork import (
@@ -72,7 +73,7 @@ _COUNT_DEAD_LETTERS = msgspec.json.Decoder(list[DeadLetterGroup])
 _FIND_DEAD_LETTERS = msgspec.json.Decoder(Page[DeadLetterSummary])
 _REDRIVE_MATCHING = msgspec.json.Decoder(RedrivenMatching)
 _GET_ME = msgspec.json.Decoder(Me)
-_LIST_AGENTS = msgspec.json.Decoder(list[AgentRecord])
+_LIST_AGENTS = msgspec.json.Decoder(NamedPage[AgentRecord])
 _GET_AGENT = msgspec.json.Decoder(AgentRecord)
 _RETIRE_AGENT = msgspec.json.Decoder(Done)
 _LIST_LEASES = msgspec.json.Decoder(LeaseRecords)
@@ -86,36 +87,37 @@ _LIST_WAITS = msgspec.json.Decoder(WaitGraphRecord)
 _GET_POLICY = msgspec.json.Decoder(PolicyRecord)
 _ADOPT_POLICY = msgspec.json.Decoder(Adopted)
 _CHECK_POLICY = msgspec.json.Decoder(PolicyCheck)
+_LIST_POLICIES = msgspec.json.Decoder(Page[PolicyVersion])
 _GET_STATUS = msgspec.json.Decoder(ProjectStatus)
 _GET_OVERVIEW = msgspec.json.Decoder(Overview)
 _LIST_PENDING = msgspec.json.Decoder(PendingMessages)
 _LIST_ROSTER = msgspec.json.Decoder(AgentDetailsPage)
 _LIST_CONVERSATIONS = msgspec.json.Decoder(Conversations)
 _GET_ATTENTION = msgspec.json.Decoder(Attending)
-_LIST_REQUESTS = msgspec.json.Decoder(list[RequestRecord])
+_LIST_REQUESTS = msgspec.json.Decoder(NamedPage[RequestRecord])
 _CANCEL_REQUEST = msgspec.json.Decoder(Done)
 _EXTEND_REQUEST = msgspec.json.Decoder(TimeoutExtended)
-_LIST_TOPICS = msgspec.json.Decoder(list[TopicRecord])
+_LIST_TOPICS = msgspec.json.Decoder(NamedPage[TopicRecord])
 _SUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
 _UNSUBSCRIBE_TOPIC = msgspec.json.Decoder(Subscriptions)
 _OPEN_DISCUSSION = msgspec.json.Decoder(Discussed)
-_LIST_DISCUSSIONS = msgspec.json.Decoder(list[DiscussionRecord])
+_LIST_DISCUSSIONS = msgspec.json.Decoder(NamedPage[DiscussionRecord])
 _SPEAK_IN_DISCUSSION = msgspec.json.Decoder(Discussed)
 _VOTE = msgspec.json.Decoder(Discussed)
 _CANCEL_DISCUSSION = msgspec.json.Decoder(Discussed)
-_LIST_APPROVALS = msgspec.json.Decoder(list[ApprovalRecord])
+_LIST_APPROVALS = msgspec.json.Decoder(NamedPage[ApprovalRecord])
 _REQUEST_APPROVAL = msgspec.json.Decoder(ApprovalRequested)
 _DECIDE_APPROVAL = msgspec.json.Decoder(ApprovalDecided)
 _WITHDRAW_APPROVAL = msgspec.json.Decoder(Done)
-_LIST_ESCALATIONS = msgspec.json.Decoder(list[EscalationRecord])
+_LIST_ESCALATIONS = msgspec.json.Decoder(NamedPage[EscalationRecord])
 _RESOLVE_ESCALATION = msgspec.json.Decoder(Escalated)
 _ESCALATE_TO_HUMAN = msgspec.json.Decoder(Escalated)
-_LIST_ALERTS = msgspec.json.Decoder(list[AlertRecord])
+_LIST_ALERTS = msgspec.json.Decoder(NamedPage[AlertRecord])
 _REPORT_HEALTH = msgspec.json.Decoder(HealthReported)
 _GET_ARCHIVE = msgspec.json.Decoder(ArchiveStatus)
 _READ_TABLE = msgspec.json.Decoder(TableRows)
 _GET_ADVICE = msgspec.json.Decoder(AdviceRecord)
-_LIST_REPORTS = msgspec.json.Decoder(list[ReportRecord])
+_LIST_REPORTS = msgspec.json.Decoder(NamedPage[ReportRecord])
 
 
 class Operations:
@@ -196,28 +198,36 @@ class Operations:
         message_id: str,
         *,
         fresh: bool = True,
+        limit: int = 100,
     ) -> list[MessageRecord]:
         """Show all copies of a message that the caller may see, newest first.
 
         Args:
-            message_id: The message_id of the message.
+            message_id: The message_id of the message, or the signal_id of one copy of a broadcast.
             fresh: Wait until the history contains everything that is durable now.
+            limit: Maximum number of items.
         """
-        return await self._caller.call("get_message", {"message_id": message_id, "fresh": fresh}, _GET_MESSAGE)
+        return await self._caller.call(
+            "get_message", {"message_id": message_id, "fresh": fresh, "limit": limit}, _GET_MESSAGE
+        )
 
     async def trace_message(
         self,
         message_id: str,
         *,
         fresh: bool = True,
+        limit: int = 100,
     ) -> list[MessageHistory]:
         """Show the events of a message: every decision about it, in order.
 
         Args:
-            message_id: The message_id of the message.
+            message_id: The message_id of the message, or the signal_id of one copy of a broadcast.
             fresh: Wait until the history contains everything that is durable now.
+            limit: Maximum number of items.
         """
-        return await self._caller.call("trace_message", {"message_id": message_id, "fresh": fresh}, _TRACE_MESSAGE)
+        return await self._caller.call(
+            "trace_message", {"message_id": message_id, "fresh": fresh, "limit": limit}, _TRACE_MESSAGE
+        )
 
     async def list_inbox(
         self,
@@ -393,9 +403,17 @@ class Operations:
         """
         return await self._caller.call("get_me", {}, _GET_ME)
 
-    async def list_agents(self) -> list[AgentRecord]:
-        """List all agents and their presence."""
-        return await self._caller.call("list_agents", {}, _LIST_AGENTS)
+    async def list_agents(
+        self,
+        *,
+        limit: int | None = None,
+    ) -> list[AgentRecord]:
+        """List agents and their presence, by name.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_agents", {}, _LIST_AGENTS, limit)
 
     async def get_agent(
         self,
@@ -425,19 +443,21 @@ class Operations:
     async def list_leases(
         self,
         *,
+        after: str = "",
+        limit: int = 100,
         resource: str | None = None,
         agent: str | None = None,
-        limit: int = 500,
     ) -> LeaseRecords:
         """List leases and the requests that wait for them.
 
         Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
             resource: Only leases that conflict with this name or glob.
             agent: Only leases of this agent.
-            limit: Maximum number of items.
         """
         return await self._caller.call(
-            "list_leases", {"resource": resource, "agent": agent, "limit": limit}, _LIST_LEASES
+            "list_leases", {"after": after, "limit": limit, "resource": resource, "agent": agent}, _LIST_LEASES
         )
 
     async def release_resources(
@@ -519,16 +539,18 @@ class Operations:
     async def list_waits(
         self,
         *,
-        limit: int = 500,
+        after: str = "",
+        limit: int = 100,
     ) -> WaitGraphRecord:
         """Show the wait-for graph: which agents wait for which, and the priorities that they lend.
 
         Only directors and humans may call it.
 
         Args:
+            after: `next` of the previous page; leave it out for the first page.
             limit: Maximum number of items.
         """
-        return await self._caller.call("list_waits", {"limit": limit}, _LIST_WAITS)
+        return await self._caller.call("list_waits", {"after": after, "limit": limit}, _LIST_WAITS)
 
     async def get_policy(self) -> PolicyRecord:
         """Show the policy in force."""
@@ -539,30 +561,58 @@ class Operations:
         policy: dict[str, Any],
         *,
         reason: str = "",
+        scope: Literal["whole", "change"] = "whole",
     ) -> Adopted:
-        """Adopt a policy: the defaults with the given changes.
+        """Adopt a policy: a whole one, or a change to the one in force.
 
         Only directors and humans may call it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return await self._caller.call("adopt_policy", {"policy": policy, "reason": reason}, _ADOPT_POLICY)
+        return await self._caller.call(
+            "adopt_policy", {"policy": policy, "reason": reason, "scope": scope}, _ADOPT_POLICY
+        )
 
     async def check_policy(
         self,
         policy: dict[str, Any],
         *,
         reason: str = "",
+        scope: Literal["whole", "change"] = "whole",
     ) -> PolicyCheck:
         """Check whether a policy is valid, without adopting it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return await self._caller.call("check_policy", {"policy": policy, "reason": reason}, _CHECK_POLICY)
+        return await self._caller.call(
+            "check_policy", {"policy": policy, "reason": reason, "scope": scope}, _CHECK_POLICY
+        )
+
+    async def list_policies(
+        self,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        fresh: bool = True,
+    ) -> Page[PolicyVersion]:
+        """List the policies that were adopted, the newest first, with what each changed.
+
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return await self._caller.call(
+            "list_policies", {"after": after, "limit": limit, "fresh": fresh}, _LIST_POLICIES
+        )
 
     async def get_status(self) -> ProjectStatus:
         """Show counts and condition of the project."""
@@ -585,20 +635,20 @@ class Operations:
     async def list_roster(
         self,
         *,
-        q: str = "",
         after: str = "",
         limit: int = 100,
+        q: str = "",
     ) -> AgentDetailsPage:
         """List agents with their sessions, attention and budget.
 
         Only directors, humans and administrators may call it.
 
         Args:
-            q: Part of an agent's name.
-            after: `next` of the previous page.
+            after: `next` of the previous page; leave it out for the first page.
             limit: Maximum number of items.
+            q: Part of an agent's name.
         """
-        return await self._caller.call("list_roster", {"q": q, "after": after, "limit": limit}, _LIST_ROSTER)
+        return await self._caller.call("list_roster", {"after": after, "limit": limit, "q": q}, _LIST_ROSTER)
 
     async def list_conversations(self) -> Conversations:
         """Count recent messages by sender and recipient, largest first.
@@ -611,9 +661,19 @@ class Operations:
         """Show what the calling agent is working on."""
         return await self._caller.call("get_attention", {}, _GET_ATTENTION)
 
-    async def list_requests(self) -> list[RequestRecord]:
-        """List the open requests of the caller; directors see all."""
-        return await self._caller.call("list_requests", {}, _LIST_REQUESTS)
+    async def list_requests(
+        self,
+        *,
+        request: str | None = None,
+        limit: int | None = None,
+    ) -> list[RequestRecord]:
+        """List the open requests of the caller; directors see all.
+
+        Args:
+            request: Only the request with this messageId.
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_requests", {"request": request}, _LIST_REQUESTS, limit)
 
     async def cancel_request(
         self,
@@ -640,9 +700,17 @@ class Operations:
         """
         return await self._caller.call("extend_request", {"request": request, "timeout_s": timeout_s}, _EXTEND_REQUEST)
 
-    async def list_topics(self) -> list[TopicRecord]:
-        """List the topics that have subscribers."""
-        return await self._caller.call("list_topics", {}, _LIST_TOPICS)
+    async def list_topics(
+        self,
+        *,
+        limit: int | None = None,
+    ) -> list[TopicRecord]:
+        """List the topics that have subscribers.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_topics", {}, _LIST_TOPICS, limit)
 
     async def subscribe_topic(
         self,
@@ -699,9 +767,17 @@ class Operations:
             _OPEN_DISCUSSION,
         )
 
-    async def list_discussions(self) -> list[DiscussionRecord]:
-        """List the open discussions of the caller; directors see all."""
-        return await self._caller.call("list_discussions", {}, _LIST_DISCUSSIONS)
+    async def list_discussions(
+        self,
+        *,
+        limit: int | None = None,
+    ) -> list[DiscussionRecord]:
+        """List the open discussions of the caller; directors see all.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_discussions", {}, _LIST_DISCUSSIONS, limit)
 
     async def speak_in_discussion(
         self,
@@ -742,9 +818,19 @@ class Operations:
         """
         return await self._caller.call("cancel_discussion", {"discussion": discussion}, _CANCEL_DISCUSSION)
 
-    async def list_approvals(self) -> list[ApprovalRecord]:
-        """List the open approval requests of the caller; directors see all."""
-        return await self._caller.call("list_approvals", {}, _LIST_APPROVALS)
+    async def list_approvals(
+        self,
+        *,
+        subject: str | None = None,
+        limit: int | None = None,
+    ) -> list[ApprovalRecord]:
+        """List the open approval requests of the caller; directors see all.
+
+        Args:
+            subject: Only requests with this subject: a messageId of a held message, or as the asker named it.
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_approvals", {"subject": subject}, _LIST_APPROVALS, limit)
 
     async def request_approval(
         self,
@@ -803,6 +889,7 @@ class Operations:
         self,
         *,
         closed: bool = False,
+        limit: int | None = None,
     ) -> list[EscalationRecord]:
         """List escalations, open ones first.
 
@@ -810,8 +897,9 @@ class Operations:
 
         Args:
             closed: Include closed escalations.
+            limit: Maximum number of items; all by default.
         """
-        return await self._caller.call("list_escalations", {"closed": closed}, _LIST_ESCALATIONS)
+        return await self._caller.call_pages("list_escalations", {"closed": closed}, _LIST_ESCALATIONS, limit)
 
     async def resolve_escalation(
         self,
@@ -848,9 +936,17 @@ class Operations:
             "escalate_to_human", {"escalation": escalation, "reason": reason}, _ESCALATE_TO_HUMAN
         )
 
-    async def list_alerts(self) -> list[AlertRecord]:
-        """List the metrics over their limits, and the alerts."""
-        return await self._caller.call("list_alerts", {}, _LIST_ALERTS)
+    async def list_alerts(
+        self,
+        *,
+        limit: int | None = None,
+    ) -> list[AlertRecord]:
+        """List the metrics over their limits, and the alerts.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_alerts", {}, _LIST_ALERTS, limit)
 
     async def report_health(
         self,
@@ -920,9 +1016,16 @@ class Operations:
         """
         return await self._caller.call("get_advice", {}, _GET_ADVICE)
 
-    async def list_reports(self) -> list[ReportRecord]:
+    async def list_reports(
+        self,
+        *,
+        limit: int | None = None,
+    ) -> list[ReportRecord]:
         """List the lab's reports, newest first.
 
         Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            limit: Maximum number of items; all by default.
         """
-        return await self._caller.call("list_reports", {}, _LIST_REPORTS)
+        return await self._caller.call_pages("list_reports", {}, _LIST_REPORTS, limit)

@@ -5,20 +5,30 @@ A send whose refusal is retryable is repeated under the same messageId if the ca
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from tocsin.client.backoff import Retry
 from tocsin.client.connection import Connection
-from tocsin.client.errors import NoAnswer
+from tocsin.client.errors import NoAnswer, error_of, unreachable
 from tocsin.client.operation_caller import OperationCaller
-from tocsin.core.commands import Done, Requested
-from tocsin.core.errors import TocsinError
+from tocsin.core.commands import (
+    Acknowledged,
+    BroadcastReceipt,
+    Done,
+    Receipt,
+    Registered,
+    Rejected,
+    Reply,
+    Requested,
+)
+from tocsin.core.errors import InvariantViolation, Problem, TocsinError
+from tocsin.core.protocol.envelope import Envelope
 from tocsin.wire import socket as op
 from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
-from tocsin.wire.messages import SendReply, Sent
+from tocsin.wire.messages import SendReply, Sent, Settled
 
 __all__ = ["Outcome", "Sender"]
 
@@ -44,8 +54,31 @@ class Sender:
         self._retry = retry
         self.writer = writer
 
-    async def send(self, written: Written, timeout_s: float, retry: Retry | None) -> Sent:
+    async def send(self, draft: Draft, timeout_s: float, retry: Retry | None) -> Sent:
         """Send one message; a refusal is raised."""
+        connection = self._connection
+        local = connection.local
+        if local is None:
+            return await self.send_written(self.writer.write(draft), timeout_s, retry)
+        message = self.writer.prepare(draft, local.message_bytes_max)
+        if retry is None and self._retry is None:
+            try:
+                reply = await connection.send_local(local, message, timeout_s)
+            except NoAnswer as error:
+                error.problem.facts["message_id"] = message.message_id
+                raise
+            return reply if type(reply) is Receipt else _local_result(reply)
+        sent: Sent = await self._persistently(lambda: self._send_local(message, timeout_s), message, retry)
+        return sent
+
+    async def _send_local(self, message: Envelope | Written, timeout_s: float) -> Sent:
+        local = self._connection.local
+        if local is None:
+            raise unreachable("the project in this process is closed")
+        return _local_result(await self._connection.send_local(local, message, timeout_s))
+
+    async def send_written(self, written: Written, timeout_s: float, retry: Retry | None) -> Sent:
+        """Send an envelope that is written already."""
         sent: Sent = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
         return sent
 
@@ -67,7 +100,7 @@ class Sender:
         return True
 
     async def _persistently(
-        self, submit: "Callable[[], asyncio.Future[Any]]", written: Written, retry: Retry | None
+        self, submit: "Callable[[], Awaitable[Any]]", written: Envelope | Written, retry: Retry | None
     ) -> Any:
         """Send a message, and again as long as the retry policy allows."""
         retry = retry or self._retry
@@ -91,7 +124,13 @@ class Sender:
     async def send_many(self, drafts: Iterable[Draft], timeout_s: float, retry: Retry | None) -> list[Outcome]:
         """Send many messages, in order and without waiting for one before the next."""
         retry = retry or self._retry
-        written = [self.writer.write(draft) for draft in drafts]
+        local = self._connection.local
+        written: list[Envelope | Written]
+        if local is None:
+            written = [self.writer.write(draft) for draft in drafts]
+        else:
+            bytes_max = local.message_bytes_max
+            written = [self.writer.prepare(draft, bytes_max) for draft in drafts]
         outcomes = await self._round(written, timeout_s)
         if retry is None:
             return outcomes
@@ -107,9 +146,9 @@ class Sender:
             for number, outcome in zip(again, retried, strict=True):
                 outcomes[number] = outcome
 
-    async def _round(self, written: Sequence[Written], timeout_s: float) -> list[Outcome]:
+    async def _round(self, written: "Sequence[Envelope | Written]", timeout_s: float) -> list[Outcome]:
         """Send each of them once, with no more on their way than there is room for."""
-        futures: list[asyncio.Future[Sent]] = []
+        futures: list[asyncio.Future[Any]] = []
         outcomes: list[Outcome] = []
         try:
             for item in written:
@@ -124,7 +163,12 @@ class Sender:
             raise
         return outcomes
 
-    def _submit(self, written: Written, timeout_s: float) -> "asyncio.Future[Sent]":
+    def _submit(self, written: Envelope | Written, timeout_s: float) -> "asyncio.Future[Any]":
+        local = self._connection.local
+        if local is not None:
+            return self._connection.send_local(local, written, timeout_s)
+        if isinstance(written, Envelope):
+            raise unreachable("the project in this process is closed")
         operation = op.Send(id=0, envelope=written.envelope, signature=written.signature)
         future: asyncio.Future[Sent] = self._connection.submit(operation, _sent, timeout_s)
         return future
@@ -134,8 +178,25 @@ def _sent(reply: msgspec.Raw) -> Sent:
     return _REPLY.decode(reply).sent()
 
 
-async def _outcome(future: "asyncio.Future[Sent]") -> Outcome:
+def _local_result(reply: Reply) -> Sent:
+    """Return what a bus in this process answered to a send; a refusal is raised."""
+    if type(reply) is Receipt:
+        return reply
+    if isinstance(reply, Problem):
+        raise error_of(reply)
+    if isinstance(reply, Acknowledged | Rejected):
+        return Settled(reply.signal_id, reply.state)
+    if isinstance(reply, BroadcastReceipt | Registered):
+        return reply
+    raise InvariantViolation(f"a send was answered with {type(reply).__name__}")
+
+
+async def _outcome(future: "asyncio.Future[Any]") -> Outcome:
+    """Return the receipt or the refusal that a future holds, from a hub or from a bus in this process."""
     try:
-        return await future
+        reply = future.result() if future.done() else await future
+        if type(reply) is Receipt:
+            return reply
+        return reply if isinstance(reply, BroadcastReceipt | Registered | Settled) else _local_result(reply)
     except TocsinError as error:
         return error

@@ -79,7 +79,7 @@ class Settler:
         options.setdefault("correlation_id", message.correlation_id or message.message_id)
         kind = message_type or _REPLY_TYPES.get(message.type, _REPLY_TYPE)
         draft = Draft(to=message.sender, type=kind, payload=payload, **options)
-        sent = await self._sender.send(self._sender.writer.write(draft), self._timeout_s, None)
+        sent = await self._sender.send(draft, self._timeout_s, None)
         self._inbox.confirm(message)
         return sent
 

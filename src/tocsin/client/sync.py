@@ -68,6 +68,7 @@ from tocsin.wire.project import (
     PendingMessages,
     PolicyCheck,
     PolicyRecord,
+    PolicyVersion,
     ProjectStatus,
 )
 from tocsin.wire.teamwork import (
@@ -139,6 +140,11 @@ class SyncMessage(Facade[Message]):
     def priority(self) -> str:
         """Return the name of its priority."""
         return self._wrapped.priority
+
+    @property
+    def level(self) -> int:
+        """Return its priority as a number, from 0."""
+        return self._wrapped.level
 
     @property
     def correlation_id(self) -> str | None:
@@ -619,23 +625,25 @@ class SyncAgent(AgentFacade):
             )
         )
 
-    def get_message(self, message_id: str, *, fresh: bool = True) -> list[MessageRecord]:
+    def get_message(self, message_id: str, *, fresh: bool = True, limit: int = 100) -> list[MessageRecord]:
         """Show all copies of a message that the caller may see, newest first.
 
         Args:
-            message_id: The message_id of the message.
+            message_id: The message_id of the message, or the signal_id of one copy of a broadcast.
             fresh: Wait until the history contains everything that is durable now.
+            limit: Maximum number of items.
         """
-        return self._background.run(self._wrapped.get_message(message_id, fresh=fresh))
+        return self._background.run(self._wrapped.get_message(message_id, fresh=fresh, limit=limit))
 
-    def trace_message(self, message_id: str, *, fresh: bool = True) -> list[MessageHistory]:
+    def trace_message(self, message_id: str, *, fresh: bool = True, limit: int = 100) -> list[MessageHistory]:
         """Show the events of a message: every decision about it, in order.
 
         Args:
-            message_id: The message_id of the message.
+            message_id: The message_id of the message, or the signal_id of one copy of a broadcast.
             fresh: Wait until the history contains everything that is durable now.
+            limit: Maximum number of items.
         """
-        return self._background.run(self._wrapped.trace_message(message_id, fresh=fresh))
+        return self._background.run(self._wrapped.trace_message(message_id, fresh=fresh, limit=limit))
 
     def list_inbox(
         self, *, after: int = 0, limit: int = 100, fresh: bool = True, states: str = "queued,offered"
@@ -773,9 +781,13 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.get_me())
 
-    def list_agents(self) -> list[AgentRecord]:
-        """List all agents and their presence."""
-        return self._background.run(self._wrapped.list_agents())
+    def list_agents(self, *, limit: int | None = None) -> list[AgentRecord]:
+        """List agents and their presence, by name.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_agents(limit=limit))
 
     def get_agent(self, agent: str) -> AgentRecord:
         """Show one agent and its presence.
@@ -794,15 +806,18 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.retire_agent(agent, reason=reason))
 
-    def list_leases(self, *, resource: str | None = None, agent: str | None = None, limit: int = 500) -> LeaseRecords:
+    def list_leases(
+        self, *, after: str = "", limit: int = 100, resource: str | None = None, agent: str | None = None
+    ) -> LeaseRecords:
         """List leases and the requests that wait for them.
 
         Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
             resource: Only leases that conflict with this name or glob.
             agent: Only leases of this agent.
-            limit: Maximum number of items.
         """
-        return self._background.run(self._wrapped.list_leases(resource=resource, agent=agent, limit=limit))
+        return self._background.run(self._wrapped.list_leases(after=after, limit=limit, resource=resource, agent=agent))
 
     def release_resources(self, resources: Sequence[str]) -> Released:
         """Release resources by the names they are held under.
@@ -857,39 +872,58 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.force_release(lease, reason))
 
-    def list_waits(self, *, limit: int = 500) -> WaitGraphRecord:
+    def list_waits(self, *, after: str = "", limit: int = 100) -> WaitGraphRecord:
         """Show the wait-for graph: which agents wait for which, and the priorities that they lend.
 
         Only directors and humans may call it.
 
         Args:
+            after: `next` of the previous page; leave it out for the first page.
             limit: Maximum number of items.
         """
-        return self._background.run(self._wrapped.list_waits(limit=limit))
+        return self._background.run(self._wrapped.list_waits(after=after, limit=limit))
 
     def get_policy(self) -> PolicyRecord:
         """Show the policy in force."""
         return self._background.run(self._wrapped.get_policy())
 
-    def adopt_policy(self, policy: dict[str, Any], *, reason: str = "") -> Adopted:
-        """Adopt a policy: the defaults with the given changes.
+    def adopt_policy(
+        self, policy: dict[str, Any], *, reason: str = "", scope: Literal["whole", "change"] = "whole"
+    ) -> Adopted:
+        """Adopt a policy: a whole one, or a change to the one in force.
 
         Only directors and humans may call it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return self._background.run(self._wrapped.adopt_policy(policy, reason=reason))
+        return self._background.run(self._wrapped.adopt_policy(policy, reason=reason, scope=scope))
 
-    def check_policy(self, policy: dict[str, Any], *, reason: str = "") -> PolicyCheck:
+    def check_policy(
+        self, policy: dict[str, Any], *, reason: str = "", scope: Literal["whole", "change"] = "whole"
+    ) -> PolicyCheck:
         """Check whether a policy is valid, without adopting it.
 
         Args:
-            policy: The settings that differ from the defaults.
+            policy: Settings.
             reason: Reason, recorded with the policy.
+            scope: `whole`: settings that are not named have their defaults; `change`: they stay as they are in the
+                policy in force.
         """
-        return self._background.run(self._wrapped.check_policy(policy, reason=reason))
+        return self._background.run(self._wrapped.check_policy(policy, reason=reason, scope=scope))
+
+    def list_policies(self, *, after: int = 0, limit: int = 100, fresh: bool = True) -> Page[PolicyVersion]:
+        """List the policies that were adopted, the newest first, with what each changed.
+
+        Args:
+            after: `next` of the previous page; leave it out for the first page.
+            limit: Maximum number of items.
+            fresh: Wait until the history contains everything that is durable now.
+        """
+        return self._background.run(self._wrapped.list_policies(after=after, limit=limit, fresh=fresh))
 
     def get_status(self) -> ProjectStatus:
         """Show counts and condition of the project."""
@@ -909,17 +943,17 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.list_pending())
 
-    def list_roster(self, *, q: str = "", after: str = "", limit: int = 100) -> AgentDetailsPage:
+    def list_roster(self, *, after: str = "", limit: int = 100, q: str = "") -> AgentDetailsPage:
         """List agents with their sessions, attention and budget.
 
         Only directors, humans and administrators may call it.
 
         Args:
-            q: Part of an agent's name.
-            after: `next` of the previous page.
+            after: `next` of the previous page; leave it out for the first page.
             limit: Maximum number of items.
+            q: Part of an agent's name.
         """
-        return self._background.run(self._wrapped.list_roster(q=q, after=after, limit=limit))
+        return self._background.run(self._wrapped.list_roster(after=after, limit=limit, q=q))
 
     def list_conversations(self) -> Conversations:
         """Count recent messages by sender and recipient, largest first.
@@ -932,9 +966,14 @@ class SyncAgent(AgentFacade):
         """Show what the calling agent is working on."""
         return self._background.run(self._wrapped.get_attention())
 
-    def list_requests(self) -> list[RequestRecord]:
-        """List the open requests of the caller; directors see all."""
-        return self._background.run(self._wrapped.list_requests())
+    def list_requests(self, *, request: str | None = None, limit: int | None = None) -> list[RequestRecord]:
+        """List the open requests of the caller; directors see all.
+
+        Args:
+            request: Only the request with this messageId.
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_requests(request=request, limit=limit))
 
     def cancel_request(self, request: str) -> Done:
         """Stop waiting for the answer to a request; the message itself is still delivered.
@@ -953,9 +992,13 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.extend_request(request, timeout_s=timeout_s))
 
-    def list_topics(self) -> list[TopicRecord]:
-        """List the topics that have subscribers."""
-        return self._background.run(self._wrapped.list_topics())
+    def list_topics(self, *, limit: int | None = None) -> list[TopicRecord]:
+        """List the topics that have subscribers.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_topics(limit=limit))
 
     def subscribe_topic(self, topic: str) -> Subscriptions:
         """Subscribe the calling agent to a topic.
@@ -999,9 +1042,13 @@ class SyncAgent(AgentFacade):
             )
         )
 
-    def list_discussions(self) -> list[DiscussionRecord]:
-        """List the open discussions of the caller; directors see all."""
-        return self._background.run(self._wrapped.list_discussions())
+    def list_discussions(self, *, limit: int | None = None) -> list[DiscussionRecord]:
+        """List the open discussions of the caller; directors see all.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_discussions(limit=limit))
 
     def speak_in_discussion(self, discussion: str, text: str) -> Discussed:
         """Send a contribution to all participants of a discussion.
@@ -1029,9 +1076,14 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.cancel_discussion(discussion))
 
-    def list_approvals(self) -> list[ApprovalRecord]:
-        """List the open approval requests of the caller; directors see all."""
-        return self._background.run(self._wrapped.list_approvals())
+    def list_approvals(self, *, subject: str | None = None, limit: int | None = None) -> list[ApprovalRecord]:
+        """List the open approval requests of the caller; directors see all.
+
+        Args:
+            subject: Only requests with this subject: a messageId of a held message, or as the asker named it.
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_approvals(subject=subject, limit=limit))
 
     def request_approval(
         self,
@@ -1077,15 +1129,16 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.withdraw_approval(approval))
 
-    def list_escalations(self, *, closed: bool = False) -> list[EscalationRecord]:
+    def list_escalations(self, *, closed: bool = False, limit: int | None = None) -> list[EscalationRecord]:
         """List escalations, open ones first.
 
         Only directors and humans may call it.
 
         Args:
             closed: Include closed escalations.
+            limit: Maximum number of items; all by default.
         """
-        return self._background.run(self._wrapped.list_escalations(closed=closed))
+        return self._background.run(self._wrapped.list_escalations(closed=closed, limit=limit))
 
     def resolve_escalation(self, escalation: str, resolution: str) -> Escalated:
         """Close an escalation and record how it was resolved.
@@ -1109,9 +1162,13 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.escalate_to_human(escalation, reason=reason))
 
-    def list_alerts(self) -> list[AlertRecord]:
-        """List the metrics over their limits, and the alerts."""
-        return self._background.run(self._wrapped.list_alerts())
+    def list_alerts(self, *, limit: int | None = None) -> list[AlertRecord]:
+        """List the metrics over their limits, and the alerts.
+
+        Args:
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_alerts(limit=limit))
 
     def report_health(self, values: dict[str, float]) -> HealthReported:
         """Report health measurements from outside the hub, such as the start-up time of clones.
@@ -1169,9 +1226,12 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.get_advice())
 
-    def list_reports(self) -> list[ReportRecord]:
+    def list_reports(self, *, limit: int | None = None) -> list[ReportRecord]:
         """List the lab's reports, newest first.
 
         Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            limit: Maximum number of items; all by default.
         """
-        return self._background.run(self._wrapped.list_reports())
+        return self._background.run(self._wrapped.list_reports(limit=limit))

@@ -5,15 +5,19 @@ nothing above this interface depends on a socket. `tocsin.client.websocket` conn
 a project in the same process.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from tocsin.core.commands import Delivery, Reply
 from tocsin.core.errors import Problem
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.wire.drafts import Written
 from tocsin.wire.socket import Answer, Deliver, Leave, Operation
 
-__all__ = ["Bus", "Item", "Link", "LinkLost", "Refused", "Transport"]
+__all__ = ["Bus", "Item", "Link", "LinkLost", "LocalLink", "Refused", "Transport"]
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -51,6 +55,27 @@ class Link(Protocol):
 
     async def close(self) -> None:
         """Close the link, in any state."""
+
+
+@runtime_checkable
+class LocalLink(Protocol):
+    """The short way of a link to a project in the same process: messages and receipts pass as they are."""
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Return the largest envelope that the project accepts, bytes."""
+
+    def send_message(self, message: Envelope | Written) -> "asyncio.Future[Reply]":
+        """Send a message; the future holds the reply, or the problem, once it is durable."""
+
+    def confirm(self, signal_id: str) -> None:
+        """Confirm the receipt of a message, before any later call."""
+
+    def credit(self, window: int) -> "asyncio.Future[Reply]":
+        """Change the number of messages that may be on their way, before any later call."""
+
+    def deliver_to(self, sink: "Callable[[Delivery], None]") -> None:
+        """Call a function with every message from now on, beginning with those that were not received yet."""
 
 
 class Transport(Protocol):

@@ -34,6 +34,7 @@ from tocsin.core.messages import (
     drain,
     expiry,
     notices,
+    ordinary,
     recall,
     retention,
     sending,
@@ -204,6 +205,14 @@ class Exchange:
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
         """Decide a command at a time given in microseconds since the epoch."""
+        if type(command) is cmd.Send and self.state.has_policy:
+            sent = ordinary.decide_send(self.state, caller, command.envelope, now)
+            if sent is not None:
+                return self._accept(*sent)
+        return self.handle_in_full(command, caller, now)
+
+    def handle_in_full(self, command: Command, caller: Caller, now: int) -> Outcome:
+        """Decide a command without a plan: the definition of every decision."""
         has_policy = self.state.has_policy
         if not has_policy and not (isinstance(command, cmd.AdoptPolicy) and caller == cmd.SYSTEM):
             return Outcome(Problem("E_POLICY_002", "this project has no policy yet: adopt one first"), [])
@@ -217,6 +226,40 @@ class Exchange:
             admission.charge_owed(decision)
             retention.trim(decision)
         return Outcome(reply, decision.events)
+
+    def confirm(self, message_id: str, caller: Caller, now: int) -> list[Event]:
+        """Decide a receipt that nobody waits for an answer to; return its events."""
+        state = self.state
+        event = ordinary.decide_confirm(state, caller, message_id, now) if state.has_policy else None
+        if event is None:
+            return self.handle_in_full(cmd.Confirm((message_id,)), caller, now).events
+        self.apply(event)
+        if not ordinary.has_consequences(state, caller.agent, now):
+            return [event]
+        decision = Decision(state, self.apply, caller, now, self._ids)
+        decision.events.append(event)
+        settlement.follow_receipt(decision, state.message(event.message))
+        reactions.react(decision)
+        admission.charge_owed(decision)
+        retention.trim(decision)
+        return decision.events
+
+    def _accept(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered | None) -> Outcome:
+        """Apply the events of an ordinary send."""
+        events: list[Event] = [accepted]
+        if offered is None:
+            self.apply(accepted)
+        else:
+            events.append(offered)
+            self.apply_pushed(accepted, offered)
+        message = self.state.messages[self.state.ids[accepted.message_id]]
+        return Outcome(cmd.receipt_of(message, message.message_id, duplicate=False), events)
+
+    def apply_pushed(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
+        """Apply an acceptance and the offer that follows it at once."""
+        state = self.state
+        state.seq += 2
+        acceptance.apply_pushed(state, accepted, offered)
 
     def apply(self, event: Event) -> None:
         """Apply an event of a decision or of the journal to the state."""

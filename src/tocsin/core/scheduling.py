@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 _BUS = SYSTEM.agent
+# Members of an enum are looked up by name only once: a message passes here several times.
+_HELD, _QUEUED, _OFFERED, _DELIVERED, _DEAD = State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED, State.DEAD
 
 
 def schedule(state: ProjectState, message: Message) -> None:
@@ -41,7 +43,8 @@ def schedule(state: ProjectState, message: Message) -> None:
     timers = state.timers
     # Typed as Any so that the compiled form keeps this int object and does not create another.
     seq: Any = message.seq
-    if message.state is State.QUEUED:
+    status = message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.schedule(seq, message.ready_at)
         else:
@@ -62,21 +65,21 @@ def schedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.schedule(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.schedule(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.schedule(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.schedule(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
 
 
 def unschedule(state: ProjectState, message: Message) -> None:
     """Remove a message from its mailbox and timers."""
-    timers, seq = state.timers, message.seq
-    if message.state is State.QUEUED:
+    timers, seq, status = state.timers, message.seq, message.state
+    if status is _QUEUED:
         if message.backing_off:
             timers.backoff.cancel(seq, message.ready_at)
         else:
@@ -97,14 +100,14 @@ def unschedule(state: ProjectState, message: Message) -> None:
             escalation = escalation_due(state, message)
             if escalation is not None:
                 timers.escalation.cancel(seq, escalation)
-    elif message.state is State.HELD:
+    elif status is _HELD:
         timers.expiry.cancel(seq, message.expires_at)
-    elif message.state is State.OFFERED:
+    elif status is _OFFERED:
         timers.receipts.cancel(seq, receipt_due(state, message))
-    elif message.state is State.DELIVERED:
+    elif status is _DELIVERED:
         if message.ack_required:
             timers.acks.cancel(seq, ack_due(state, message))
-    elif message.state is State.DEAD:
+    elif status is _DEAD:
         timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
 
 

@@ -7,7 +7,7 @@ computed here.
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -33,6 +33,9 @@ from tocsin.core.timers import Timers
 from tocsin.core.waiting.graph import WaitGraph
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
+
+
+_DELIVERED, _ACKNOWLEDGED = State.DELIVERED, State.ACKNOWLEDGED
 
 
 class IdSource(Protocol):
@@ -186,6 +189,9 @@ class ProjectState:
         self.leases = LeaseBook(self.waits, self.inherited)
         #: Messages that an agent's inherited priority raises, by agent.
         self.lent: dict[str, dict[int, None]] = {}
+        #: Plans of ordinary sends by sender, recipient and type; null where there is none. They follow from the policy
+        #: and the agents and are not part of a snapshot: whoever changes those empties it.
+        self.plans: dict[tuple[str, str, str], Any] = {}
         #: Notices that were not sent, by recipient and subject.
         self.folded: dict[str, FoldedNotices] = {}
         #: Queued notices of the bus that have a subject, by recipient and subject.
@@ -195,6 +201,7 @@ class ProjectState:
 
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force with empty timers; the caller schedules what is open."""
+        self.plans.clear()
         self.policy = policy
         #: For each priority, the time a message may wait before it is escalated; cached because every message reads it.
         self.queue_after_us = policy.escalation.queue_after_us
@@ -304,19 +311,22 @@ class ProjectState:
     def note_latency(self, at: int, latency_us: int) -> None:
         """Record one processing latency, and drop those outside the window."""
         manager, window = self.policy.queue_manager, self.latency
-        window.samples.append((at, latency_us))
+        samples, most, since = window.samples, manager.samples_max, at - manager.window_us
+        samples.append((at, latency_us))
         window.total_us += latency_us
-        while len(window.samples) > manager.samples_max or window.samples[0][0] <= at - manager.window_us:
-            window.total_us -= window.samples.popleft()[1]
+        while len(samples) > most or samples[0][0] <= since:
+            window.total_us -= samples.popleft()[1]
 
     def settle(self, message: Message, at: int) -> None:
         """Keep an ended message for a while; one that cannot be queued again loses its content."""
-        if message.digest is None and message.state is not State.DELIVERED:
+        seq, status = message.seq, message.state
+        if message.digest is None and status is not _DELIVERED:
             message.digest = content_digest(message.payload)
             message.payload = message.metadata = b""
-        self.failures.pop(message.seq, None)
-        kept = self.acknowledged if message.state is State.ACKNOWLEDGED else self.settled
-        kept.append((at, message.seq))
+        if self.failures:
+            self.failures.pop(seq, None)
+        kept = self.acknowledged if status is _ACKNOWLEDGED else self.settled
+        kept.append((at, seq))
 
     def drop(self, message: Message) -> None:
         """Remove a message at once."""

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from tocsin.core.commands import Caller
 from tocsin.core.errors import refusal
 from tocsin.hub.auth.authority import ADMIN, ROLES
 from tocsin.hub.auth.tokens import Grant
@@ -34,10 +33,10 @@ _UNAUTHENTICATED = "insecure"
 DASHBOARD_HEADER = "tocsin-dashboard"
 
 
-def identify(hub: Hub, request: HTTPConnection) -> Grant:
-    """Return the grant of the caller, or refuse."""
+def identify(hub: Hub, request: HTTPConnection, *, browser: bool = True) -> Grant:
+    """Return the grant of the caller, or refuse; `browser` tells whether a browser session is accepted."""
     header = request.headers.get("authorization")
-    browser_session = None if header is not None else request.cookies.get(cookie_name(request))
+    browser_session = None if header is not None or not browser else request.cookies.get(cookie_name(request))
     if browser_session is not None and not (hub.trusting and "tocsin-agent" in request.headers):
         check_own_page(request)
         return hub.browser_sessions.check(browser_session).grant
@@ -81,7 +80,7 @@ def check_own_page(request: HTTPConnection) -> None:
 
 def may_see_everything(hub: Hub, grant: Grant) -> bool:
     """Tell whether the caller is a director, a human or an administrator."""
-    return Call(hub.project, Caller(grant.agent, grant.role), grant).has_access(Access.OVERSEER)
+    return Call(hub.project, grant.caller, grant).has_access(Access.OVERSEER)
 
 
 def check_again(hub: Hub, grant: Grant) -> None:

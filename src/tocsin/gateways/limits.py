@@ -5,6 +5,7 @@ import asyncio
 from starlette.requests import ClientDisconnect, Request
 
 from tocsin.core.errors import refusal
+from tocsin.hub.config import ServerConfig
 
 __all__ = ["BodyTimeout", "read_body"]
 
@@ -13,22 +14,33 @@ class BodyTimeout(Exception):
     """The body did not come in time, or its caller has gone."""
 
 
-async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
-    """Read a body that is neither too large nor too slow; what is too large is not even read."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > bytes_max:
-        raise _too_large(declared, bytes_max)
+async def read_body(request: Request, bytes_max: int, config: ServerConfig) -> bytes:
+    """Read a body that is neither too large nor too slow.
+
+    What is too large is read on and discarded, up to a limit, before it is refused: a caller that is still sending when
+    its connection is closed does not see the answer.
+    """
     chunks: list[bytes] = []
     size = 0
+    declared = request.headers.get("content-length", "0")
+    announced = int(declared) if declared.isdecimal() else 0
+    if announced > bytes_max + config.discard_bytes_max:
+        raise _too_large(str(announced), bytes_max)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(config.body_timeout_s):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > bytes_max:
-                    raise _too_large(f"more than {bytes_max}", bytes_max)
-                chunks.append(chunk)
+                if size > bytes_max + config.discard_bytes_max:
+                    break
+                if max(size, announced) > bytes_max:
+                    chunks.clear()
+                else:
+                    chunks.append(chunk)
     except (TimeoutError, ClientDisconnect):
-        raise BodyTimeout from None
+        if size <= bytes_max:
+            raise BodyTimeout from None
+    if size > bytes_max:
+        raise _too_large(str(announced) if announced > bytes_max else f"more than {bytes_max}", bytes_max)
     return b"".join(chunks)
 
 

@@ -259,6 +259,9 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests_max: Count
     #: Concurrent requests of one agent.
     requests_per_agent_max: Count
+    #: Bytes of a body that is too large that are read and discarded, so that its caller sees the answer; a longer body
+    #: is refused at once.
+    discard_bytes_max: Count
     #: Time for a caller to send its body, also one that is no longer read, seconds.
     body_timeout_s: Seconds
     #: Time for a caller to read its response, seconds; then the connection is dropped.
@@ -267,8 +270,10 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_alive_s: Seconds
     #: Time for requests under way to finish when the hub shuts down, seconds.
     shutdown_timeout_s: Seconds
-    #: Rows in one page of history.
+    #: Rows in one page of a list, on every interface.
     page_max: Count
+    #: Rows of the live state that a list examines before other callers are served; one list is read at a time.
+    rows_per_turn: Count
     #: Sequence numbers that the search for one page of messages covers; the next page continues from there.
     find_depth: Count
     #: Valid tokens of one agent.

@@ -77,7 +77,15 @@ class Tocsin:
         except BaseException:
             await host.close()
             raise
-        return cls(Project(host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=Clock()))
+        project_ = Project(
+            host,
+            reader,
+            page_max=config.page_max,
+            rows_per_turn=config.rows_per_turn,
+            find_depth=config.find_depth,
+            clock=Clock(),
+        )
+        return cls(project_)
 
     async def __aenter__(self) -> "Tocsin":
         return self

@@ -1,8 +1,10 @@
 """The transport between an agent and a project in the same process.
 
-The operations of the socket protocol are run without a socket. Commands go to the host as they are, and the host's
-reply is the answer; other operations go through `tocsin.hub.operations`, as they do in a hub. The embedded bus does not
-authenticate callers: code that shares the process could write to the journal as well.
+Messages, their receipts and the confirmations of recipients pass as they are (`LocalLink`): an ordinary message is not
+written as JSON, only its payload is. The other operations of the socket protocol are run without a socket. Commands go
+to the host as they are, and the host's reply is the answer; the rest goes through `tocsin.hub.operations`, as it does
+in a hub. The embedded bus does not authenticate callers: code that shares the process could write to the journal as
+well.
 """
 
 import asyncio
@@ -16,12 +18,13 @@ from tocsin.client.transport import Item, LinkLost, Refused
 from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
-from tocsin.core.protocol.envelope import parse_envelope
+from tocsin.core.protocol.envelope import VERSIONS, Envelope, parse_envelope
 from tocsin.core.protocol.validation import explain
 from tocsin.hub.hosting.host import Condition
-from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.project import Project
 from tocsin.wire import socket as op
+from tocsin.wire.drafts import Written
 from tocsin.wire.messages import Settled
 from tocsin.wire.table import OPERATIONS, unknown_operation
 
@@ -70,8 +73,48 @@ class InProcessLink:
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: str | None = None
         self._lost: LinkLost | None = None
+        self._sink: Callable[[cmd.Delivery], None] | None = None
+        self._early: list[cmd.Delivery] = []
         #: Set once the client has closed the link.
         self.released = asyncio.Event()
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Return the largest envelope that the project accepts, bytes."""
+        return self._host.exchange.state.policy.limits.message_bytes_max
+
+    def send_message(self, message: Envelope | Written) -> "asyncio.Future[cmd.Reply]":
+        """Send a message; the future holds the reply, or the problem, once it is durable."""
+        if self._lost is not None and self._lost.refused is not None:
+            return self._answered(self._lost.refused)
+        if isinstance(message, Written):
+            try:
+                message = parse_envelope(bytes(message.envelope), self.message_bytes_max)
+            except TocsinError as error:
+                return self._answered(error.problem)
+        return self._host.submit(cmd.Send(message), self._caller)
+
+    def confirm(self, signal_id: str) -> None:
+        """Confirm the receipt of a message, before any later call."""
+        self._host.confirm(signal_id, self._caller)
+
+    def credit(self, window: int) -> "asyncio.Future[cmd.Reply]":
+        """Change the number of messages that may be on their way, before any later call."""
+        if self._session is None:
+            return self._answered(Problem("E_STATE_003", "the session is closed"))
+        return self._host.submit(cmd.GrantCredit(self._session, window), self._caller)
+
+    def deliver_to(self, sink: Callable[[cmd.Delivery], None]) -> None:
+        """Call a function with every message from now on, beginning with those that were not received yet."""
+        self._sink = sink
+        early, self._early = self._early, []
+        for push in early:
+            self._push(push)
+
+    def _answered(self, problem: Problem) -> "asyncio.Future[cmd.Reply]":
+        future: asyncio.Future[cmd.Reply] = asyncio.get_running_loop().create_future()
+        future.set_result(problem)
+        return future
 
     async def send(self, operations: Sequence[op.Operation]) -> None:
         """Submit operations in order; they share a commit."""
@@ -137,6 +180,9 @@ class InProcessLink:
         if future.cancelled():
             return
         reply = future.result()
+        state = self._host.exchange.state
+        if speaks_first_version(state, self._caller.agent):
+            reply = in_first_version(reply, state)
         self._put(Refused(re, reply) if isinstance(reply, Problem) else op.Answer(re, view(reply)))
 
     def _start(self, re: int, work: Coroutine[Any, Any, object]) -> None:
@@ -193,7 +239,13 @@ class InProcessLink:
         return self._session
 
     def _push(self, push: cmd.Delivery) -> None:
-        self._put(op.Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(push.envelope), push.interrupts))
+        if self._sink is None:
+            self._early.append(push)
+        elif push.version == VERSIONS[-1]:
+            self._sink(push)
+        else:  # Its agent registered with an older version: it reads the envelope of that version.
+            raw = msgspec.Raw(push.envelope)
+            self._put(op.Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
 
     def _put(self, item: Item) -> None:
         self._items.append(item)

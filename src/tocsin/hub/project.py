@@ -1,5 +1,6 @@
 """The services of one open project that operations use: its host, its history and its polling sessions."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tocsin.core.state import ProjectState
@@ -18,13 +19,25 @@ class Project:
     """One open project, in a hub or embedded."""
 
     def __init__(
-        self, host: Host, reader: Reader, *, page_max: int, find_depth: int, clock: Clock, hub: "Hub | None" = None
+        self,
+        host: Host,
+        reader: Reader,
+        *,
+        page_max: int,
+        rows_per_turn: int,
+        find_depth: int,
+        clock: Clock,
+        hub: "Hub | None" = None,
     ) -> None:
         self.host = host
         self.reader = reader
         self.piggyback = Piggyback(host)
         #: Maximum items of a page.
         self.page_max = page_max
+        #: Rows of the live state that a list examines before the event loop serves others.
+        self.rows_per_turn = rows_per_turn
+        #: Held while a list examines rows, so that one list at a time does.
+        self.listing = asyncio.Lock()
         #: Rows that one search examines.
         self.find_depth = find_depth
         #: The hub that serves it; null on an embedded bus.

@@ -18,7 +18,7 @@ from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.browser_sessions import BrowserSessions
 from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
-from tocsin.hub.config import ServerConfig
+from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
 from tocsin.hub.observability.exporters import configured
 from tocsin.hub.observability.feed import Feed
@@ -32,7 +32,7 @@ from tocsin.hub.request_limits import RequestLimits
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
-from tocsin.policies import frames_policy
+from tocsin.policies import default_policy, frames_policy
 
 if TYPE_CHECKING:
     from tocsin.hub.ownership import Standby
@@ -46,6 +46,7 @@ __all__ = [
     "hub_name",
     "is_postgres",
     "keep_secret",
+    "open_journal",
 ]
 
 ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
@@ -103,7 +104,13 @@ class Hub:
         self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
         #: The project, as the operations use it.
         self.project = Project(
-            host, reader, page_max=config.page_max, find_depth=config.find_depth, clock=self._clock, hub=self
+            host,
+            reader,
+            page_max=config.page_max,
+            rows_per_turn=config.rows_per_turn,
+            find_depth=config.find_depth,
+            clock=self._clock,
+            hub=self,
         )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
@@ -222,6 +229,11 @@ def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str
     return PostgresJournal(
         store, project, hub=hub_name(), address=hub_address(config), terms=config.ownership, timeouts=config.store
     )
+
+
+def open_journal(data: Path, project: str, store: str) -> Journal:
+    """Open a project's journal as its owner, for work that no hub may disturb."""
+    return _open_journal(data, default_policy(), load_config(data / "server.yaml"), project, store)
 
 
 def hub_name() -> str:

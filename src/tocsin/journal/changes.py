@@ -167,6 +167,11 @@ class ObservedExchange(Exchange):
         super().apply(event)
         self._observed.events.append(event)
 
+    def apply_pushed(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
+        """Apply an acceptance and its offer to the state, and keep both for the next capture."""
+        super().apply_pushed(accepted, offered)
+        self._observed.events += (accepted, offered)
+
     def _keep_removed(self, event: Event) -> None:
         """Keep what an event is about to remove."""
         state, observed = self.state, self._observed

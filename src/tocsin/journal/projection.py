@@ -46,12 +46,12 @@ _seal_message = sealer(MESSAGES)
 #: Stands for the failures of a message that had none: all columns are null.
 _NO_FAILURE = Failure(*cast("tuple[Any, ...]", (None,) * len(FAILURE_COLUMNS)))
 _OPEN = frozenset({State.HELD, State.QUEUED, State.OFFERED})
-#: Events between two pauses.
+#: Events or rows between two pauses.
 _PAUSE_EVERY = 128
 
 
 def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batch:
-    """Turn a capture into rows; `pause` is called every few events.
+    """Turn a capture into rows; `pause` is called every few events and rows.
 
     The thread that writes tables would otherwise hold the interpreter for the whole switch interval, while the threads
     that decide and commit wait for it. The rows of messages can be read once and are made as they are read, so that
@@ -86,8 +86,8 @@ def batch_of(capture: Capture, pause: Callable[[], None] = lambda: None) -> Batc
     return Batch(
         standing=standing,
         rows=rows,
-        new_messages=_new_messages(capture, facts),
-        changed_messages=_changed_messages(capture, facts),
+        new_messages=_new_messages(capture, facts, pause),
+        changed_messages=_changed_messages(capture, facts, pause),
         forgotten=sorted(number for number in capture.forgotten if number not in facts.accepted),
         ended=capture.ended,
         oldest_thread=capture.oldest_thread,
@@ -156,19 +156,23 @@ def _facts_of(capture: Capture, pause: Callable[[], None]) -> _EventFacts:
     return facts
 
 
-def _new_messages(capture: Capture, facts: _EventFacts) -> Iterator[Row]:
+def _new_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted since the last capture."""
     messages = capture.messages
-    for number, accepted in facts.accepted.items():
+    for place, (number, accepted) in enumerate(facts.accepted.items()):
+        if not place % _PAUSE_EVERY:
+            pause()
         payload, metadata = facts.changed.get(number), None
         if accepted.broadcast is None:
             payload, metadata = payload or accepted.payload, accepted.metadata
         yield _message(messages[number], facts, capture, payload, metadata)
 
 
-def _changed_messages(capture: Capture, facts: _EventFacts) -> Iterator[Row]:
+def _changed_messages(capture: Capture, facts: _EventFacts, pause: Callable[[], None]) -> Iterator[Row]:
     """Make the rows of the messages that were accepted before and have changed."""
-    for number, message in capture.messages.items():
+    for place, (number, message) in enumerate(capture.messages.items()):
+        if not place % _PAUSE_EVERY:
+            pause()
         if number < capture.first_seq:
             yield _message(message, facts, capture, facts.changed.get(number), None)
 

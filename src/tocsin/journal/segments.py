@@ -95,7 +95,8 @@ class Exporter:
         events = tail(self._journal, self._exported)
         first_seq, first = next(events)
         folder = self._folder / f"date={datetime.fromtimestamp(first.at / 1_000_000, UTC):%Y-%m-%d}"
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True)
         temporary = folder / f"{_TEMPORARY}{first_seq}-{secrets.token_hex(4)}"
         last_seq = self._write(temporary, first_seq, first, events, storage)
         path = folder / f"{first_seq:020d}.ndjson.zst"

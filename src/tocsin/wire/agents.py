@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, TypeFilter
 from tocsin.core.messages.model import RecipientState
-from tocsin.wire.operation import NO_REQUEST, Access, Operation, Request, Where
+from tocsin.wire.operation import NO_REQUEST, Access, NamedPage, NamedPageRequest, Operation, Request, Where
 
 __all__ = [
     "OPERATIONS",
@@ -80,6 +80,10 @@ class IssueToken(Request, frozen=True):
         TypeFilter | None, Meta(description="Register the agent with this type; null leaves that to the agent.")
     ] = "AdHoc"
     admin: Annotated[bool, Meta(description="Whether the token may administer tokens.")] = False
+    types: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")], ...] | None,
+        Meta(description="Agent types that the agent may register as; by default `type`, or any if that is null."),
+    ] = None
     lifetime_s: Annotated[Lifetime | None, Meta(description="Seconds until the token expires; null is never.")] = None
 
 
@@ -113,6 +117,8 @@ class TokenRecord(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     live: bool
+    #: Agent types that the agent may register as; null for any.
+    types: tuple[str, ...] | None = None
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
@@ -144,9 +150,9 @@ OPERATIONS = (
     ),
     Operation(
         name="list_agents",
-        summary="List all agents and their presence.",
-        request=NO_REQUEST,
-        reply=list[AgentRecord],
+        summary="List agents and their presence, by name.",
+        request=NamedPageRequest,
+        reply=NamedPage[AgentRecord],
         http="GET /v1/agents",
         tag="agents",
         tool="Use it to find out whom to send to. An agent that is not available receives messages when it is back.",
@@ -170,8 +176,8 @@ OPERATIONS = (
     Operation(
         name="list_tokens",
         summary="List all tokens, without their secrets.",
-        request=NO_REQUEST,
-        reply=list[TokenRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[TokenRecord],
         http="GET /v1/admin/tokens",
         tag="admin",
         access=Access.ADMIN,

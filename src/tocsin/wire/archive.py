@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tocsin.core.commands.base import TypeFilter
 from tocsin.extract import Column, Piece
-from tocsin.wire.operation import NO_REQUEST, Access, Limit, Operation, Request, Where
+from tocsin.wire.operation import NO_REQUEST, Access, Limit, NamedPage, NamedPageRequest, Operation, Request, Where
 
 __all__ = [
     "OPERATIONS",
@@ -160,8 +160,8 @@ OPERATIONS = (
     Operation(
         name="list_reports",
         summary="List the lab's reports, newest first.",
-        request=NO_REQUEST,
-        reply=list[ReportRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[ReportRecord],
         http="GET /v1/history/reports",
         tag="archive",
         access=Access.OVERSEER,

@@ -1,9 +1,11 @@
 """Drafts of messages, and the one writer that turns them into envelopes.
 
-An envelope is written once: what is signed, sent, and sent again after a lost connection are the same bytes.
+An envelope is written once: what is signed, sent, and sent again after a lost connection are the same bytes. For a bus
+in the same process an ordinary envelope is not written at all: only its payload is encoded.
 """
 
 import time
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypedDict
 
 import msgspec
@@ -11,8 +13,8 @@ from msgspec import Raw
 
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.envelope import ANYONE, VERSIONS, AgentRef, iso
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.envelope import ANYONE, NESTING_MAX, VERSIONS, AgentRef, Envelope, TypeName, iso
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
 from tocsin.ids import RandomIds
 from tocsin.wire.signatures import Signer
 
@@ -22,6 +24,11 @@ __all__ = ["Draft", "EnvelopeWriter", "Options", "Payload", "Written"]
 Payload: TypeAlias = dict[str, Any] | msgspec.Struct | Raw
 
 _EMPTY: dict[str, Any] = {}
+_VERSION = VERSIONS[-1]
+#: Size of an envelope without its payload, bytes, rounded up.
+_OVERHEAD_BYTES = 1024
+#: Receivers and types whose names were checked, kept for the next message.
+_CHECKED_MAX = 4096
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +95,13 @@ class _Outgoing(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     qos: dict[str, Any] | None = None
 
 
+class _Object(msgspec.Struct):
+    """Any JSON object; its fields are checked and skipped."""
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
 class EnvelopeWriter:
     """Writes the envelopes of one agent."""
 
@@ -96,6 +110,7 @@ class EnvelopeWriter:
         self._encoder = msgspec.json.Encoder()
         self._signer = signer
         self._sender = AgentRef("", "")
+        self._checked: dict[tuple[str, str], AgentRef] = {}
 
     def introduce(self, agent: str, agent_type: str) -> None:
         """Set the sender of the envelopes."""
@@ -104,6 +119,53 @@ class EnvelopeWriter:
     def fresh_id(self, prefix: str) -> str:
         """Return a new id."""
         return self._ids.fresh(prefix, time.time_ns() // 1000)
+
+    def sign(self, body: bytes) -> str | None:
+        """Return the signature of a body; null without a signer."""
+        return None if self._signer is None else self._signer.sign(body)
+
+    def prepare(self, draft: Draft, bytes_max: int) -> Envelope | Written:
+        """Return the envelope of a draft for a bus in this process, or write one that is not ordinary.
+
+        The payload is checked here as the bus would check it: JSON, its size and its nesting. What does not pass is
+        written, so that the bus refuses it in its own words.
+        """
+        to, kind, priority = draft.to, draft.type, draft.priority
+        receiver = self._checked.get((to, kind)) or self._check_names(to, kind)
+        name = PRIORITY_NAMES[priority] if isinstance(priority, Priority) else priority
+        if receiver is None or not _is_ordinary(draft) or (name is not None and name not in VOCABULARY):
+            return self.write(draft)
+        payload = self._encode(draft.payload)
+        if len(payload) + _OVERHEAD_BYTES > bytes_max or payload.count(b"{") + payload.count(b"[") >= NESTING_MAX:
+            return self.write(draft)
+        try:
+            if not payload.isascii():
+                payload.decode("utf-8")
+            _OBJECT.decode(payload)
+        except (UnicodeDecodeError, msgspec.DecodeError):
+            return self.write(draft)
+        now = time.time_ns() // 1_000_000
+        message_id = self._ids.fresh("msg", now * 1000)
+        sent_at = datetime.fromtimestamp(now / 1000, UTC)
+        return Envelope(_VERSION, message_id, sent_at, self._sender, receiver, kind, Raw(payload), name)
+
+    def _check_names(self, to: str, message_type: str) -> AgentRef | None:
+        """Return the receiver if it and the type are well-formed, and remember them."""
+        try:
+            receiver = msgspec.convert({"agentId": to, "type": ANYONE}, AgentRef)
+            msgspec.convert(message_type, TypeName)
+        except msgspec.ValidationError:
+            return None
+        if len(self._checked) >= _CHECKED_MAX:
+            self._checked.clear()
+        self._checked[to, message_type] = receiver
+        return receiver
+
+    def _encode(self, value: object) -> bytes:
+        try:
+            return self._encoder.encode(value)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise refusal("E_VALIDATION_002", f"the message cannot be written: {error}", field="$.payload") from error
 
     def write(self, draft: Draft) -> Written:
         """Write a draft as an envelope, or refuse a payload that is not JSON."""
@@ -126,12 +188,23 @@ class EnvelopeWriter:
             metadata or None,
             _qos(draft),
         )
-        try:
-            envelope = Raw(self._encoder.encode(outgoing))
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise refusal("E_VALIDATION_002", f"the message cannot be written: {error}", field="$.payload") from error
+        envelope = Raw(self._encode(outgoing))
         signature = None if self._signer is None else self._signer.sign(bytes(envelope))
         return Written(message_id, envelope, signature)
+
+
+def _is_ordinary(draft: Draft) -> bool:
+    """Tell whether a draft names only a receiver, a type, a payload and a priority."""
+    return (
+        draft.ttl_s is None
+        and draft.correlation_id is None
+        and draft.importance is None
+        and draft.decay_rate is None
+        and draft.delivery_class is None
+        and draft.message_id is None
+        and not draft.metadata
+        and draft.to_type == ANYONE
+    )
 
 
 def _qos(draft: Draft) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, MessageRef, TypeFilter
 from tocsin.core.protocol.contracts import DeliveryClass
-from tocsin.core.protocol.priority import PriorityName
+from tocsin.core.protocol.priority import AnyPriorityName, PriorityName
 from tocsin.wire.operation import Access, Limit, Operation, Page, PageRequest, Request
 
 __all__ = [
@@ -40,8 +40,11 @@ _Text = Annotated[str, Meta(max_length=200)]
 class GetMessage(Request, frozen=True):
     """Look up a message."""
 
-    message_id: Annotated[MessageRef, Meta(description="The message_id of the message.")]
+    message_id: Annotated[
+        MessageRef, Meta(description="The message_id of the message, or the signal_id of one copy of a broadcast.")
+    ]
     fresh: Annotated[bool, Meta(description="Wait until the history contains everything that is durable now.")] = True
+    limit: Annotated[Limit, Meta(description="Maximum number of copies, the newest first.")] = 100
 
 
 class ListInbox(PageRequest, frozen=True, kw_only=True):
@@ -92,9 +95,9 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
     #: Message type.
     type: str
     #: Priority as admitted.
-    priority: PriorityName
+    priority: AnyPriorityName
     #: Current priority, including boosts.
-    level: PriorityName
+    level: AnyPriorityName
     state: str
     delivery_class: DeliveryClass
     correlation_id: str | None
@@ -183,7 +186,7 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
     recipient: str
     #: Message type.
     type: str
-    priority: PriorityName
+    priority: AnyPriorityName
     reason: str
     code: str
     failures: int

@@ -9,7 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, Name
 from tocsin.core.protocol.priority import PriorityName
-from tocsin.wire.operation import Access, Limit, Operation, Request
+from tocsin.wire.operation import Access, NamedPageRequest, Operation, Request
 
 __all__ = [
     "OPERATIONS",
@@ -40,12 +40,11 @@ class ReleaseResources(Request, frozen=True):
     resources: Annotated[tuple[str, ...], Meta(description="Resources, by the names they are held under.")]
 
 
-class ListLeases(Request, frozen=True, kw_only=True):
+class ListLeases(NamedPageRequest, frozen=True, kw_only=True):
     """List leases and the requests that wait for them."""
 
     resource: Annotated[str | None, Meta(description="Only leases that conflict with this name or glob.")] = None
     agent: Annotated[AgentName | None, Meta(description="Only leases of this agent.")] = None
-    limit: Limit = 500
 
 
 class CheckPaths(Request, frozen=True):
@@ -55,10 +54,12 @@ class CheckPaths(Request, frozen=True):
 
 
 class LeaseRecords(msgspec.Struct, frozen=True):
-    """Leases, oldest first, and waiting requests, first in the queue first."""
+    """Leases, oldest first, then waiting requests, those of one page by their place in the queue."""
 
     held: list[cmd.LeaseRecord]
     waiting: list[cmd.LeaseRecord]
+    #: Cursor of the next page; null on the last page.
+    next: str | None = None
 
 
 class PathConflict(msgspec.Struct, frozen=True):
@@ -73,10 +74,8 @@ class PathConflict(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
-class ListWaits(Request, frozen=True):
+class ListWaits(NamedPageRequest, frozen=True, kw_only=True):
     """Show the wait-for graph: which agents wait for which, and the priorities that they lend."""
-
-    limit: Limit = 500
 
 
 class WaitRecord(msgspec.Struct, frozen=True):
@@ -121,6 +120,8 @@ class WaitGraphRecord(msgspec.Struct, frozen=True):
     waits: list[WaitRecord]
     #: Total number of waits.
     total: int
+    #: Cursor of the next page; null on the last page.
+    next: str | None = None
 
 
 OPERATIONS = (

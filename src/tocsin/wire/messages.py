@@ -47,7 +47,7 @@ Sent: TypeAlias = cmd.Receipt | cmd.BroadcastReceipt | Settled | cmd.Registered
 
 
 class SendReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of sending one envelope; exactly one of the fields is set."""
+    """The result of sending one envelope; exactly one of the fields is set, besides `code`."""
 
     #: Receipt of a message to one recipient.
     receipt: cmd.Receipt | None = None
@@ -61,6 +61,13 @@ class SendReply(msgspec.Struct, frozen=True, omit_defaults=True):
     registered: cmd.Registered | None = None
     #: Why one item of a batch was refused.
     problem: Problem | None = None
+    #: `E_ROUTING_004` if a recipient of a broadcast could not accept it.
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        """Set the code of a partial failure."""
+        if self.failed:
+            msgspec.structs.force_setattr(self, "code", "E_ROUTING_004")
 
     @classmethod
     def of(cls, reply: cmd.Reply) -> "SendReply":

@@ -8,7 +8,19 @@ from msgspec import Meta
 
 from tocsin.core.commands.base import CommandBase
 
-__all__ = ["NO_REQUEST", "Access", "Cursor", "Limit", "Operation", "Page", "PageRequest", "Request", "Where"]
+__all__ = [
+    "NO_REQUEST",
+    "Access",
+    "Cursor",
+    "Limit",
+    "NamedPage",
+    "NamedPageRequest",
+    "Operation",
+    "Page",
+    "PageRequest",
+    "Request",
+    "Where",
+]
 
 Item = TypeVar("Item")
 
@@ -60,6 +72,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = False
     #: Whether it can undo or discard something.
     destructive: bool = False
+    #: Whether its arguments are words for other agents, which are signed where the policy requires signatures.
+    signed: bool = False
 
     def __post_init__(self) -> None:
         """Fill in summary and kind from the request."""
@@ -109,6 +123,23 @@ class PageRequest(Request, frozen=True, kw_only=True):
     after: Cursor = 0
     limit: Limit = 100
     fresh: Annotated[bool, Meta(description="Wait until the history contains everything that is durable now.")] = True
+
+
+class NamedPageRequest(Request, frozen=True, kw_only=True):
+    """Parameters of a list that is read from the live state."""
+
+    after: Annotated[
+        str, Meta(max_length=300, description="`next` of the previous page; leave it out for the first page.")
+    ] = ""
+    limit: Limit = 100
+
+
+class NamedPage(msgspec.Struct, Generic[Item], frozen=True):
+    """A page of a list that is read from the live state."""
+
+    items: list[Item]
+    #: Cursor of the next page; null on the last page.
+    next: str | None = None
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):

@@ -1,7 +1,7 @@
 """Operations on the policy and the project as a whole."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,16 @@ from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import PriorityName
 from tocsin.wire.history import MessageSummary
-from tocsin.wire.operation import NO_REQUEST, Access, Limit, Operation, Request, Where
+from tocsin.wire.operation import (
+    NO_REQUEST,
+    Access,
+    NamedPageRequest,
+    Operation,
+    Page,
+    PageRequest,
+    Request,
+    Where,
+)
 
 __all__ = [
     "OPERATIONS",
@@ -27,13 +36,20 @@ __all__ = [
     "Overview",
     "PendingMessages",
     "PolicyCheck",
+    "PolicyDifference",
     "PolicyRecord",
+    "PolicyScope",
+    "PolicyVersion",
     "ProjectStatus",
     "SessionRecord",
     "ShedCount",
     "SubscriberStatus",
     "UndeliverableCount",
 ]
+
+
+#: Whether a policy is the whole one or a change to the one in force.
+PolicyScope: TypeAlias = Literal["whole", "change"]
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):
@@ -44,10 +60,39 @@ class PolicyRecord(msgspec.Struct, frozen=True):
 
 
 class ChangePolicy(Request, frozen=True):
-    """A policy, as changes to the defaults."""
+    """A policy: the whole of it, or a change to the one in force."""
 
-    policy: Annotated[dict[str, Any], Meta(description="The settings that differ from the defaults.")]
+    policy: Annotated[dict[str, Any], Meta(description="Settings.")]
     reason: Annotated[str, Meta(description="Reason, recorded with the policy.")] = ""
+    scope: Annotated[
+        PolicyScope,
+        Meta(
+            description="`whole`: settings that are not named have their defaults; "
+            "`change`: they stay as they are in the policy in force."
+        ),
+    ] = "whole"
+
+
+class PolicyDifference(msgspec.Struct, frozen=True):
+    """One setting that a policy changed."""
+
+    #: Its path, as `aging.threshold_s`.
+    setting: str
+    #: Value before; null if it was not set.
+    before: Any
+    #: Value after; null if it is not set.
+    after: Any
+
+
+class PolicyVersion(msgspec.Struct, frozen=True):
+    """A policy that was adopted."""
+
+    version: int
+    adopted_at: datetime
+    by: str
+    reason: str
+    #: What it changed; empty for the first one.
+    changes: list[PolicyDifference]
 
 
 class PolicyCheck(msgspec.Struct, frozen=True):
@@ -202,12 +247,10 @@ class AgentDetails(msgspec.Struct, frozen=True):
     registered_at: datetime | None
 
 
-class ListRoster(Request, frozen=True, kw_only=True):
+class ListRoster(NamedPageRequest, frozen=True, kw_only=True):
     """List agents with their sessions, attention and budget."""
 
     q: Annotated[str, Meta(max_length=64, description="Part of an agent's name.")] = ""
-    after: Annotated[str, Meta(max_length=64, description="`next` of the previous page.")] = ""
-    limit: Limit = 100
 
 
 class AgentDetailsPage(msgspec.Struct, frozen=True):
@@ -256,7 +299,7 @@ OPERATIONS = (
     ),
     Operation(
         name="adopt_policy",
-        summary="Adopt a policy: the defaults with the given changes.",
+        summary="Adopt a policy: a whole one, or a change to the one in force.",
         request=ChangePolicy,
         reply=cmd.Adopted,
         kind="command",
@@ -270,6 +313,14 @@ OPERATIONS = (
         request=ChangePolicy,
         reply=PolicyCheck,
         http="POST /v1/policy/check",
+        tag="project",
+    ),
+    Operation(
+        name="list_policies",
+        summary="List the policies that were adopted, the newest first, with what each changed.",
+        request=PageRequest,
+        reply=Page[PolicyVersion],
+        http="GET /v1/policy/history",
         tag="project",
     ),
     Operation(

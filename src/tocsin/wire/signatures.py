@@ -1,15 +1,19 @@
-"""HMAC signatures of envelopes.
+"""HMAC signatures of envelopes, and of arguments that are words for other agents.
 
 The key is derived from the hash of the token's secret, so that both sides have it and neither stores more. The
-signature covers the bytes as they travel.
+signature covers the bytes as they travel: an envelope, or the body of an HTTP request. Arguments of a call over a
+socket are part of a frame; their signature covers them as JSON with sorted keys and without blanks.
 """
 
 import hashlib
 import hmac
+from typing import Any
+
+import msgspec
 
 from tocsin.core.errors import refusal
 
-__all__ = ["Signer", "signature_of"]
+__all__ = ["Signer", "arguments_body", "signature_of"]
 
 _PURPOSE = b"tocsin signature v1"
 _SCHEME = "v1="
@@ -19,6 +23,11 @@ _TOKEN_PARTS = 3
 def signature_of(digest: bytes, body: bytes) -> str:
     """Return the signature of a body; `digest` is the SHA-256 hash of the token's secret."""
     return _signature(_key_of(digest), body)
+
+
+def arguments_body(arguments: dict[str, Any]) -> bytes:
+    """Return the bytes of a socket call's arguments that a signature covers."""
+    return msgspec.json.encode(arguments, order="sorted")
 
 
 def _key_of(digest: bytes) -> bytes:

@@ -151,7 +151,7 @@ class Call(_Operation, tag="call"):
     arguments: dict[str, Any] = {}
     #: The envelope, if the operation sends one.
     envelope: Raw | UnsetType = UNSET
-    #: HMAC of the envelope's bytes.
+    #: HMAC of the envelope's bytes, or of the arguments where they are words for other agents.
     signature: str | None = None
 
 

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from tocsin.core import commands as cmd
-from tocsin.wire.operation import NO_REQUEST, Access, Operation, Request
+from tocsin.core.commands.base import Name
+from tocsin.wire.operation import NO_REQUEST, Access, NamedPage, NamedPageRequest, Operation
 
 __all__ = [
     "OPERATIONS",
@@ -16,10 +17,18 @@ __all__ = [
     "DiscussionRecord",
     "EscalationRecord",
     "EscalationStep",
+    "ListApprovals",
     "ListEscalations",
+    "ListRequests",
     "RequestRecord",
     "TopicRecord",
 ]
+
+
+class ListRequests(NamedPageRequest, frozen=True, kw_only=True):
+    """List the open requests of the caller."""
+
+    request: Annotated[Name | None, Meta(description="Only the request with this messageId.")] = None
 
 
 class RequestRecord(msgspec.Struct, frozen=True):
@@ -102,7 +111,16 @@ class EscalationRecord(msgspec.Struct, frozen=True):
     steps: tuple[EscalationStep, ...]
 
 
-class ListEscalations(Request, frozen=True):
+class ListApprovals(NamedPageRequest, frozen=True, kw_only=True):
+    """List the open approval requests of the caller."""
+
+    subject: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(description="Only requests with this subject: a messageId of a held message, or as the asker named it."),
+    ] = None
+
+
+class ListEscalations(NamedPageRequest, frozen=True, kw_only=True):
     """List escalations, open ones first."""
 
     closed: Annotated[bool, Meta(description="Include closed escalations.")] = False
@@ -183,8 +201,8 @@ OPERATIONS = (
     Operation(
         name="list_requests",
         summary="List the open requests of the caller; directors see all.",
-        request=NO_REQUEST,
-        reply=list[RequestRecord],
+        request=ListRequests,
+        reply=NamedPage[RequestRecord],
         http="GET /v1/requests",
         tag="requests",
         tool="Use it to see what you wait for, and what others wait for from you.",
@@ -210,8 +228,8 @@ OPERATIONS = (
     Operation(
         name="list_topics",
         summary="List the topics that have subscribers.",
-        request=NO_REQUEST,
-        reply=list[TopicRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[TopicRecord],
         http="GET /v1/topics",
         tag="topics",
     ),
@@ -247,13 +265,14 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions",
         tag="discussions",
+        signed=True,
         tool="The outcome arrives in your inbox as DiscussionClosed.",
     ),
     Operation(
         name="list_discussions",
         summary="List the open discussions of the caller; directors see all.",
-        request=NO_REQUEST,
-        reply=list[DiscussionRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[DiscussionRecord],
         http="GET /v1/discussions",
         tag="discussions",
         tool="Use it to see questions that wait for your vote.",
@@ -264,6 +283,7 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions/{discussion}/speak",
         tag="discussions",
+        signed=True,
         tool="Use it to argue before you vote.",
     ),
     Operation(
@@ -272,6 +292,7 @@ OPERATIONS = (
         reply=cmd.Discussed,
         http="POST /v1/discussions/{discussion}/vote",
         tag="discussions",
+        signed=True,
         tool="A later vote replaces an earlier one.",
         idempotent=True,
     ),
@@ -287,8 +308,8 @@ OPERATIONS = (
     Operation(
         name="list_approvals",
         summary="List the open approval requests of the caller; directors see all.",
-        request=NO_REQUEST,
-        reply=list[ApprovalRecord],
+        request=ListApprovals,
+        reply=NamedPage[ApprovalRecord],
         http="GET /v1/approvals",
         tag="approvals",
         tool="Directors decide them with decide_approval.",
@@ -323,7 +344,7 @@ OPERATIONS = (
     Operation(
         name="list_escalations",
         request=ListEscalations,
-        reply=list[EscalationRecord],
+        reply=NamedPage[EscalationRecord],
         http="GET /v1/escalations",
         tag="escalations",
         access=Access.DIRECTOR,
@@ -350,8 +371,8 @@ OPERATIONS = (
     Operation(
         name="list_alerts",
         summary="List the metrics over their limits, and the alerts.",
-        request=NO_REQUEST,
-        reply=list[AlertRecord],
+        request=NamedPageRequest,
+        reply=NamedPage[AlertRecord],
         http="GET /v1/alerts",
         tag="health",
         tool="Use it to see whether the bus itself is healthy.",

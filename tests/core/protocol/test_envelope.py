@@ -169,7 +169,7 @@ def test_an_optional_field_has_the_wrong_type(field: str, wrong: object) -> None
 @pytest.mark.parametrize("correlation_id", ["", "two words", "a/b", "x" * 129])
 def test_a_correlation_id_breaks_its_constraint(correlation_id: str) -> None:
     problem = problem_of(encoded(correlationId=correlation_id))
-    assert (problem.code, problem.field) == ("E_VALIDATION_004", "$.correlationId")
+    assert (problem.code, problem.field) == ("E_PROTOCOL_003", "$.correlationId")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_an_agent_has_a_part_of_the_wrong_type(side: str, part: str) -> None:
 @pytest.mark.parametrize("agent_id", ["", "../etc", "a b", "-dash", "x" * 65, "a/b", "**"])
 def test_an_agent_id_that_a_path_could_mistake_is_refused(agent_id: str) -> None:
     problem = problem_of(encoded(receiver={"agentId": agent_id, "type": "Manager"}))
-    assert (problem.code, problem.field) == ("E_VALIDATION_004", "$.receiver.agentId")
+    assert (problem.code, problem.field) == ("E_ROUTING_002", "$.receiver.agentId")
 
 
 @pytest.mark.parametrize(
@@ -483,22 +483,22 @@ def test_a_damaged_envelope_is_taken_or_refused(data: st.DataObject) -> None:
     end = data.draw(st.integers(start, min(len(text), start + 40)) | st.just(len(text)))
     inserted = data.draw(st.sampled_from([b"", b"{", b"}", b"]", b'"', b"1e999", b"\\", b"\xff", b",", b"null"]))
     problem = refusal_or_none(text[:start] + inserted + text[end:])
-    assert problem is None or problem.code.startswith(("E_PROTOCOL_", "E_VALIDATION_"))
+    assert problem is None or problem.code.startswith(("E_PROTOCOL_", "E_VALIDATION_", "E_ROUTING_002"))
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "where"),
+    ("field", "value", "where", "code"),
     [
-        ("messageId", "msg_20251112_1\n", "$.messageId"),
-        ("correlationId", "req_1\n", "$.correlationId"),
-        ("messageType", "TASK_UPDATE\n", "$.messageType"),
-        ("receiver", {"agentId": "manager_001\n", "type": "Manager"}, "$.receiver.agentId"),
-        ("sender", {"agentId": "impl_001", "type": "Implementation\n"}, "$.sender.type"),
+        ("messageId", "msg_20251112_1\n", "$.messageId", "E_VALIDATION_004"),
+        ("correlationId", "req_1\n", "$.correlationId", "E_PROTOCOL_003"),
+        ("messageType", "TASK_UPDATE\n", "$.messageType", "E_VALIDATION_004"),
+        ("receiver", {"agentId": "manager_001\n", "type": "Manager"}, "$.receiver.agentId", "E_ROUTING_002"),
+        ("sender", {"agentId": "impl_001", "type": "Implementation\n"}, "$.sender.type", "E_VALIDATION_004"),
     ],
 )
-def test_a_name_does_not_end_in_a_line_break(field: str, value: object, where: str) -> None:
+def test_a_name_does_not_end_in_a_line_break(field: str, value: object, where: str, code: str) -> None:
     problem = problem_of(encoded(**{field: value}))
-    assert (problem.code, problem.field) == ("E_VALIDATION_004", where)
+    assert (problem.code, problem.field) == (code, where)
 
 
 @pytest.mark.parametrize(

@@ -27,5 +27,5 @@ def pair(hub: Hub) -> tuple[str, str]:
     number = next(_numbers)
     names = f"ada{number}", f"bob{number}"
     for name in names:
-        hub.join(name)
+        hub.join(name, types=["Manager", "Implementation"])
     return names

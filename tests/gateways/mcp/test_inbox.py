@@ -110,7 +110,7 @@ def test_resources_show_without_taking(hub: Hub, way: Way, pair: tuple[str, str]
             await bob.do("reply_message", message_id=sent["message_id"], text="hello yourself")
             thread = (await read(ada.client, f"tocsin://thread/{sent['correlation_id']}"))["items"]
             assert [message["sender"] for message in thread] == list(pair)
-            assert {row["agent"] for row in await read(ada.client, "tocsin://agents")} >= set(pair)
+            assert {row["agent"] for row in (await read(ada.client, "tocsin://agents"))["items"]} >= set(pair)
             hub.join(f"{pair[0]}x")
             async with way(hub, f"{pair[0]}x") as eve:
                 assert (await read(eve.client, f"tocsin://thread/{sent['correlation_id']}"))["items"] == []

@@ -256,6 +256,8 @@ def test_a_hub_that_wants_signatures_says_where_to_get_them(tmp_path: Path) -> N
         content = await called(team, "ada", "send_message", to="bob", text="x")
         assert content["problem"]["code"] == "E_AUTH_006"
         assert "tocsin mcp" in content["problem"]["repair"]
+        spoken = await called(team, "ada", "open_discussion", question="tabs?", participants=["ada", "bob"])
+        assert spoken["problem"]["code"] == "E_AUTH_006"
 
     with_mcp(tmp_path, test, policy="security: {require_signatures: true}")
 

@@ -9,11 +9,14 @@ import pytest
 from tests.gateways.test_transport import line
 from tests.gateways.websocket.sockets import SocketTeam, with_sockets
 from tocsin.gateways.http.server import QuietServer, listen, server_settings
-from tocsin.gateways.http.standby import _app
+from tocsin.gateways.http.standby import _StandbyApp
 from tocsin.hub.config import load_config
+from tocsin.hub.ownership import Seen
+from tocsin.journal.postgres.ownership import Sighting
 
 KEY = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 VERSION = "Sec-WebSocket-Version: 13\r\n"
+OTHER = Sighting(1, "other", "http://other:7077", 1, 10.0)
 
 
 def handshake(path: str = "/v1/socket", *more: str, method: str = "GET") -> bytes:
@@ -50,7 +53,7 @@ def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
 def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
     async def test() -> None:
         listener = listen("127.0.0.1", 0)
-        server = QuietServer(server_settings(_app(lambda: ("other", "http://other:7077")), load_config()))
+        server = QuietServer(server_settings(_StandbyApp(lambda: Seen(OTHER)), load_config()))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(handshake("/v1/socket", KEY, VERSION))

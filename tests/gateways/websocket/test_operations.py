@@ -325,7 +325,7 @@ def test_calls_are_refused_as_http_refuses(tmp_path: Path) -> None:
         team.join("root", "human", admin=True)
         root = await team.open("root")
         await root.hello(type="Human")
-        assert {row["agent"] for row in await root.ok("call", operation="list_tokens")} >= {"ada", "root"}
+        assert {row["agent"] for row in (await root.ok("call", operation="list_tokens"))["items"]} >= {"ada", "root"}
 
     with_sockets(tmp_path, test)
 

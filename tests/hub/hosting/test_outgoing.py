@@ -5,11 +5,36 @@ from collections.abc import Coroutine
 from typing import Any
 
 from tocsin.core.commands import Delivery, Done, Receipt, Reply
-from tocsin.core.messages.model import PublishPath, RecipientState
+from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.hub.hosting.outgoing import OutgoingQueue
+
+MESSAGE = Message(
+    *(
+        1,
+        "msg_1",
+        "ada",
+        "bob",
+        "T",
+        0,
+        0,
+        0,
+        5,
+        0.0,
+        DeliveryClass.ASYNC,
+        False,
+        State.OFFERED,
+        1,
+        1,
+        2,
+        1,
+        b"{}",
+        b"{}",
+    ),
+    *(None, None, RecipientState.AVAILABLE, PublishPath.PUSHED, None),
+)
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -17,7 +42,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 def push(name: str, priority: int = Priority.INFO) -> Delivery:
-    return Delivery(name, "s", 1, b"{}", None, priority)
+    return Delivery(name, "s", 1, MESSAGE, "T", "AdHoc", "AdHoc", "1.1.0", b"{}", b"{}", 0, None, priority)
 
 
 def receipt(priority: Priority) -> Receipt:

@@ -83,7 +83,15 @@ def test_a_host_that_is_closed_finishes_the_commands_that_wait_for_the_tables(
 def test_a_reader_gets_fresh_tables_long_before_the_interval_is_over(tmp_path: Path) -> None:
     async def test() -> None:
         async with hosted(tmp_path, policy()) as (host, journal):
-            reader = Reader(journal, journal.tables(), host.projected, fresh_timeout_s=60.0, query_timeout_s=60.0)
+            reader = Reader(
+                journal,
+                journal.tables(),
+                host.projected,
+                host.tables_progressed_at,
+                fresh_timeout_s=60.0,
+                fresh_max_s=60.0,
+                query_timeout_s=60.0,
+            )
             for number in range(3):
                 await host.submit(message(number), ADA)
                 (signal,) = await reader.ask(lambda tables, number=number: tables.signals(f"msg_{number}_x"))  # type: ignore[misc]

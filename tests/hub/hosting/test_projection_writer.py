@@ -59,8 +59,7 @@ def test_a_capture_does_not_wait_until_everything_is_indexed(tmp_path: Path, mon
             assert isinstance(await host.submit(message(1), ADA), Receipt)
             while writer._seen_seq != host.committed_seq:  # it indexes what commits leave time for: all of it
                 await asyncio.sleep(0.001)
-            host.request_projection()
-            while writer.projected_seq < host.committed_seq:
-                await asyncio.sleep(0.001)
+            await host.projected(host.committed_seq)
+            assert writer.projected_seq == host.committed_seq
 
     run(scenario())

@@ -16,10 +16,10 @@ def test_a_hub_that_is_too_slow_alerts_its_directors(tmp_path: Path) -> None:
             await team.register("bob")
             await team.register("boss", "director")
             await team.post("ada", "/v1/messages", envelope(1))
-            while not (rows := (await team.get("ada", "/v1/alerts")).json()) or rows[0]["state"] != "raised":
+            while not (rows := (await team.get("ada", "/v1/alerts")).json()["items"]) or rows[0]["state"] != "raised":
                 await asyncio.sleep(0)
             assert rows[0]["metric"] == "message_routing_p99_s"
-            assert (await team.get("boss", "/v1/escalations")).json()[0]["trigger"] == "health_degraded"
+            assert (await team.get("boss", "/v1/escalations")).json()["items"][0]["trigger"] == "health_degraded"
             exposed = (await team.get("ada", "/metrics")).text
             assert 'alerts{metric="message_routing_p99_s"} 1.0' in exposed
             assert 'escalations_triggered_total{trigger="health_degraded"} 1.0' in exposed

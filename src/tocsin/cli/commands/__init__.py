@@ -27,6 +27,12 @@ class _Commands(LazyGroup):
             "Check that a hub answers, serves its project and accepts the token; or check what is stored.",
             "commands.doctor:doctor",
         ),
+        Entry(
+            "import",
+            _HUB,
+            "Import messages of another system into a project that no hub serves.",
+            "commands.importing:import_messages",
+        ),
         Entry("status", _HUB, "Show counts and condition of the project."),
         Entry("policy", _HUB, "The policy: show it, check a file, adopt one.", "commands.policy:policy"),
         Entry("health", _HUB, "Health measurements from outside the hub."),

@@ -25,6 +25,9 @@ def add(
     type: Annotated[  # noqa: A002
         str, typer.Option(help="Type used for routing: Manager, Implementation, AdHoc or any other name.")
     ] = "AdHoc",
+    also: Annotated[
+        list[str] | None, typer.Option("--also-type", help="A further type that the agent may register as.")
+    ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="Let the token administer tokens.")] = False,
     lifetime_s: Annotated[float | None, typer.Option(help="Seconds until the token expires; by default never.")] = None,
     save: Save = False,
@@ -32,6 +35,7 @@ def add(
 ) -> None:
     """Issue a token for an agent, and register the agent."""
     arguments = {"agent": agent, "role": role, "type": type, "admin": admin, "lifetime_s": lifetime_s}
+    arguments |= {"types": also} if also else {}
     _issue(context, "issue_token", arguments, save, as_json)
 
 

@@ -47,8 +47,8 @@ def release(
     """Release a lease or resources, or cancel a waiting request."""
     with refusals_told(as_json):
         remote = remote_of(context)
-        own = remote.ask("list_leases", {"agent": remote.ask("get_me").agent, "limit": 10_000})
-        if len(names) == 1 and names[0] in {record.lease for record in [*own.held, *own.waiting]}:
+        own = remote.pages("list_leases", {"agent": remote.ask("get_me").agent})
+        if len(names) == 1 and any(record.lease == names[0] for page in own for record in [*page.held, *page.waiting]):
             reply = remote.ask("release_lease", {"lease": names[0]})
         else:
             reply = remote.ask("release_resources", {"resources": names})

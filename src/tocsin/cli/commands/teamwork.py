@@ -52,7 +52,7 @@ def show_discussion(
 ) -> None:
     """Show an open discussion: its question, its options and the votes."""
     with refusals_told(as_json):
-        records = remote_of(context).ask("list_discussions")
+        records = remote_of(context).list("list_discussions")
         found = next((record for record in records if record.discussion == discussion), None)
         if found is None:
             raise missing(f"{discussion} is not an open discussion that you may see", as_json)

@@ -31,7 +31,7 @@ def top(
     with refusals_told(as_json):
         remote = remote_of(context)
         if as_json:
-            show_json({"status": remote.ask("get_status"), "agents": remote.ask("list_agents")})
+            show_json({"status": remote.ask("get_status"), "agents": remote.list("list_agents")})
         elif once:
             console.print(_screen(remote))
         else:
@@ -82,7 +82,7 @@ def _sleep(seconds: float) -> bool:
 
 
 def _screen(remote: Remote) -> Table:
-    status, agents = remote.ask("get_status"), remote.ask("list_agents")
+    status, agents = remote.ask("get_status"), remote.list("list_agents")
     waiting = "  ".join(f"{name} {count}" for name, count in reversed(status.waiting.items()))
     grid = Table(title=escape(f"{status.project}: {status.condition}, event {status.seq}, waiting {waiting}"))
     for column in ("agent", "role", "presence", "waiting", "sessions"):

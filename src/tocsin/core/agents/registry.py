@@ -69,9 +69,10 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
             expected="up to 64 letters, digits, dots, dashes, underscores, other than the bus's own name",
         )
     known = decision.state.agents.get(name)
+    granted = decision.caller.types
     agent_type = command.type
     if agent_type is None:
-        agent_type = _TYPE_DEFAULT if known is None else known.agent_type
+        agent_type = _default_type(known, granted)
     if not _AGENT_TYPE.fullmatch(agent_type):
         raise refusal(
             "E_VALIDATION_004",
@@ -79,6 +80,14 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
             field="$.type",
             found=agent_type[:64],
             expected="a name of up to 64 letters, digits, dashes, underscores",
+        )
+    if granted is not None and agent_type not in granted:
+        raise refusal(
+            "E_AUTH_003",
+            f"the token of {name} does not grant the type {agent_type}: an administrator issues one that does",
+            field="$.type",
+            found=agent_type,
+            expected="one of " + ", ".join(granted),
         )
     if role not in decision.policy.roles:
         raise refusal("E_AUTH_003", f"{role[:64]!r} is not a role", expected=", ".join(decision.policy.roles))
@@ -98,6 +107,13 @@ def decide_register(decision: Decision, command: RegisterAgent) -> Registered:
     if known is None or not _same(known, registered):
         decision.emit(registered)
     return Registered(name, version)
+
+
+def _default_type(known: Agent | None, granted: tuple[str, ...] | None) -> str:
+    """Return the type of an agent that registers without one: its present type, else the first that is granted."""
+    if known is not None and (granted is None or known.agent_type in granted):
+        return known.agent_type
+    return granted[0] if granted else _TYPE_DEFAULT
 
 
 def _same(agent: Agent, event: ev.AgentRegistered) -> bool:
@@ -248,6 +264,7 @@ def fire_session(decision: Decision, name: str) -> None:
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
     """Add the agent, or update its type, role and capabilities."""
+    state.plans.clear()
     known = state.agents.get(event.agent)
     tokens, critical, blocking = full_levels(event.role, state.policy)
     if known is None:
@@ -279,6 +296,7 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
     """Remove the agent."""
+    state.plans.clear()
     del state.agents[event.agent]
     state.attention.pop(event.agent, None)
 

@@ -27,6 +27,8 @@ class Caller(msgspec.Struct, frozen=True):
     agent: str
     #: `director`, `primary`, `clone`, `human`, or `system` for the bus itself.
     role: str
+    #: Agent types that it may register as, the default first; null for any.
+    types: tuple[str, ...] | None = None
 
 
 #: The bus itself: its timers, its first policy, its notices.

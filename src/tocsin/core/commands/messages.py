@@ -6,12 +6,13 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tocsin.core.commands.base import CommandBase, MessageRef, Name, PriorityName
+from tocsin.core.commands.base import CommandBase, MessageRef, Name
 from tocsin.core.errors import Problem
 from tocsin.core.messages.model import Message, PublishPath, RecipientState, State
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import Envelope
-from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
+from tocsin.core.protocol.priority import PRIORITY_NAMES, AnyPriorityName, Priority
+from tocsin.core.protocol.rendering import render_envelope
 from tocsin.core.protocol.timestamps import as_datetime
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
 
 #: How far the recipient is with a message.
 AckStatus: TypeAlias = Literal["received", "queued", "processed"]
+_HELD = State.HELD
 #: Cursors of drains, separated by commas or spaces; one names a few bytes for each of its messages.
 QuotedCursors: TypeAlias = Annotated[str, Meta(max_length=16_384)]
 _Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
@@ -123,9 +125,9 @@ class Receipt(msgspec.Struct, frozen=True):
     resolved_to_session: str | None
     publish_path: PublishPath
     #: Priority granted.
-    priority: PriorityName
+    priority: AnyPriorityName
     #: Priority requested.
-    requested_priority: PriorityName
+    requested_priority: AnyPriorityName
     #: Whether this messageId was accepted before.
     duplicate: bool = False
     #: Whether it is held until a director approves it.
@@ -152,17 +154,34 @@ class BroadcastReceipt(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One message that was offered to a session."""
+    """One message that was offered to a session, as it was then; its envelope is written when it is asked for."""
 
     signal_id: str
     session: str
     offer: int
-    #: The envelope, in the recipient's protocol version.
-    envelope: bytes
+    #: The message; only what never changes may be read from it.
+    message: Message
+    #: Name of its type in the recipient's protocol version.
+    message_type: str
+    sender_type: str
+    recipient_type: str
+    #: Protocol version of the recipient.
+    version: str
+    #: Payload and metadata as accepted; the message loses them when it ends.
+    payload: bytes
+    metadata: bytes
+    #: Retries used.
+    attempt: int
     #: messageId of the work that it interrupts: put that aside first.
     interrupts: str | None = None
     #: Current level, including boosts.
     priority: int = Priority.INFO
+
+    @property
+    def envelope(self) -> bytes:
+        """Return the envelope, in the recipient's protocol version."""
+        types, content = (self.sender_type, self.recipient_type), (self.payload, self.metadata)
+        return render_envelope(self.message, self.message_type, types, self.version, content, self.attempt)
 
 
 class Drained(msgspec.Struct, frozen=True):
@@ -218,19 +237,21 @@ class Redriven(msgspec.Struct, frozen=True):
 
 def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
     """Return the receipt of an accepted message; a redrive does not change it."""
+    held = message.state is _HELD
+    # By position, in the order of the fields: every send makes one.
     return Receipt(
-        signal_id=signal,
-        message_id=message.message_id,
-        delivered=message.pushed,
-        queued=not message.pushed and message.state is not State.HELD,
-        recipient=message.recipient,
-        recipient_state=message.recipient_state,
-        delivery_class=message.delivery_class,
-        expires_at=as_datetime(message.created_at + message.expires_at - message.enqueued_at),
-        resolved_to_session=message.resolved_session,
-        publish_path=message.publish_path,
-        priority=PRIORITY_NAMES[message.priority],
-        requested_priority=PRIORITY_NAMES[message.requested],
-        duplicate=duplicate,
-        held=message.state is State.HELD,
+        signal,
+        message.message_id,
+        message.pushed,
+        not message.pushed and not held,
+        message.recipient,
+        message.recipient_state,
+        message.delivery_class,
+        as_datetime(message.created_at + message.expires_at - message.enqueued_at),
+        message.resolved_session,
+        message.publish_path,
+        PRIORITY_NAMES[message.priority],
+        PRIORITY_NAMES[message.requested],
+        duplicate,
+        held,
     )

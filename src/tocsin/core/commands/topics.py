@@ -52,3 +52,10 @@ class Published(msgspec.Struct, frozen=True):
     receipts: tuple[Receipt, ...] = ()
     #: Subscribers that could not accept it, and why.
     failed: dict[str, Problem] = {}
+    #: `E_ROUTING_004` if a subscriber could not accept it.
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        """Set the code of a partial failure."""
+        if self.failed:
+            msgspec.structs.force_setattr(self, "code", "E_ROUTING_004")

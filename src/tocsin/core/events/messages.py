@@ -86,8 +86,8 @@ class MessageAccepted(EventBase, frozen=True):
     requested: int
     #: Priority granted.
     priority: int
-    #: Rule that set the priority: `as_requested`, `contract_default`, `role_cap`, `gaming`, or `confirmation`, which
-    #: costs nothing.
+    #: Rule that set the priority: `as_requested`, `contract_default`, `role_cap`, `gaming`, or `confirmation` and
+    #: `imported`, which cost nothing.
     rule: str
     #: Importance within its level, 1 to 10.
     importance: int
@@ -113,9 +113,9 @@ class MessageAccepted(EventBase, frozen=True):
     payload: bytes
     #: The metadata, as JSON.
     metadata: bytes
-    #: `available`, `not_available_stale` or `not_available_offline`.
+    #: `available`, `not_available_stale` or `not_available_offline`; `unknown` if it was imported.
     recipient_state: RecipientState
-    #: `pushed_to_ws`, `buffered_for_piggyback` or `queued_offline`.
+    #: `pushed_to_ws`, `buffered_for_piggyback` or `queued_offline`; `unknown` if it was not recorded.
     publish_path: PublishPath
     #: Session that the recipient was resolved to.
     resolved_session: str | None
@@ -167,7 +167,7 @@ class MessageDelivered(EventBase, frozen=True):
     #: The message.
     message: int
     #: `receipt`, or the confirmation that implied it: `ack`, `nack`, `response`; `next_call` before receipts quoted a
-    #: cursor.
+    #: cursor; `imported` if another system had delivered it.
     how: str
 
 

@@ -12,7 +12,7 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.admission import Admission, spend
 from tocsin.core.messages.correlation import follow
-from tocsin.core.messages.delivery import pump
+from tocsin.core.messages.delivery import pump, start_offer
 from tocsin.core.messages.model import Message, PublishPath, State, signal_id
 from tocsin.core.messages.routing import Route
 from tocsin.core.policy import microseconds
@@ -24,9 +24,10 @@ from tocsin.core.scheduling import schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.waiting.inheritance import lend_on_acceptance, level_on_acceptance
 
-__all__ = ["Draft", "accept", "apply_accepted", "draft_of", "emit_accepted", "message_of"]
+__all__ = ["Draft", "accept", "apply_accepted", "apply_pushed", "draft_of", "emit_accepted", "message_of"]
 
 _NO_QOS = Qos()
+_HELD, _QUEUED = State.HELD, State.QUEUED
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -130,52 +131,71 @@ def message_of(
 ) -> Message:
     """Return the message that an acceptance creates; `content` is payload and metadata, for a copy of its broadcast."""
     at: Any = event.at
+    priority: Any = event.priority
+    # By position, in the order of the fields: names cost as much as the rest.
     return Message(
-        seq=seq,
-        message_id=event.message_id,
-        sender=sender,
-        recipient=recipient,
-        type=intern(event.message_type),
-        priority=event.priority,
-        level=event.priority,
-        own_level=event.priority,
-        requested=event.requested,
-        importance=event.importance,
-        decay_rate=event.decay_rate,
-        delivery_class=event.delivery_class,
-        ack_required=event.ack_required,
-        state=State.HELD if event.held else State.QUEUED,
-        created_at=at,
-        enqueued_at=at,
-        expires_at=event.expires_at,
-        sent_at=event.sent_at,
-        payload=content[0],
-        metadata=content[1],
-        correlation_id=event.correlation_id,
-        broadcast_id=event.broadcast,
-        recipient_state=event.recipient_state,
-        publish_path=event.publish_path,
-        resolved_session=event.resolved_session,
+        seq,
+        event.message_id,
+        sender,
+        recipient,
+        intern(event.message_type),
+        priority,
+        priority,
+        event.requested,
+        event.importance,
+        event.decay_rate,
+        event.delivery_class,
+        event.ack_required,
+        _HELD if event.held else _QUEUED,
+        at,
+        at,
+        event.expires_at,
+        event.sent_at,
+        content[0],
+        content[1],
+        event.correlation_id,
+        event.broadcast,
+        event.recipient_state,
+        event.publish_path,
+        event.resolved_session,
+        own_level=priority,
     )
 
 
 def apply_accepted(state: ProjectState, event: ev.MessageAccepted) -> None:
     """Add the message and queue or hold it."""
+    message = _add(state, event, state.seq)
+    if state.inherited:
+        lend_on_acceptance(state, message)
+    schedule(state, message)
+    spend(state, event)
+
+
+def apply_pushed(state: ProjectState, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
+    """Apply an acceptance and the offer that follows at once, as one after the other, but without the queue between.
+
+    The message must be to one agent, and neither sender nor recipient may inherit priority.
+    """
+    message = _add(state, accepted, offered.message)
+    start_offer(state, message, offered)
+    spend(state, accepted)
+
+
+def _add(state: ProjectState, event: ev.MessageAccepted, number: int) -> Message:
+    """Add an accepted message, without a place in a queue."""
     # Typed as Any so that the compiled form shares one int object between all who keep it.
-    seq: Any = state.seq
-    payload, metadata = event.payload, event.metadata
+    seq: Any = number
+    content = (event.payload, event.metadata)
     if event.broadcast is None:
         state.ids[event.message_id] = seq
     else:
         broadcast = state.broadcasts[event.broadcast]
         broadcast.copies[event.recipient] = seq
-        payload, metadata = broadcast.payload, broadcast.metadata
+        content = (broadcast.payload, broadcast.metadata)
     sender = state.agents.get(event.sender)
     recipient = state.agents[event.recipient].agent
-    message = message_of(seq, event, event.sender if sender is None else sender.agent, recipient, (payload, metadata))
+    message = message_of(seq, event, event.sender if sender is None else sender.agent, recipient, content)
     state.messages[seq] = message
-    follow(state, event)
-    if state.inherited:
-        lend_on_acceptance(state, message)
-    schedule(state, message)
-    spend(state, event)
+    if event.correlation_id is not None:
+        follow(state, event)
+    return message

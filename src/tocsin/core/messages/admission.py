@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_BLOCKING = Priority.BLOCKING
+
+
 class Admission(msgspec.Struct, frozen=True):
     """An admitted message: its priority, the rule that chose it, and the sender's remaining balances."""
 
@@ -210,14 +213,14 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
         sender.tokens, sender.tokens_at = event.tokens, event.at
         sender.critical_quota, sender.blocking_quota = event.critical_quota, event.blocking_quota
         sender.quotas_at = event.at
-    if state.policy.roles[sender.role].watched and event.rule != "confirmation":
-        gaming = state.policy.gaming
+    if state.policy.roles[sender.role].watched and event.rule not in ("confirmation", "imported"):
+        gaming, at = state.policy.gaming, event.at
         usage = sender.usage
-        high = event.requested >= Priority.BLOCKING
-        usage.append(event.at * 2 + high)
+        high = event.requested >= _BLOCKING
+        usage.append(at * 2 + high)
         sender.usage_high += high
-        since = event.at - gaming.window_us
-        while usage and (len(usage) > gaming.samples_max or usage[0] >> 1 <= since):
+        since, most = at - gaming.window_us, gaming.samples_max
+        while usage and (len(usage) > most or usage[0] >> 1 <= since):
             sender.usage_high -= usage.popleft() & 1
 
 

@@ -10,9 +10,11 @@ from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
 from tocsin.core.messages.expiry import expire_if_due
+from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
-from tocsin.core.protocol.negotiation import render
-from tocsin.core.scheduling import move, schedule
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.negotiation import type_name_for, type_of
+from tocsin.core.scheduling import move, schedule, unschedule
 from tocsin.core.state import Agent, ProjectState, Session
 
 __all__ = [
@@ -26,8 +28,12 @@ __all__ = [
     "offer",
     "pump",
     "requeue",
+    "start_offer",
     "take",
 ]
+
+
+_LATEST = VERSIONS[-1]
 
 
 def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
@@ -87,15 +93,25 @@ def offer(decision: Decision, message: Message, session: Session, *, pushed: boo
 
 def delivery_of(state: ProjectState, message: Message) -> Delivery:
     """Return an offered message in the form that is sent out."""
-    attention = state.attention.get(message.recipient)
     interrupts = None
-    if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
-        interrupts = attention.work.message_id
+    if state.attention:
+        attention = state.attention.get(message.recipient)
+        if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
+            interrupts = attention.work.message_id
+    recipient = state.agents.get(message.recipient)
+    version = _LATEST if recipient is None else recipient.version
     return Delivery(
-        signal_id(message),
+        message.message_id if message.broadcast_id is None else signal_id(message),
         message.session or "",
         message.offers,
-        render(message, state),
+        message,
+        message.type if version == _LATEST else type_name_for(message.type, version, state.policy),
+        type_of(message.sender, state),
+        type_of(message.recipient, state),
+        version,
+        message.payload,
+        message.metadata,
+        message.attempts,
         interrupts,
         message.level,
     )
@@ -125,12 +141,20 @@ def fire_backoff(decision: Decision, seq: int) -> None:
 
 def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
     """Record the offer in its session."""
-    message = move(state, event.message, ev.MessageOffered)
+    message = state.message(event.message)
+    unschedule(state, message)
+    start_offer(state, message, event)
+
+
+def start_offer(state: ProjectState, message: Message, event: ev.MessageOffered) -> None:
+    """Put a message that is in no queue on its way to a session."""
+    advance(message, ev.MessageOffered)
+    session = state.session(event.session)
     message.offered_at = event.at
-    message.session = event.session
+    message.session = session.session
     message.offers = event.offer
     message.pushed = message.pushed or event.pushed
-    state.session(event.session).in_flight[message.seq] = None
+    session.in_flight[message.seq] = None
     schedule(state, message)
 
 

@@ -13,7 +13,7 @@ from tocsin.core.messages.model import State
 from tocsin.core.state import ProjectState
 from tocsin.core.timers import earliest
 
-__all__ = ["apply_forgotten", "fire_retention", "retention_due", "trim"]
+__all__ = ["apply_forgotten", "fire_retention", "is_over_limits", "retention_due", "trim"]
 
 _ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECALLED})
 
@@ -27,6 +27,17 @@ def trim(decision: Decision) -> None:
     threads = len(state.threads) >= decision.policy.limits.threads_max + batch
     if settled or acknowledged or threads:
         decision.emit(ev.MessagesForgotten(decision.now, settled * batch, acknowledged * batch, threads * batch))
+
+
+def is_over_limits(state: ProjectState) -> bool:
+    """Tell whether `trim` would forget anything."""
+    retention = state.policy.retention
+    batch = retention.batch
+    return (
+        len(state.settled) >= retention.settled_max + batch
+        or len(state.acknowledged) >= retention.acknowledged_max + batch
+        or len(state.threads) >= state.policy.limits.threads_max + batch
+    )
 
 
 def retention_due(state: ProjectState) -> int | None:

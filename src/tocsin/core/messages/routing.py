@@ -16,7 +16,7 @@ from tocsin.core.protocol.envelope import ANYONE, AgentRef
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent
 
-__all__ = ["Route", "check_sender", "recipients_of", "route"]
+__all__ = ["Route", "check_recipient", "check_sender", "recipients_of", "route"]
 
 #: Type that a director or a human has in addition to its own.
 _DIRECTING_TYPE = "Manager"
@@ -102,7 +102,7 @@ def route(
 ) -> Route | Problem:
     """Return the route of a message of some priority to one recipient, or the problem that prevents it."""
     try:
-        _check_recipient(recipient, message_type, contract, decision.policy)
+        check_recipient(recipient, message_type, contract, decision.policy)
         limit = decision.policy.limits.mailbox_limit(priority)
         hint_s = decision.policy.delivery.retry_hint_s
         if recipient.mailbox.depth >= limit:
@@ -134,7 +134,8 @@ def _unavailable(recipient: Agent, recipient_state: RecipientState, hint_s: floa
     )
 
 
-def _check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+def check_recipient(recipient: Agent, message_type: str, contract: Contract, policy: Policy) -> None:
+    """Refuse a recipient that the contract does not allow for this type, or that did not declare it."""
     if policy.routing.enforce_direction and not _allowed(recipient, contract.receivers, policy):
         raise refusal(
             "E_ROUTING_002",

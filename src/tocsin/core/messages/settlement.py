@@ -41,6 +41,7 @@ __all__ = [
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "follow_receipt",
     "mark_received",
     "must_be_open",
     "must_be_rejectable",
@@ -69,6 +70,13 @@ def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
     confirmed += _confirm_cursors(decision, me, command.receipt, unknown)
     pump(decision, me)
     return Confirmed(confirmed, tuple(unknown))
+
+
+def follow_receipt(decision: Decision, message: Message) -> None:
+    """Do what follows from a receipt that was applied: adapt the decay rate, offer what waits."""
+    if not message.ack_required:
+        observe(decision)
+    pump(decision, decision.me())
 
 
 def _confirm_cursors(decision: Decision, me: Agent, receipt: str, unknown: list[str]) -> int:
@@ -285,13 +293,15 @@ def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     """Mark the message as delivered."""
     message = move(state, event.message, ev.MessageDelivered)
     clear_in_flight(state, message)
-    message.delivered_at = event.at
+    at = event.at
+    message.delivered_at = at
     message.backing_off = False
-    if not message.ack_required:
-        if message.offered_at:
-            state.note_latency(event.at, event.at - message.offered_at)
-        state.settle(message, event.at)
-    schedule(state, message)
+    if message.ack_required:
+        schedule(state, message)
+        return
+    if message.offered_at:
+        state.note_latency(at, at - message.offered_at)
+    state.settle(message, at)
 
 
 def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> None:

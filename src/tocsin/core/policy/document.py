@@ -21,8 +21,34 @@ from tocsin.core.protocol.priority import Priority, priority_name
 
 __all__ = ["LATER", "Policy", "document_of", "policy_from", "stored_policy"]
 
-#: Settings that policies in the journals of earlier versions lack, and the value that each is taken to have.
-LATER: dict[str, Any] = {"storage.backup_interval_s": 21600.0}
+#: Settings that policies in the journals of earlier versions lack, by path, and the value that each is taken to have. A
+#: setting that is added to the policy is added here too; `tests/stores/test_earlier.py` fails otherwise.
+LATER: dict[str, Any] = {
+    "limits.mailbox_reserve": 1000,
+    "delivery.poll_retries_max": 10,
+    "aging.top": "Blocking",
+    "notices": {"per_subject_max": 20},
+    "storage.projection_lag_max": 200_000,
+    "storage.projection_slice": 2000,
+    "storage.backup_interval_s": 21_600.0,
+    "contracts.NoticesFolded": {
+        "priority": "ASK",
+        "delivery_class": "async",
+        "ttl_s": 86_400.0,
+        "ack": "optional",
+        "timeout_s": None,
+        "retries_max": 0,
+        "backoff_s": [],
+        "senders": [],
+        "receivers": [],
+        "correlation": "optional",
+        "response": "any",
+        "adaptive_decay": False,
+        "since": "1.1.0",
+        "system": True,
+        "payload": None,
+    },
+}
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -90,7 +116,9 @@ def stored_policy(document: object) -> Policy:
         document = dict(document)
         for path, value in LATER.items():
             section, _, name = path.partition(".")
-            if isinstance(settings := document.get(section), dict):
+            if not name:
+                document.setdefault(section, value)
+            elif isinstance(settings := document.get(section), dict):
                 document[section] = {name: value, **settings}
     return policy_from(document)
 

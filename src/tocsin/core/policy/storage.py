@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tocsin.core.policy.base import Concern, Count, Seconds
+from tocsin.core.policy.base import Concern, Count, Pause, Seconds
 
 __all__ = ["Storage"]
 
@@ -12,8 +12,12 @@ __all__ = ["Storage"]
 class Storage(Concern, frozen=True):
     """Commits, tables, history and segments; the exchange itself does not use these settings."""
 
-    #: Events in one commit; the events of one command are never split.
+    #: Events in one commit; the events of one command are never split, and receipts do not count.
     group_events_max: Count
+    #: Payload bytes in one commit, of the messages that it accepts; the last one may exceed it.
+    group_bytes_max: Count
+    #: Time for which receipts wait for a commit that they can join, seconds; no call waits for them.
+    receipt_delay_s: Pause
     #: Commands that may wait for a commit.
     commands_waiting_max: Count
     #: Replies and pushes sent in one turn of the event loop; Critical ones do not count.

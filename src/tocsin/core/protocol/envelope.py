@@ -31,6 +31,7 @@ __all__ = [
     "body",
     "check_nesting",
     "instant",
+    "is_plain",
     "iso",
     "metadata_of",
     "parse_envelope",
@@ -40,6 +41,7 @@ __all__ = [
 
 #: Supported protocol versions, oldest first.
 VERSIONS = ("1.0.0", "1.1.0")
+_LATEST = VERSIONS[-1]
 #: Wildcard of a receiver.
 ANYONE = "*"
 #: Maximum nesting of an envelope, itself included, that every JSON reader on the way can handle.
@@ -170,6 +172,16 @@ def check_nesting(document: Any) -> None:
         raise _malformed("nested too deeply", f"one JSON object of at most {NESTING_MAX} levels")
 
 
+def is_plain(envelope: Envelope) -> bool:
+    """Tell whether an envelope of the latest version has neither a thread, metadata nor QoS fields."""
+    return (
+        envelope.correlation_id is None
+        and envelope.qos is None
+        and envelope.metadata is _NOTHING
+        and envelope.version == _LATEST
+    )
+
+
 def metadata_of(envelope: Envelope) -> Metadata:
     """Decode the metadata keys that Tocsin uses."""
     if envelope.metadata is _NOTHING:
@@ -241,7 +253,20 @@ def _explain(data: bytes) -> Problem:
         wanted = "one of " + ", ".join(VERSIONS)
         detail = f"Unsupported protocol version: {value['version'][:32]}"
         return Problem("E_PROTOCOL_001", detail, "$.version", validation.quote(value["version"]), wanted)
-    return validation.explain(Envelope, value)
+    return _specific(validation.explain(Envelope, value), value)
+
+
+def _specific(problem: Problem, value: Any) -> Problem:
+    """Return a problem with the catalogue's own code for an invalid receiver or correlationId."""
+    field = problem.field or ""
+    if field == "$.correlationId" and problem.code == "E_VALIDATION_004":
+        return msgspec.structs.replace(problem, code="E_PROTOCOL_003")
+    if field.startswith("$.receiver"):
+        receiver = value.get("receiver")
+        empty = receiver == {} or (isinstance(receiver, dict) and receiver.get("agentId") == "")
+        if empty or problem.code == "E_VALIDATION_004":
+            return msgspec.structs.replace(problem, code="E_ROUTING_002")
+    return problem
 
 
 def _malformed(found: str, expected: str) -> Exception:

@@ -8,20 +8,17 @@ Requirement: APM §5.3, §5.4.
 
 import re
 
-import msgspec
-
 from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
-from tocsin.core.messages.model import UNENDING, Message
+from tocsin.core.messages.model import Message
 from tocsin.core.policy import Policy
-from tocsin.core.protocol.envelope import VERSIONS, iso
-from tocsin.core.protocol.priority import apm_name, priority_name
+from tocsin.core.protocol.envelope import VERSIONS
+from tocsin.core.protocol.rendering import render_envelope
 from tocsin.core.state import ProjectState
 
-__all__ = ["highest_common_version", "render", "type_name_for"]
+__all__ = ["highest_common_version", "render", "type_name_for", "type_of"]
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ENCODER = msgspec.json.Encoder()
 
 
 def highest_common_version(supported: tuple[str, ...]) -> str:
@@ -48,42 +45,21 @@ def type_name_for(message_type: str, version: str, policy: Policy) -> str:
 
 def render(message: Message, state: ProjectState) -> bytes:
     """Return a message's envelope in its recipient's version."""
-    policy = state.policy
     recipient = state.agents.get(message.recipient)
     version = recipient.version if recipient is not None else VERSIONS[-1]
-    old = version == VERSIONS[0]
-    envelope: dict[str, object] = {
-        "version": version,
-        "messageId": message.message_id,
-        "timestamp": iso(message.sent_at),
-        "sender": {"agentId": message.sender, "type": _type_of(message.sender, state)},
-        "receiver": {"agentId": message.recipient, "type": _type_of(message.recipient, state)},
-        "messageType": type_name_for(message.type, version, policy),
-        "priority": apm_name(message.priority) if old else priority_name(message.priority),
-        "payload": msgspec.Raw(message.payload),
-        "metadata": _metadata(message),
-    }
-    if message.correlation_id is not None:
-        envelope["correlationId"] = message.correlation_id
-    if not old:
-        envelope["qos"] = {
-            "deliveryClass": message.delivery_class,
-            "importance": message.importance,
-            "decayRate": message.decay_rate,
-        }
-    return _ENCODER.encode(envelope)
+    return render_envelope(
+        message,
+        type_name_for(message.type, version, state.policy),
+        (type_of(message.sender, state), type_of(message.recipient, state)),
+        version,
+        (message.payload, message.metadata),
+        message.attempts,
+    )
 
 
-def _type_of(name: str, state: ProjectState) -> str:
+def type_of(name: str, state: ProjectState) -> str:
+    """Return the type of an agent; one that left the project is `Retired`."""
     agent = state.agents.get(name)
     if agent is not None:
         return agent.agent_type
     return "System" if name == SYSTEM.agent else "Retired"
-
-
-def _metadata(message: Message) -> dict[str, object]:
-    known: dict[str, object] = msgspec.json.decode(message.metadata) if message.metadata != b"{}" else {}
-    known["retryCount"] = message.attempts
-    if message.expires_at != UNENDING:
-        known["ttl"] = (message.expires_at - message.enqueued_at) / 1_000_000
-    return known

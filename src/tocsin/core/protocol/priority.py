@@ -10,6 +10,7 @@ __all__ = [
     "APM_VOCABULARY",
     "PRIORITY_NAMES",
     "VOCABULARY",
+    "AnyPriorityName",
     "Priority",
     "PriorityName",
     "apm_name",
@@ -19,6 +20,10 @@ __all__ = [
 
 #: A priority, by its name.
 PriorityName: TypeAlias = Literal["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"]
+#: A priority by its name in any version of the protocol: replies use the version of their caller.
+AnyPriorityName: TypeAlias = Literal[
+    "Info", "Coordinate", "Blocking", "Critical", "DirectorOverride", "LOW", "NORMAL", "HIGH"
+]
 
 
 class Priority(IntEnum):

@@ -6,10 +6,14 @@ __all__ = ["as_datetime", "as_datetime_or_none", "as_microseconds"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+#: Below this, in the year 2041, seconds as a float are exact to the microsecond; the conversion of a float is faster.
+_EXACT = 1 << 51
 
 
 def as_datetime(at: int) -> datetime:
     """Convert microseconds since the epoch to a UTC datetime."""
+    if 0 <= at < _EXACT:
+        return datetime.fromtimestamp(at / 1_000_000, UTC)
     return _EPOCH + timedelta(microseconds=at)
 
 

@@ -22,6 +22,7 @@ from tocsin.core.queueing.decay import current_importance
 
 __all__ = ["Mailbox", "rank"]
 
+_QUEUED = State.QUEUED
 _SEQ_BITS = 48
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _ATTEMPT_BITS = 12
@@ -63,10 +64,7 @@ def _key_of(message: Message, top: int) -> int:
 def _is_current(message: Message, level: int, key: int, top: int) -> bool:
     """Return whether a heap entry is the current entry of a message."""
     return (
-        message.state is State.QUEUED
-        and not message.backing_off
-        and message.level == level
-        and _key_of(message, top) == key
+        message.state is _QUEUED and not message.backing_off and message.level == level and _key_of(message, top) == key
     )
 
 

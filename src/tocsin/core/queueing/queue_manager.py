@@ -14,7 +14,7 @@ from tocsin.core.policy import Policy
 from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.state import LatencyWindow, ProjectState
 
-__all__ = ["apply_rate", "fire_idle", "idle_due", "keep_in_bounds", "observe"]
+__all__ = ["apply_rate", "fire_idle", "idle_due", "is_steady", "keep_in_bounds", "observe"]
 
 
 def observe(decision: Decision) -> None:
@@ -30,6 +30,18 @@ def observe(decision: Decision) -> None:
         _change(decision, manager.rate_change, average_s, samples, manager.latency_high_s, "latency_high")
     elif average_s < manager.latency_low_s:
         _change(decision, -manager.rate_change, average_s, samples, manager.latency_low_s, "latency_low")
+
+
+def is_steady(state: ProjectState, now: int) -> bool:
+    """Tell whether `observe` would leave the rate as it is."""
+    manager, window = state.policy.queue_manager, state.latency
+    samples = len(window.samples)
+    if not manager.enabled or now < window.changed_at + manager.cooldown_us or samples < manager.samples_min:
+        return True
+    average_s = window.total_us / samples / 1_000_000
+    if average_s > manager.latency_high_s:
+        return window.rate == manager.rate_max
+    return average_s >= manager.latency_low_s or window.rate <= manager.rate_min
 
 
 def idle_due(state: ProjectState) -> int | None:

@@ -156,7 +156,7 @@ class DashboardGateway:
         """Check a token, and set the cookie of a new browser session."""
         try:
             check_own_page(request)
-            raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config.body_timeout_s)
+            raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config)
             grant = self._hub.authority.authenticate(_token(raw))
             if not may_see_everything(self._hub, grant):
                 detail = f"{grant.agent} is {grant.role}: the dashboard is for directors, humans and administrators"

@@ -72,7 +72,7 @@ class FileAgentSession:
         self._handing_out = asyncio.Lock()
         #: Its name.
         self.agent = name
-        self._caller = Caller(name, declared.role)
+        self._caller = Caller(name, declared.role, (declared.type,))
         self._session = self._noted.session
         if self._session:
             projector.sessions[self._session] = name

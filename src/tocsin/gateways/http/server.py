@@ -110,7 +110,7 @@ def _drop_stalled(server: uvicorn.Server) -> None:
     if stalled:
         _log.warning("connections dropped: they were not read in time", extra={"fields": {"number": len(stalled)}})
     for connection in stalled:
-        connection.transport.abort()  # type: ignore[union-attr]
+        connection.transport.abort()
 
 
 async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:

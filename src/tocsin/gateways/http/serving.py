@@ -76,7 +76,7 @@ class OperationEndpoint:
 
     async def _answer(self, request: Request, grant: Grant) -> Response:
         hub, operation, headers = self._hub, self._operation, request.headers
-        caller = cmd.Caller(grant.agent, grant.role)
+        caller = grant.caller
         call = Call(hub.project, caller, grant, trace=headers)
         call.check_access(operation)
         if hub.closing.is_set():
@@ -97,7 +97,7 @@ class OperationEndpoint:
         if operation.method in _IN_QUERY:
             return call.read(operation, _joined(operation, path, query), strict=False)
         if operation.takes_envelope:
-            raw = await read_body(request, limit, config.body_timeout_s)
+            raw = await read_body(request, limit, config)
             if not raw:
                 raise refusal("E_PROTOCOL_002", "the body is empty: it must be an envelope", expected="an envelope")
             arguments = _joined(operation, path, query)
@@ -105,11 +105,13 @@ class OperationEndpoint:
         if query:
             raise unknown_argument(f"the query of {operation.name}", next(iter(query)), [])
         if operation.request is SendMessages:
-            raw = await read_body(request, config.batch_bytes_max, config.body_timeout_s)
+            raw = await read_body(request, config.batch_bytes_max, config)
             call.check_signature(raw, request.headers.get(_SIGNATURE))
             return _batch(raw)
-        body = decode_object(await read_body(request, limit, config.body_timeout_s))
-        return call.read(operation, _joined(operation, path, body))
+        raw = await read_body(request, limit, config)
+        if operation.signed:
+            call.check_signature(raw, request.headers.get(_SIGNATURE))
+        return call.read(operation, _joined(operation, path, decode_object(raw)))
 
 
 def _joined(operation: Operation, path: dict[str, str], others: dict[str, Any]) -> dict[str, Any]:

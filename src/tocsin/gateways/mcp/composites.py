@@ -220,7 +220,7 @@ async def _has_ended(tool_call: ToolCall, request: str, wait_s: float) -> bool:
     """Wait until a request is no longer open, or until the time is over."""
     loop = asyncio.get_running_loop()
     until, check_s = loop.time() + wait_s, _CHECK_S
-    while any(row["request"] == request for row in await tool_call.ask("list_requests")):
+    while (await tool_call.ask("list_requests", {"request": request}))["items"]:
         left_s = until - loop.time()
         if left_s <= 0:
             return False

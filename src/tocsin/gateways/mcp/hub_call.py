@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from tocsin.core.commands import Caller
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json
@@ -31,7 +30,7 @@ class HubToolCall:
 
     async def ask(self, operation: str, arguments: dict[str, Any] | None = None, envelope: bytes | None = None) -> Any:
         """Perform an operation and return its reply as JSON values."""
-        caller = Caller(self._grant.agent, self._grant.role)
+        caller = self._grant.caller
         call = Call(self._project, caller, self._grant, trace=self.trace)
         # A task of its own has an empty stack: whatever could be decoded when it was sent can be decoded here.
         # It goes on if the tool call is cancelled, as a command does that was submitted.
@@ -44,7 +43,7 @@ class HubToolCall:
 
     async def confirm(self, receipt: str) -> None:
         """Confirm the messages of the cursors that the caller quotes."""
-        confirmed = self._project.piggyback.next_call(Caller(self._grant.agent, self._grant.role), receipt)
+        confirmed = self._project.piggyback.next_call(self._grant.caller, receipt)
         if confirmed is not None:
             await confirmed
 

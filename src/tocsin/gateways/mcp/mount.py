@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tocsin.core.commands import Caller
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
@@ -126,7 +125,7 @@ class _Endpoint:
             await response(scope, exchange.receive, exchange.send)
             return
         _check_origin(request, config)
-        grant = identify(self._hub, request)
+        grant = identify(self._hub, request, browser=False)  # coding agents have tokens, pages have no tools
         exchange.agent = grant.agent
         if self._hub.closing.is_set():
             raise refusal("E_HUB_003", "the hub is shutting down")
@@ -135,9 +134,9 @@ class _Endpoint:
             await response(scope, exchange.receive, exchange.send)
             return
         with self._hub.request_limits.one_of(grant.agent):
-            exchange.body = await read_body(request, config.mcp_bytes_max, config.body_timeout_s)
+            exchange.body = await read_body(request, config.mcp_bytes_max, config)
             exchange.ask = _parsed(exchange.body)
-            caller, piggyback = Caller(grant.agent, grant.role), self._hub.project.piggyback
+            caller, piggyback = grant.caller, self._hub.project.piggyback
             receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
             tool_call = HubToolCall(self._hub.project, grant, self._limits)
             await piggyback.attach(caller)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import commands as cmd
-from tocsin.core.commands import Caller, Reply
+from tocsin.core.commands import Reply
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.gateways.identity import check_again
 from tocsin.gateways.problems import HTTP_ENTRIES
@@ -33,10 +33,11 @@ from tocsin.gateways.websocket.pushes import Pushes
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
 from tocsin.hub.config import SocketConfig
-from tocsin.hub.operations import Call, perform
+from tocsin.hub.operations import Call, in_first_version, perform, speaks_first_version
 from tocsin.hub.service import Hub
 from tocsin.wire import socket as wire
 from tocsin.wire.problems import document_of
+from tocsin.wire.signatures import arguments_body
 
 __all__ = ["Connection"]
 
@@ -66,7 +67,7 @@ class Connection:
         self._hub = hub
         self._host = hub.host
         self._sessions = sessions
-        self._caller = Caller(grant.agent, grant.role)
+        self._caller = grant.caller
         self._config: SocketConfig = hub.config.socket
         self._metrics = metrics
         self._fair_queue = fair_queue
@@ -295,7 +296,8 @@ class Connection:
     def _answer(self, submitted: list[_SUBMITTED]) -> None:
         """Answer in order up to the first missing reply; one is missing only if the host is full or failing."""
         answered = 0
-        put = self.outbox.put
+        put, state = self.outbox.put, self._host.exchange.state
+        first_version = speaks_first_version(state, self.grant.agent)
         for id_, kind, future in submitted:
             if not future.done():
                 self._answer_later(future, submitted[answered:])
@@ -307,6 +309,8 @@ class Connection:
             if type(reply) is Problem:
                 self._refuse(id_, reply)
                 continue
+            if first_version:
+                reply = in_first_version(reply, state)
             view = VIEWS.get(kind)
             put(wire.Answer(id_, reply if view is None else view(reply)), _ANSWER_BYTES)
         self._unanswered -= answered
@@ -400,6 +404,8 @@ class Connection:
             raise refusal("E_HUB_003", "the hub is shutting down")
         with self._hub.request_limits.one_of(self.grant.agent):
             envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
+            if operation.signed:
+                performing.check_signature(arguments_body(call.arguments), call.signature)
             request = performing.read(operation, call.arguments, envelope, call.signature)
             return await perform(performing, operation, request)
 

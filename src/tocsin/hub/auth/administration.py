@@ -29,9 +29,19 @@ class TokenAdministration:
         self._authority = authority
         self._worker = Worker(f"tokens {authority.project}", asyncio.get_running_loop())
 
-    async def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
+    async def issue(
+        self,
+        agent: str,
+        role: str,
+        *,
+        admin: bool = False,
+        lifetime_s: float | None = None,
+        types: tuple[str, ...] | None = None,
+    ) -> Issued:
         """Issue a token for an agent."""
-        return await self._done(lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s))
+        return await self._done(
+            lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s, types=types)
+        )
 
     async def rotate(
         self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET

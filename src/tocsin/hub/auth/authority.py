@@ -96,10 +96,18 @@ class Authority:
         if len(live) >= self._tokens_per_agent_max:
             raise refusal("E_ADMISSION_008", f"{agent} has its {self._tokens_per_agent_max} tokens: revoke one first")
 
-    def issue(self, agent: str, role: str, *, admin: bool = False, lifetime_s: float | None = None) -> Issued:
-        """Issue a token for an agent; an agent has one role at a time."""
+    def issue(
+        self,
+        agent: str,
+        role: str,
+        *,
+        admin: bool = False,
+        lifetime_s: float | None = None,
+        types: tuple[str, ...] | None = None,
+    ) -> Issued:
+        """Issue a token for an agent; an agent has one role at a time. Without types it grants any agent type."""
         self.must_allow(agent, role)
-        issued = self._make(agent, role, admin, _lifetime(lifetime_s))
+        issued = self._make(agent, role, admin, _lifetime(lifetime_s), types)
         self._keep([issued.grant])
         return issued
 
@@ -111,7 +119,7 @@ class Authority:
         old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
         newest = old[-1]
         lifetime_us = newest.lifetime_us if isinstance(lifetime_s, UnsetType) else _lifetime(lifetime_s)
-        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us)
+        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us, newest.types)
         self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
         return issued
 
@@ -151,10 +159,13 @@ class Authority:
             raise refusal("E_ROUTING_001", f"{agent[:64]} has no token", found=agent[:64])
         return live
 
-    def _make(self, agent: str, role: str, admin: bool, lifetime_us: int | None) -> Issued:
+    def _make(
+        self, agent: str, role: str, admin: bool, lifetime_us: int | None, types: tuple[str, ...] | None
+    ) -> Issued:
         secret, now = fresh_secret(), self._clock()
         expires_at = None if lifetime_us is None else now + lifetime_us
-        grant = Grant(secret.token_id, self.project, agent, role, admin, hash_of(secret.secret), now, expires_at)
+        digest = hash_of(secret.secret)
+        grant = Grant(secret.token_id, self.project, agent, role, admin, digest, now, expires_at, types=types)
         return Issued(grant, secret)
 
     def _keep(self, grants: list[Grant]) -> None:

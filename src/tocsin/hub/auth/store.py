@@ -20,19 +20,24 @@ __all__ = ["GrantStore", "PostgresGrants", "SqliteGrants"]
 
 Result = TypeVar("Result")
 
-_COLUMNS = "token_id, project, agent, role, admin, digest, created_at, expires_at, revoked_at"
+_COLUMNS = "token_id, project, agent, role, admin, digest, created_at, expires_at, revoked_at, types"
 _FILE = "tokens.db"
 # The statements are put together from constants of this module.
 # ruff: noqa: S608
 _SQLITE_TABLE = """
 CREATE TABLE IF NOT EXISTS grants (
   token_id TEXT NOT NULL PRIMARY KEY, project TEXT NOT NULL, agent TEXT NOT NULL, role TEXT NOT NULL,
-  admin INTEGER NOT NULL, digest BLOB NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER
+  admin INTEGER NOT NULL, digest BLOB NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER,
+  types TEXT
 ) STRICT"""
 _POSTGRES_TABLE = """
 CREATE TABLE IF NOT EXISTS tocsin.grants (
   token_id text NOT NULL PRIMARY KEY, project text NOT NULL, agent text NOT NULL, role text NOT NULL,
-  admin boolean NOT NULL, digest bytea NOT NULL, created_at bigint NOT NULL, expires_at bigint, revoked_at bigint)"""
+  admin boolean NOT NULL, digest bytea NOT NULL, created_at bigint NOT NULL, expires_at bigint, revoked_at bigint,
+  types text)"""
+#: The tables of earlier versions have no types: their tokens grant any.
+_SQLITE_COLUMN = "ALTER TABLE grants ADD COLUMN types TEXT"
+_POSTGRES_COLUMN = "ALTER TABLE tocsin.grants ADD COLUMN IF NOT EXISTS types text"
 _UPSERT = "ON CONFLICT (token_id) DO UPDATE SET expires_at = excluded.expires_at, revoked_at = excluded.revoked_at"
 
 
@@ -60,6 +65,9 @@ class SqliteGrants:
         self._connection = sqlite.connect(path, "FULL")
         with sqlite.translated(JournalUnavailable, _FILE):
             self._connection.execute(_SQLITE_TABLE)
+            columns = [row[1] for row in self._connection.execute("PRAGMA table_info(grants)")]
+            if "types" not in columns:
+                self._connection.execute(_SQLITE_COLUMN)
 
     def load(self) -> list[Grant]:
         """Return all grants, oldest first."""
@@ -71,9 +79,9 @@ class SqliteGrants:
 
     def write(self, grants: list[Grant]) -> None:
         """Make new or changed grants durable, all or none."""
-        statement = f"INSERT INTO grants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) {_UPSERT}"
+        statement = f"INSERT INTO grants ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) {_UPSERT}"
         with sqlite.translated(JournalUnavailable, _FILE), self._connection:
-            self._connection.executemany(statement, [msgspec.structs.astuple(grant) for grant in grants])
+            self._connection.executemany(statement, [_row(grant) for grant in grants])
 
     def close(self) -> None:
         """Close the file."""
@@ -95,6 +103,7 @@ class PostgresGrants:
             postgres.migrate(self._connection)
             with self._translated(JournalUnavailable):
                 self._connection.execute(_POSTGRES_TABLE)
+                self._connection.execute(_POSTGRES_COLUMN)
         except BaseException:
             self._connection.close()
             raise
@@ -108,13 +117,13 @@ class PostgresGrants:
     def write(self, grants: list[Grant]) -> None:
         """Make new or changed grants durable, all or none."""
         statement = (
-            f"INSERT INTO tocsin.grants ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) {_UPSERT}".encode()
+            f"INSERT INTO tocsin.grants ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) {_UPSERT}".encode()
         )
 
         def write() -> None:
             with self._connection.transaction():
                 for grant in grants:
-                    self._connection.execute(statement, msgspec.structs.astuple(grant))
+                    self._connection.execute(statement, _row(grant))
 
         self._done(write)
 
@@ -136,5 +145,12 @@ class PostgresGrants:
 
 
 def _grant(row: Any) -> Grant:
-    token_id, project, agent, role, admin, digest, *times = row
-    return Grant(token_id, project, agent, role, bool(admin), bytes(digest), *times)
+    token_id, project, agent, role, admin, digest, created_at, expires_at, revoked_at, types = row
+    granted = None if types is None else tuple(types.split(","))
+    return Grant(
+        token_id, project, agent, role, bool(admin), bytes(digest), created_at, expires_at, revoked_at, granted
+    )
+
+
+def _row(grant: Grant) -> tuple[Any, ...]:
+    return (*msgspec.structs.astuple(grant)[:-1], None if grant.types is None else ",".join(grant.types))

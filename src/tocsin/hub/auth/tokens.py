@@ -10,6 +10,8 @@ import secrets
 
 import msgspec
 
+from tocsin.core.commands import Caller
+
 __all__ = ["Grant", "Issued", "Secret", "fresh_secret", "hash_of", "parse_token"]
 
 _TOKEN = re.compile(r"tcs_([0-9a-f]{16})_([0-9A-Za-z_\-]{43})")
@@ -47,6 +49,13 @@ class Grant(msgspec.Struct, frozen=True):
     expires_at: int | None = None
     #: When it was revoked; null if it was not.
     revoked_at: int | None = None
+    #: Agent types that its holder may register as, the default first; null for any.
+    types: tuple[str, ...] | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Return its holder as the caller of commands."""
+        return Caller(self.agent, self.role, self.types)
 
     @property
     def lifetime_us(self) -> int | None:

@@ -4,6 +4,10 @@ Theory of operation. The events and replies of decided commands join the open gr
 thread; while that commit is under way the next group gathers. Many waiting commands therefore share a commit, and a
 single command does not wait for others. Replies and pushes leave when the group that they depend on is durable, and not
 before: even a reply without events waits for the commits before it, because it may have seen their effects.
+
+The size of a group is limited, so a Critical message waits for the commit under way and its own, and both are short.
+Receipts that nobody waits for join the next group. They start a commit of their own only after a delay: a message that
+is sent meanwhile would have to wait for that commit.
 """
 
 import asyncio
@@ -34,11 +38,15 @@ Follower = Callable[[int, list[Event]], None]
 class OpenGroup:
     """Decisions that will share a commit."""
 
-    __slots__ = ("capture", "events", "first_seq", "pushes", "replies")
+    __slots__ = ("capture", "events", "first_seq", "payload_bytes", "pushes", "receipts", "replies")
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
         self.events: list[Event] = []
+        #: Events of receipts that nobody waits for.
+        self.receipts = 0
+        #: Bytes of the payloads that were sent.
+        self.payload_bytes = 0
         self.replies: list[tuple[asyncio.Future[Reply], Reply]] = []
         self.pushes: list[tuple[Sink, Delivery]] = []
         self.capture: Capture | None = None
@@ -67,6 +75,8 @@ class GroupCommitter:
         self._outgoing = OutgoingQueue(loop, lambda: state.storage.turn_words_max)
         self._committing: OpenGroup | None = None
         self._flush_due = False
+        self._receipt_timer: asyncio.TimerHandle | None = None
+        self._receipts_due = False
         self._probing: asyncio.Future[Exception | None] | None = None
         self._deadline = CommitDeadline(loop, journal.commit_timeout_s, failed)
         #: When the last commit ended well, in the loop's time.
@@ -81,7 +91,12 @@ class GroupCommitter:
     @property
     def is_full(self) -> bool:
         """Tell whether commands have to wait: for the commit of the open group, or for the tables."""
-        return len(self.group.events) >= self._state.storage.group_events_max or self._projections.is_full
+        group, storage = self.group, self._state.storage
+        return (
+            len(group.events) - group.receipts >= storage.group_events_max
+            or group.payload_bytes >= storage.group_bytes_max
+            or self._projections.is_full
+        )
 
     @property
     def all_committed(self) -> bool:
@@ -91,7 +106,8 @@ class GroupCommitter:
     @property
     def idle(self) -> bool:
         """Tell whether nothing waits for a commit and every reply has been sent."""
-        return self._committing is None and not self.group.replies and self._outgoing.idle
+        group = self.group
+        return self._committing is None and not group.replies and not group.events and self._outgoing.idle
 
     def reset(self, first_seq: int, durability: Commit) -> None:
         """Begin with an empty group after the state has been loaded."""
@@ -102,14 +118,39 @@ class GroupCommitter:
         """Add a reply to the open group."""
         self.group.replies.append((future, reply))
         if self._committing is None and not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+            self._schedule_flush()
+
+    def add_receipt(self, events: list[Event]) -> None:
+        """Add the events of a receipt to the open group; they wait a while for others to share a commit."""
+        group = self.group
+        group.events += events
+        group.receipts += len(events)
+        if group.pushes:
+            if self._committing is None and not self._flush_due:
+                self._schedule_flush()
+        elif self._receipt_timer is None:
+            delay_s = self._state.storage.receipt_delay_s
+            self._receipt_timer = self._loop.call_later(delay_s, self.flush_receipts)
+
+    def flush_receipts(self) -> None:
+        """Commit the receipts that wait, now or after the commit under way."""
+        if self._receipt_timer is not None:
+            self._receipt_timer.cancel()
+            self._receipt_timer = None
+        if self.group.receipts:
+            self._receipts_due = True
+            self._flush()
+
+    def _schedule_flush(self) -> None:
+        self._flush_due = True
+        self._loop.call_soon(self._flush)
 
     def refuse_all(self, problem: Problem) -> None:
         """Answer everything that waits for a commit with a problem, and drop its events."""
         groups = [group for group in (self._committing, self.group) if group is not None]
         self._committing = None
         self.group = OpenGroup(0)
+        self._receipts_due = False
         for group in groups:
             for future, _ in group.replies:
                 if not future.done():
@@ -141,8 +182,9 @@ class GroupCommitter:
         """Commit the open group; the next one gathers meanwhile."""
         self._flush_due = False
         group = self.group
-        if self._committing is not None or not group.replies:
+        if self._committing is not None or not (group.replies or group.pushes or self._receipts_due):
             return
+        self._receipts_due = False
         self.group = OpenGroup(group.first_seq + len(group.events))
         if not group.events:
             self._release(group)
@@ -178,7 +220,16 @@ class GroupCommitter:
     def _release(self, group: OpenGroup) -> None:
         """Send replies and pushes: the commits that they depend on are durable."""
         commit = self._durability
-        replies = [(future, _with_durability(reply, commit)) for future, reply in group.replies]
+        durability, copies, replace = commit.durability, commit.copies, msgspec.structs.replace
+        replies = [
+            (
+                future,
+                replace(reply, durability=durability, copies=copies)
+                if type(reply) is Receipt
+                else _with_durability(reply, commit),
+            )
+            for future, reply in group.replies
+        ]
         self._outgoing.add(group.pushes, replies)
 
     def _notify(self, group: OpenGroup) -> None:
@@ -191,9 +242,7 @@ class GroupCommitter:
 
 
 def _with_durability(reply: Reply, commit: Commit) -> Reply:
-    """Add durability and copy count to the receipts of a reply."""
-    if type(reply) is Receipt:
-        return _durable_receipt(reply, commit)
+    """Add durability and copy count to the receipts of a reply to a command with several messages."""
     if type(reply) is BroadcastReceipt or type(reply) is Published:
         receipts = tuple([_durable_receipt(receipt, commit) for receipt in reply.receipts])
         return msgspec.structs.replace(reply, receipts=receipts)

@@ -33,7 +33,9 @@ from tocsin.core.commands import (
 )
 from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event
+from tocsin.core.messages.delivery import delivery_of
 from tocsin.core.policy import Policy, Storage, document_of
+from tocsin.core.protocol.priority import VOCABULARY, Priority
 from tocsin.hub.clock import Clock
 from tocsin.hub.hosting.committer import Follower, GroupCommitter, OpenGroup
 from tocsin.hub.hosting.lease_keeper import LeaseKeeper
@@ -52,6 +54,7 @@ __all__ = ["Condition", "Follower", "Host", "Sink"]
 
 _log = logging.getLogger(__name__)
 
+#: A command that waits for room in a group, its caller, its reply, and the sink of a new session.
 Waiting = tuple[Command, Caller, "asyncio.Future[Reply]", Sink | None]
 
 
@@ -61,6 +64,9 @@ class Condition(StrEnum):
     SERVING = "serving"
     RECOVERING = "recovering"
     STOPPED = "stopped"
+
+
+_SERVING = Condition.SERVING
 
 
 class Host:
@@ -146,9 +152,9 @@ class Host:
     def submit(self, command: Command, caller: Caller, sink: Sink | None = None) -> "asyncio.Future[Reply]":
         """Decide a command; the future holds the reply once it is durable. `sink` takes the pushes of a new session."""
         future: asyncio.Future[Reply] = self._loop.create_future()
-        if self.condition is not Condition.SERVING:
+        if self.condition is not _SERVING:
             future.set_result(self._unavailable())
-        elif self._waiting or self._committer.is_full:
+        elif (self._waiting or self._committer.is_full) and not self._overtakes(command, caller):
             if len(self._waiting) >= self._state.storage.commands_waiting_max:
                 future.set_result(_problem("E_HUB_001", "too many commands wait for a commit: try again"))
             else:
@@ -156,6 +162,35 @@ class Host:
         else:
             self._decide(command, caller, future, sink)
         return future
+
+    def confirm(self, message_id: str, caller: Caller) -> None:
+        """Decide a receipt; nobody is told when it is durable, and a lost one means that the message is pushed again.
+
+        It is decided at once, so before any later command of its agent, and joins the open group. It does not start a
+        commit of its own until `storage.receipt_delay_s` has passed.
+        """
+        if self.condition is not _SERVING:
+            return
+        try:
+            events = self._state.exchange.confirm(message_id, caller, self._clock.now())
+            if events:
+                if len(events) > 1 and self._sinks:
+                    self._collect_pushes(self._committer.group, events)
+                self._committer.add_receipt(events)
+        except Exception as error:
+            self._decision_failed(error)
+
+    def _overtakes(self, command: Command, caller: Caller) -> bool:
+        """Tell whether a command is decided before those that wait for room: a Critical send is.
+
+        It does not pass other commands of its agent than sends, nor any of them if it belongs to a thread.
+        """
+        if type(command) is not Send or VOCABULARY.get(command.envelope.priority or "", 0) < Priority.CRITICAL:
+            return False
+        own = [waiting[0] for waiting in self._waiting if waiting[1].agent == caller.agent]
+        if command.envelope.correlation_id is not None:
+            return not own
+        return all(type(other) is Send for other in own)
 
     def durable(self) -> "asyncio.Future[Reply]":
         """Wait until every decision so far is durable; the reply is a problem if its commit fails."""
@@ -229,6 +264,7 @@ class Host:
         """Finish the commands under way, bring the tables up to date, and close the journal."""
         if self.condition is Condition.SERVING:
             self.condition, self.reason = Condition.STOPPED, "the hub is shutting down"
+            self._committer.flush_receipts()
             while self._waiting or not self._committer.idle:
                 await self._writer.run(lambda: None)
             self._projections.cancel()
@@ -271,36 +307,44 @@ class Host:
     def _decide(
         self, command: Command, caller: Caller, future: "asyncio.Future[Reply]", sink: Sink | None = None
     ) -> None:
-        committer = self._committer
+        committer, kind = self._committer, type(command)
         group = committer.group
         try:
-            started = time.perf_counter()
+            timing = self.timing if kind is Send else None
+            started = 0.0 if timing is None else time.perf_counter()
             outcome = self._state.exchange.handle(command, caller, self._clock.now())
-            if self.timing is not None and type(command) is Send:
-                self.timing(time.perf_counter() - started)
+            if timing is not None:
+                timing(time.perf_counter() - started)
             reply, events = outcome.reply, outcome.events
             if sink is not None and isinstance(command, OpenSession) and isinstance(reply, SessionReady):
                 self._sinks[reply.session] = sink
             if events:
                 group.events += events
-                if self._sinks and not isinstance(command, Drain):
+                if self._sinks and kind is not Drain:
                     self._collect_pushes(group, events)
+                if isinstance(command, Send):
+                    group.payload_bytes += memoryview(command.envelope.payload).nbytes
         except Exception as error:
-            # The command may be half applied, so the state has to be rebuilt.
-            _log.exception("a decision of project %s failed", self.project)
             future.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
-            self._fail(CommitFailed("refused", f"a decision failed: {error}"))
+            self._decision_failed(error)
             return
         committer.answer(future, reply)
 
+    def _decision_failed(self, error: Exception) -> None:
+        """Rebuild the state: a command may be half applied."""
+        _log.error("a decision of project %s failed", self.project, exc_info=error)
+        self._fail(CommitFailed("refused", f"a decision failed: {error}"))
+
     def _collect_pushes(self, group: OpenGroup, events: list[Event]) -> None:
-        sinks = self._sinks
-        offers = [event for event in events if type(event) is ev.MessageOffered and event.session in sinks]
-        if offers:
-            group.pushes += [(sinks[push.session], push) for push in self._state.exchange.deliveries(offers)]
+        sinks, state = self._sinks, self._state.exchange.state
         for event in events:
-            if type(event) is ev.SessionClosed:
-                sinks.pop(event.session, None)
+            kind = type(event)
+            if kind is ev.MessageOffered:
+                sink = sinks.get(event.session)  # type: ignore[union-attr]
+                if sink is not None:
+                    group.pushes.append((sink, delivery_of(state, state.message(event.message))))  # type: ignore[union-attr]
+            elif kind is ev.SessionClosed:
+                sinks.pop(event.session, None)  # type: ignore[union-attr]
 
     def _flushed(self) -> None:
         """Set the timer to what the group has made due, and decide commands that waited for room."""

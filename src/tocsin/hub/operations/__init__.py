@@ -4,9 +4,10 @@ from typing import Any
 
 from tocsin.hub.operations import agents, archive, history, leases, messages, project, teamwork
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.versions import in_first_version, speaks_first_version
 from tocsin.wire.operation import Operation
 
-__all__ = ["HANDLERS", "Call", "perform"]
+__all__ = ["HANDLERS", "Call", "in_first_version", "perform", "speaks_first_version"]
 
 #: Handlers by operation; a command that is not here is decided by the exchange as it is.
 HANDLERS: dict[str, Handler] = {
@@ -23,5 +24,7 @@ HANDLERS: dict[str, Handler] = {
 async def perform(call: Call, operation: Operation, request: Any) -> Any:
     """Run an operation for a caller that may use it, and return its reply; refusals are raised."""
     call.check_access(operation)
+    call.check_words(operation)
     handler = HANDLERS.get(operation.name)
-    return await (call.submit(request) if handler is None else handler(call, request))
+    reply = await (call.submit(request) if handler is None else handler(call, request))
+    return in_first_version(reply, call.state) if speaks_first_version(call.state, call.agent) else reply

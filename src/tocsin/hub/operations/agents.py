@@ -5,9 +5,10 @@ from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.hub.auth.tokens import Grant, Issued
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import live_page
 from tocsin.hub.operations.records import agent_record, record_of
 from tocsin.wire import agents as wire
-from tocsin.wire.operation import Request
+from tocsin.wire.operation import NamedPage, NamedPageRequest, Request
 
 __all__ = ["HANDLERS"]
 
@@ -30,12 +31,15 @@ async def get_me(call: Call, request: Request) -> wire.Me:
     )
 
 
-async def list_agents(call: Call, request: Request) -> list[wire.AgentRecord]:
-    """List all agents by name."""
-    agents = call.state.agents
-    records = [agent_record(call.project, agents[name]) for name in sorted(agents)]
-    await call.durable()
-    return records
+async def list_agents(call: Call, request: NamedPageRequest) -> NamedPage[wire.AgentRecord]:
+    """List agents by name."""
+    return await live_page(
+        call,
+        request,
+        call.state.agents.values(),
+        lambda agent: (0, agent.agent),
+        lambda agent: agent_record(call.project, agent),
+    )
 
 
 async def get_agent(call: Call, request: wire.GetAgent) -> wire.AgentRecord:
@@ -56,9 +60,15 @@ def _issued(call: Call, issued: Issued) -> wire.IssuedToken:
     return wire.IssuedToken(issued.secret.spell(), _token(call, issued.grant))
 
 
-async def list_tokens(call: Call, request: Request) -> list[wire.TokenRecord]:
-    """List all tokens."""
-    return [_token(call, grant) for grant in call.hub.authority.grants()]
+async def list_tokens(call: Call, request: NamedPageRequest) -> NamedPage[wire.TokenRecord]:
+    """List tokens, oldest first."""
+    return await live_page(
+        call,
+        request,
+        call.hub.authority.grants(),
+        lambda grant: (grant.created_at, grant.token_id),
+        lambda grant: _token(call, grant),
+    )
 
 
 async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
@@ -71,9 +81,16 @@ async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
             raise error_for(reply)
     # The token comes last, so that a failed registration leaves none behind.
     issued = await call.hub.token_administration.issue(
-        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s
+        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s, types=_types(request)
     )
     return _issued(call, issued)
+
+
+def _types(request: wire.IssueToken) -> tuple[str, ...] | None:
+    """Return the agent types that a new token grants, the registered one first."""
+    if request.type is None:
+        return request.types or None
+    return tuple(dict.fromkeys((request.type, *(request.types or ()))))
 
 
 async def rotate_tokens(call: Call, request: wire.RotateTokens) -> wire.IssuedToken:

@@ -17,7 +17,7 @@ from tocsin.hub.lab_reports import reports_in
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.table_reader import Answer, answer
 from tocsin.wire import archive as wire
-from tocsin.wire.operation import Request
+from tocsin.wire.operation import NamedPage, NamedPageRequest, Request
 
 __all__ = ["HANDLERS"]
 
@@ -113,9 +113,14 @@ async def get_advice(call: Call, request: Request) -> wire.AdviceRecord:
     return wire.AdviceRecord(as_datetime_or_none(index.written_at), index.advice.get(call.project.host.project, []))
 
 
-async def list_reports(call: Call, request: Request) -> list[wire.ReportRecord]:
-    """List the lab's reports."""
-    return await asyncio.to_thread(reports_in, call.hub)
+async def list_reports(call: Call, request: NamedPageRequest) -> NamedPage[wire.ReportRecord]:
+    """List the lab's reports, newest first."""
+    found = await asyncio.to_thread(reports_in, call.hub)
+    names = [report.report for report in found]
+    first = names.index(request.after) + 1 if request.after in names else 0
+    page = found[first : first + min(request.limit, call.project.page_max)]
+    last = bool(found) and page[-1:] == found[-1:]
+    return NamedPage(page, page[-1].report if page and not last else None)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -105,6 +105,14 @@ class Call:
             check_signature(self.grant, raw, signature, required=self.state.policy.security.require_signatures)
         self.signature_checked = True
 
+    def check_words(self, operation: Operation) -> None:
+        """Refuse words for other agents that are not signed where signatures are required."""
+        if not operation.signed or self.signature_checked or self.grant is None:
+            return
+        if self.state.policy.security.require_signatures:
+            detail = f"this hub accepts signed messages only, and {operation.name} is not signed"
+            raise refusal("E_AUTH_006", detail, expected="v1=<hex of HMAC-SHA256>")
+
     def read_envelope(self, raw: bytes) -> Envelope:
         """Parse an envelope, and add the trace of the call."""
         return carry(parse_envelope(raw, self.state.policy.limits.message_bytes_max), self.trace)

@@ -4,9 +4,8 @@ An agent sees what it sent and what it received; directors see everything. The q
 is full and its `next` tells nothing about messages that the caller may not see.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
-from itertools import islice
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
@@ -15,6 +14,7 @@ from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds
 from tocsin.core.state import ProjectState
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import in_turns
 from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
 from tocsin.journal.history import Page as Rows
 from tocsin.journal.history import Signal, Wanted
@@ -37,7 +37,8 @@ def _limit(call: Call, limit: int) -> int:
 async def _copies(call: Call, request: wire.GetMessage) -> list[Signal]:
     """Return the copies of a message that the caller may see."""
     name, viewer = request.message_id, _viewer(call)
-    seen = await call.project.reader.ask(lambda tables: tables.signals(name, viewer), fresh=request.fresh)
+    limit = _limit(call, request.limit)
+    seen = await call.project.reader.ask(lambda tables: tables.signals(name, viewer, limit), fresh=request.fresh)
     if not seen:
         raise refusal("E_STATE_001", f"there is no message {name[:192]} that you may see", found=name[:192])
     return seen
@@ -119,10 +120,13 @@ def _cause(state: ProjectState, message: Message) -> tuple[str, str]:
     return ("", "") if failure is None else (failure.reason, failure.code)
 
 
-def _matching(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
+async def _matching(call: Call, wanted: wire.CountDeadLetters) -> AsyncIterator[Message]:
     """Yield the dead letters that match, oldest first."""
-    for seq in state.dead:
-        message = state.messages[seq]
+    state = call.state
+    async for seq in in_turns(call, state.dead):
+        message = state.messages.get(seq)
+        if message is None or seq not in state.dead:
+            continue
         reason, code = _cause(state, message)
         if (
             wanted.reason in (None, reason)
@@ -137,8 +141,9 @@ async def count_dead_letters(call: Call, request: wire.CountDeadLetters) -> list
     """Count dead letters by reason and code."""
     state = call.state
     groups: dict[tuple[str, str], list[Message]] = {}
-    for message in _matching(state, request):
-        groups.setdefault(_cause(state, message), []).append(message)
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            groups.setdefault(_cause(state, message), []).append(message)
     counted = [_group(reason, code, letters) for (reason, code), letters in groups.items()]
     await call.durable()
     return sorted(counted, key=lambda group: -group.letters)
@@ -160,7 +165,14 @@ def _group(reason: str, code: str, letters: list[Message]) -> wire.DeadLetterGro
 async def find_dead_letters(call: Call, request: wire.FindDeadLetters) -> Page[wire.DeadLetterSummary]:
     """Find dead letters."""
     state, limit = call.state, _limit(call, request.limit)
-    found = list(islice(_matching(state, request), request.after, request.after + limit + 1))
+    number, found = 0, list[Message]()
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            number += 1
+            if number > request.after:
+                found.append(message)
+            if len(found) > limit:
+                break
     following = request.after + limit if found[limit:] else None
     page = Page([_summary(state, message) for message in found[:limit]], following)
     await call.durable()
@@ -186,19 +198,19 @@ def _summary(state: ProjectState, message: Message) -> wire.DeadLetterSummary:
     )
 
 
-def _redrivable(state: ProjectState, wanted: wire.CountDeadLetters) -> Iterator[Message]:
-    return (message for message in _matching(state, wanted) if message.recipient in state.agents)
-
-
 async def redrive_matching(call: Call, request: wire.RedriveMatching) -> wire.RedrivenMatching:
     """Queue matching dead letters again, as many as one command may."""
-    batch = call.state.policy.limits.batch_max
-    names = [signal_id(message) for message in islice(_redrivable(call.state, request), batch)]
+    batch, names, matching = call.state.policy.limits.batch_max, list[str](), 0
+    async with call.project.listing:
+        async for message in _matching(call, request):
+            if message.recipient in call.state.agents:
+                matching += 1
+                if len(names) < batch:
+                    names.append(signal_id(message))
     if not names:
         return wire.RedrivenMatching((), {})
     reply: cmd.Redriven = await call.submit(cmd.Redrive(tuple(names)))
-    left = sum(1 for _ in _redrivable(call.state, request))
-    return wire.RedrivenMatching(reply.redriven, reply.refused, left)
+    return wire.RedrivenMatching(reply.redriven, reply.refused, matching - len(reply.redriven))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -3,12 +3,13 @@
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
 from tocsin.core.leases.decisions import checked_resource, held_of, queued_of
-from tocsin.core.leases.model import Lease
+from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.protocol.priority import PRIORITY_NAMES
 from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import ProjectState
 from tocsin.core.waiting.graph import Wait
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import CLOSED, Key, in_turns, page_rows
 from tocsin.wire import leases as wire
 
 __all__ = ["HANDLERS"]
@@ -18,17 +19,35 @@ async def list_leases(call: Call, request: wire.ListLeases) -> wire.LeaseRecords
     """List leases and waiting requests."""
     state, agent = call.state, request.agent
     book = state.leases
+    rows: list[Lease | LeaseRequest] = []
     if request.resource is not None:
         checked_resource(request.resource, state.policy)
-        held, waiting = book.holding(request.resource), book.waiting_for(request.resource)
+        rows += book.holding(request.resource)
+        rows += book.waiting_for(request.resource)
     else:
-        held = sorted(book.leases.values(), key=lambda lease: lease.seq)
-        waiting = sorted(book.queue.values(), key=book.order)
-    held = [lease for lease in held if agent in (None, lease.holder)][: request.limit]
-    waiting = [row for row in waiting if agent in (None, row.agent)][: request.limit]
-    records = wire.LeaseRecords([held_of(lease) for lease in held], [queued_of(state, row) for row in waiting])
+        rows += book.leases.values()
+        rows += book.queue.values()
+    found, following = await page_rows(call, request, rows, _place, lambda row: agent in (None, _holder(row)))
+    held = [row for row in found if isinstance(row, Lease)]
+    waiting = [row for row in found if isinstance(row, LeaseRequest) and row.lease in book.queue]
+    waiting.sort(key=book.order)
+    async with call.project.listing:
+        records = wire.LeaseRecords(
+            [held_of(lease) async for lease in in_turns(call, held)],
+            [queued_of(state, row) async for row in in_turns(call, waiting) if row.lease in book.queue],
+            following,
+        )
     await call.durable()
     return records
+
+
+def _place(row: Lease | LeaseRequest) -> Key:
+    """Return the key of a lease, oldest first, or of a waiting request after all leases."""
+    return (row.seq, row.lease) if isinstance(row, Lease) else (row.seq + CLOSED, row.lease)
+
+
+def _holder(row: Lease | LeaseRequest) -> str:
+    return row.holder if isinstance(row, Lease) else row.agent
 
 
 async def get_lease(call: Call, request: wire.GetLease) -> cmd.LeaseRecord:
@@ -55,12 +74,13 @@ async def check_paths(call: Call, request: wire.CheckPaths) -> list[wire.PathCon
     book, limit = call.state.leases, call.state.policy.limits.batch_max
     if len(request.paths) > limit:
         raise refusal("E_ADMISSION_008", f"at most {limit} paths at a time", retryable=False)
-    conflicts = [
-        _conflict(path, lease, number)
-        for path in request.paths
-        for lease, number in book.covering(path)
-        if lease.holder != call.agent
-    ]
+    async with call.project.listing:
+        conflicts = [
+            _conflict(path, lease, number)
+            async for path in in_turns(call, request.paths)
+            for lease, number in book.covering(path)
+            if lease.holder != call.agent
+        ]
     await call.durable()
     return conflicts
 
@@ -75,18 +95,20 @@ def _conflict(path: str, lease: Lease, number: int) -> wire.PathConflict:
 async def list_waits(call: Call, request: wire.ListWaits) -> wire.WaitGraphRecord:
     """Describe the wait-for graph."""
     state = call.state
-    waits = sorted(state.waits.waits.values(), key=lambda wait: wait.seq)[: request.limit]
+    waits, following = await page_rows(call, request, state.waits.waits.values(), lambda wait: (wait.seq, wait.key))
     names = dict.fromkeys(state.inherited)
     for wait in waits:
         names |= dict.fromkeys((wait.waiter, *wait.on, *wait.behind))
     held: dict[str, int] = {}
-    for lease in state.leases.leases.values():
-        held[lease.holder] = held.get(lease.holder, 0) + 1
-    graph = wire.WaitGraphRecord(
-        [_agent(state, name, held) for name in sorted(names)],
-        [_wait(state, wait) for wait in waits],
-        len(state.waits.waits),
-    )
+    async with call.project.listing:
+        async for lease in in_turns(call, state.leases.leases.values()):
+            held[lease.holder] = held.get(lease.holder, 0) + 1
+        graph = wire.WaitGraphRecord(
+            [_agent(state, name, held) async for name in in_turns(call, sorted(names))],
+            [_wait(state, wait) async for wait in in_turns(call, waits)],
+            len(state.waits.waits),
+            following,
+        )
     await call.durable()
     return graph
 

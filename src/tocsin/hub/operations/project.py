@@ -1,7 +1,6 @@
 """Handlers of the operations on the policy and the project as a whole."""
 
-import heapq
-
+import msgspec
 import yaml
 
 from tocsin.core import commands as cmd
@@ -11,19 +10,23 @@ from tocsin.core.errors import TocsinError
 from tocsin.core.messages.admission import levels
 from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
-from tocsin.core.protocol.timestamps import as_datetime_or_none
+from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, Session
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import in_turns, live_page
 from tocsin.hub.operations.records import by_priority, message_summary, record_of
-from tocsin.policies import parse_policy
+from tocsin.hub.policy_file import AdoptedPolicy, adopted_policies
+from tocsin.policies import Difference, changed_policy, differences, parse_policy
 from tocsin.wire import project as wire
-from tocsin.wire.operation import Request
+from tocsin.wire.operation import Page, PageRequest, Request
 
 __all__ = ["HANDLERS"]
 
 
-def _policy(request: wire.ChangePolicy) -> Policy:
+def _policy(call: Call, request: wire.ChangePolicy) -> Policy:
+    if request.scope == "change":
+        return changed_policy(call.state.policy, request.policy)
     return parse_policy(yaml.safe_dump(request.policy))
 
 
@@ -35,28 +38,55 @@ async def get_policy(call: Call, request: Request) -> wire.PolicyRecord:
 
 
 async def adopt_policy(call: Call, request: wire.ChangePolicy) -> cmd.Adopted:
-    """Adopt the defaults with changes."""
-    adopted: cmd.Adopted = await call.submit(cmd.AdoptPolicy(document_of(_policy(request)), request.reason))
+    """Adopt a whole policy, or a change to the one in force."""
+    adopted: cmd.Adopted = await call.submit(cmd.AdoptPolicy(document_of(_policy(call, request)), request.reason))
     return adopted
 
 
 async def check_policy(call: Call, request: wire.ChangePolicy) -> wire.PolicyCheck:
     """Check a policy without adopting it."""
     try:
-        _policy(request)
+        _policy(call, request)
     except TocsinError as error:
         return wire.PolicyCheck(False, error.problem)
     return wire.PolicyCheck(True)
+
+
+async def list_policies(call: Call, request: PageRequest) -> Page[wire.PolicyVersion]:
+    """List the adopted policies, each with its differences from the one before it."""
+    limit = min(request.limit, call.project.page_max)
+    found = await call.project.reader.ask(
+        lambda tables: adopted_policies(tables, request.after, limit + 1), fresh=request.fresh
+    )
+    items = [
+        wire.PolicyVersion(
+            one.version,
+            as_datetime(one.adopted_at),
+            one.by,
+            one.reason,
+            []
+            if one.version == 1
+            else [wire.PolicyDifference(*msgspec.structs.astuple(each)) for each in _changes(found, index)],
+        )
+        for index, one in enumerate(found[:limit])
+    ]
+    return Page(items, items[-1].version if len(found) > limit else None)
+
+
+def _changes(found: list[AdoptedPolicy], index: int) -> list[Difference]:
+    """Return what a policy changed; the one before it follows it in the list."""
+    return [] if index + 1 == len(found) else differences(found[index + 1].document, found[index].document)
 
 
 async def get_status(call: Call, request: Request) -> wire.ProjectStatus:
     """Count what the project has."""
     host, state = call.project.host, call.state
     waiting, states = [0] * len(Priority), dict[str, int]()
-    for agent in state.agents.values():
-        waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
-    for message in state.messages.values():
-        states[message.state] = states.get(message.state, 0) + 1
+    async with call.project.listing:
+        async for agent in in_turns(call, state.agents.values()):
+            waiting = [sum(pair) for pair in zip(waiting, agent.mailbox.depths(), strict=True)]
+        async for message in in_turns(call, state.messages.values()):
+            states[message.state] = states.get(message.state, 0) + 1
     return wire.ProjectStatus(
         project=host.project,
         condition=host.condition,
@@ -142,12 +172,15 @@ async def list_conversations(call: Call, request: Request) -> wire.Conversations
 async def list_roster(call: Call, request: wire.ListRoster) -> wire.AgentDetailsPage:
     """List agents with their sessions, attention and budget."""
     agents, part = call.state.agents, request.q.lower()
-    limit = min(request.limit, call.project.page_max)
-    names = heapq.nsmallest(limit + 1, (name for name in agents if name > request.after and part in name.lower()))
-    details = [_details(call, agents[name]) for name in names[:limit]]
-    page = wire.AgentDetailsPage(details, names[limit - 1] if len(names) > limit else None, len(agents))
-    await call.durable()
-    return page
+    page = await live_page(
+        call,
+        request,
+        agents.values(),
+        lambda agent: (0, agent.agent),
+        lambda agent: _details(call, agent),
+        lambda agent: part in agent.agent.lower(),
+    )
+    return wire.AgentDetailsPage(page.items, page.next, len(agents))
 
 
 def _details(call: Call, agent: Agent) -> wire.AgentDetails:
@@ -196,6 +229,7 @@ HANDLERS: dict[str, Handler] = {
     "get_policy": get_policy,
     "adopt_policy": adopt_policy,
     "check_policy": check_policy,
+    "list_policies": list_policies,
     "get_status": get_status,
     "get_overview": get_overview,
     "list_pending": list_pending,

@@ -3,11 +3,12 @@
 from tocsin.core import commands as cmd
 from tocsin.core.agents.attention import attending
 from tocsin.core.protocol.timestamps import as_datetime_or_none
-from tocsin.core.teamwork.model import Alert
+from tocsin.core.teamwork.model import Alert, Escalation
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.operations.pages import CLOSED, live_page
 from tocsin.hub.operations.records import record_of
 from tocsin.wire import teamwork as wire
-from tocsin.wire.operation import Request
+from tocsin.wire.operation import NamedPage, NamedPageRequest, Request
 
 __all__ = ["HANDLERS"]
 
@@ -19,68 +20,82 @@ async def get_attention(call: Call, request: Request) -> cmd.Attending:
     return reply
 
 
-async def list_requests(call: Call, request: Request) -> list[wire.RequestRecord]:
-    """List the requests that the caller may see."""
-    records = [
-        record_of(wire.RequestRecord, row)
-        for row in call.state.requests.values()
-        if call.directs or call.agent in (row.requester, row.responder)
-    ]
-    await call.durable()
-    return records
+async def list_requests(call: Call, request: wire.ListRequests) -> NamedPage[wire.RequestRecord]:
+    """List the requests that the caller may see, oldest first."""
+    known = call.state.requests
+    one = None if request.request is None else known.get(request.request)
+    return await live_page(
+        call,
+        request,
+        known.values() if request.request is None else () if one is None else (one,),
+        lambda row: (row.opened_at, row.request),
+        lambda row: record_of(wire.RequestRecord, row),
+        lambda row: call.directs or call.agent in (row.requester, row.responder),
+    )
 
 
-async def list_topics(call: Call, request: Request) -> list[wire.TopicRecord]:
+async def list_topics(call: Call, request: NamedPageRequest) -> NamedPage[wire.TopicRecord]:
     """List topics by name."""
-    topics = call.state.topics
-    records = [
-        wire.TopicRecord(name, len(topics[name].subscribers), call.agent in topics[name].subscribers)
-        for name in sorted(topics)
-    ]
-    await call.durable()
-    return records
+    return await live_page(
+        call,
+        request,
+        call.state.topics.values(),
+        lambda topic: (0, topic.topic),
+        lambda topic: wire.TopicRecord(topic.topic, len(topic.subscribers), call.agent in topic.subscribers),
+    )
 
 
-async def list_discussions(call: Call, request: Request) -> list[wire.DiscussionRecord]:
-    """List the discussions that the caller may see."""
-    records = [
-        record_of(wire.DiscussionRecord, row, votes=dict(row.votes))
-        for row in call.state.discussions.values()
-        if call.directs or call.agent in (row.opener, *row.participants)
-    ]
-    await call.durable()
-    return records
+async def list_discussions(call: Call, request: NamedPageRequest) -> NamedPage[wire.DiscussionRecord]:
+    """List the discussions that the caller may see, oldest first."""
+    return await live_page(
+        call,
+        request,
+        call.state.discussions.values(),
+        lambda row: (row.opened_at, row.discussion),
+        lambda row: record_of(wire.DiscussionRecord, row, votes=dict(row.votes)),
+        lambda row: call.directs or call.agent == row.opener or call.agent in row.participants,
+    )
 
 
-async def list_approvals(call: Call, request: Request) -> list[wire.ApprovalRecord]:
-    """List the approval requests that the caller may see."""
-    records = [
-        record_of(wire.ApprovalRecord, row, due_at=as_datetime_or_none(row.escalates_at))
-        for row in call.state.approvals.values()
-        if call.directs or row.asker == call.agent
-    ]
-    await call.durable()
-    return records
+async def list_approvals(call: Call, request: wire.ListApprovals) -> NamedPage[wire.ApprovalRecord]:
+    """List the approval requests that the caller may see, oldest first."""
+    return await live_page(
+        call,
+        request,
+        call.state.approvals.values(),
+        lambda row: (row.opened_at, row.approval),
+        lambda row: record_of(wire.ApprovalRecord, row, due_at=as_datetime_or_none(row.escalates_at)),
+        lambda row: (call.directs or row.asker == call.agent) and request.subject in (None, row.subject),
+    )
 
 
-async def list_escalations(call: Call, request: wire.ListEscalations) -> list[wire.EscalationRecord]:
+async def list_escalations(call: Call, request: wire.ListEscalations) -> NamedPage[wire.EscalationRecord]:
     """List escalations, open ones first."""
-    rows = [row for row in call.state.escalations.values() if request.closed or not row.closed_at]
-    rows.sort(key=lambda row: (bool(row.closed_at), row.opened_at))
-    records = [
-        record_of(wire.EscalationRecord, row, steps=tuple(record_of(wire.EscalationStep, step) for step in row.steps))
-        for row in rows
-    ]
-    await call.durable()
-    return records
+    return await live_page(
+        call,
+        request,
+        call.state.escalations.values(),
+        lambda row: (row.opened_at + (CLOSED if row.closed_at else 0), row.escalation),
+        _escalation,
+        lambda row: request.closed or not row.closed_at,
+    )
 
 
-async def list_alerts(call: Call, request: Request) -> list[wire.AlertRecord]:
+def _escalation(row: Escalation) -> wire.EscalationRecord:
+    return record_of(
+        wire.EscalationRecord, row, steps=tuple(record_of(wire.EscalationStep, step) for step in row.steps)
+    )
+
+
+async def list_alerts(call: Call, request: NamedPageRequest) -> NamedPage[wire.AlertRecord]:
     """List alerts by metric."""
-    alerts = call.state.alerts
-    records = [record_of(wire.AlertRecord, alerts[name], state=_alert_state(alerts[name])) for name in sorted(alerts)]
-    await call.durable()
-    return records
+    return await live_page(
+        call,
+        request,
+        call.state.alerts.values(),
+        lambda alert: (0, alert.metric),
+        lambda alert: record_of(wire.AlertRecord, alert, state=_alert_state(alert)),
+    )
 
 
 def _alert_state(alert: Alert) -> str:

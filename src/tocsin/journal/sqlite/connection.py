@@ -1,6 +1,8 @@
 """Connections to SQLite: required version, settings, and translation of exceptions."""
 
+import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ import apsw
 
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
 
-__all__ = ["check_version", "connect", "pragma", "translated"]
+__all__ = ["check_version", "connect", "make_private", "pragma", "translated"]
 
 #: Older versions have a WAL-reset bug that a checkpoint during a commit can trigger.
 _VERSION_MIN = (3, 51, 3)
@@ -33,6 +35,7 @@ def connect(
     """Open a database in WAL mode, without automatic checkpoints; a broken file raises `damaged`."""
     check_version(apsw.sqlite_lib_version())
     with translated(JournalUnavailable, path.name, damaged):
+        make_private(path)
         connection = apsw.Connection(str(path), vfs=vfs)
         try:
             connection.set_busy_timeout(_BUSY_MS)
@@ -46,6 +49,19 @@ def connect(
             connection.close()
             raise
         return connection
+
+
+def make_private(path: Path) -> None:
+    """Create a database's file, or change its mode, so that only its owner can read it.
+
+    SQLite gives its WAL the mode of the database. The mode of the directory is the operator's choice.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            mode = file.stat().st_mode
+            if mode & 0o077:
+                file.chmod(mode & 0o700)
 
 
 def pragma(connection: apsw.Connection, text: str) -> object:

@@ -12,7 +12,7 @@ import msgspec
 from tocsin.journal.errors import JournalDamaged, JournalUnavailable, ProjectBusy, TablesDamaged
 from tocsin.journal.segments import read_segment
 from tocsin.journal.sqlite import commit_note
-from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.connection import connect, make_private, pragma, translated
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import BACKUP, SqliteTables
 
@@ -29,6 +29,7 @@ _BESIDE = ("", "-wal", "-shm")
 
 def lock_project(path: Path, project: str) -> apsw.Connection:
     """Lock the project against other hubs, by a transaction that stays open until the connection is closed."""
+    make_private(path / "lock.db")
     connection = apsw.Connection(str(path / "lock.db"))
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -77,16 +78,20 @@ def reset_tables(path: Path, pruned_seq: int, error: TablesDamaged, vfs: str | N
     with contextlib.ExitStack() as closing:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY) if backed_up else apsw.Connection("")
         closing.callback(source.close)
-        if not backed_up:
-            migrate(source, "tables")
+        # A copy of a database has the page size of the original.
+        page_size = int(str(pragma(source, "page_size")))
         try:
-            target = connect(path / _TABLES, "NORMAL", vfs, damaged=TablesDamaged)
+            target = connect(path / _TABLES, "NORMAL", vfs, page_size, TablesDamaged)
         except TablesDamaged:
             # Not even its header can be read. Nothing can have it open, so it can be removed.
             for suffix in _BESIDE:
                 (path / f"{_TABLES}{suffix}").unlink(missing_ok=True)
-            target = connect(path / _TABLES, "NORMAL", vfs)
+            target = connect(path / _TABLES, "NORMAL", vfs, page_size)
         closing.callback(target.close)
+        if not backed_up:
+            # Pages are copied as they are, so those of the empty tables must have the size of the file's.
+            pragma(source, f"page_size={pragma(target, 'page_size')}")
+            migrate(source, "tables")
         with translated(JournalUnavailable, _TABLES), target.backup("main", source, "main") as copy:
             while not copy.done:
                 copy.step()

@@ -51,8 +51,6 @@ _PAUSE_ROWS = 16
 _PACK = msgspec.msgpack.Encoder()
 _NAME = "tables.db"
 _WAL_BYTES_MAX = 64 * 1024 * 1024
-#: A row of a message takes about one kilobyte; on larger pages less space is left over.
-_PAGE_SIZE = 8192
 #: Room for the pages of one batch, which would otherwise be written and read again within a transaction.
 _CACHE_KIB = 16 * 1024
 
@@ -64,7 +62,7 @@ class SqliteTables:
         self._path = path
         # A power failure may undo the last batches as a whole. The journal still has their events, because it is pruned
         # only up to what has been hardened. Syncing each batch would delay the journal's own syncs on the same disk.
-        self._connection = connect(path, "NORMAL", vfs, _PAGE_SIZE, damaged=TablesDamaged)
+        self._connection = connect(path, "NORMAL", vfs, damaged=TablesDamaged)
         try:
             pragma(self._connection, f"cache_size=-{_CACHE_KIB}")
             migrate(self._connection, "tables", damaged=TablesDamaged)

@@ -46,7 +46,7 @@ function Form({ start, about, title, finish }) {
   const [busy, setBusy] = useState(false);
   const [agents, setAgents] = useState([]);
   useEffect(() => {
-    api.get("/v1/agents").then((known) => setAgents(known.map(({ agent }) => agent)), () => {});
+    api.get("/v1/agents", { limit: 500 }).then(({ items }) => setAgents(items.map(({ agent }) => agent)), () => {});
   }, []);
   const change = (name) => (event) => setValues((before) => ({ ...before, [name]: event.target.value }));
   const submit = async (event) => {

@@ -169,7 +169,7 @@ function Piece({ piece }) {
 }
 
 function Reports({ shown: chosen }) {
-  const reports = useQuery("/v1/history/reports", undefined, { every: 4 * REFRESH_MS });
+  const reports = useQuery("/v1/history/reports", { limit: 500 }, { every: 4 * REFRESH_MS });
   const now = useNow();
   const columns = [
     { name: "title", head: "Report", cell: (row) => row.title },
@@ -179,7 +179,7 @@ function Reports({ shown: chosen }) {
     { name: "open", head: "", class: "act", cell: (row) => html`<a class="button small" href=${row.path} target="_blank" rel="noopener">Open in new tab</a>` },
   ];
   return html`<${Answer} of=${reports}>
-    ${(rows) => {
+    ${({ items: rows }) => {
       const report = rows.find((row) => row.report === chosen);
       return html`<${Card} title="Lab reports">
           <${Table} label="Lab reports" class="cards wordy" columns=${columns} rows=${rows} keyOf=${(row) => row.report} hrefOf=${(row) => href("history", ["reports", row.report])} empty=${html`<${Empty} title="No reports yet">The lab replays past traffic under other policies and writes reports: run <code>tocsin lab</code>.<//>`} />

@@ -17,8 +17,8 @@ const BUS = "tocsin";
 const STATES = "queued,offered,delivered,acknowledged";
 
 export default function Inbox() {
-  const escalations = useQuery("/v1/escalations", undefined, { areas: ["escalation"], atMostEvery: 1000 });
-  const approvals = useQuery("/v1/approvals", undefined, { areas: ["approvals"], atMostEvery: 1000 });
+  const escalations = useQuery("/v1/escalations", { limit: SHOWN_MAX }, { areas: ["escalation"], atMostEvery: 1000 });
+  const approvals = useQuery("/v1/approvals", { limit: SHOWN_MAX }, { areas: ["approvals"], atMostEvery: 1000 });
   return html`<div class="row page-tools">
       <button type="button" class="button primary" onClick=${() => compose()}>Write to an agent</button>
       <button type="button" class="button" onClick=${() => compose({ title: "Override: interrupt an agent's work", priority: "DirectorOverride" })}>Override …</button>
@@ -27,15 +27,17 @@ export default function Inbox() {
     <div class="desk">
       <div class="stack">
         <${Card} title="Escalations" hint="Open escalations, oldest first">
-          <${Answer} of=${escalations}>${(rows) => html`<${Escalations} rows=${rows} reload=${escalations.reload} />`}<//>
+          <${Answer} of=${escalations}>${({ items, next }) => html`<${Escalations} rows=${items} reload=${escalations.reload} /><${More} next=${next} />`}<//>
         <//>
         <${Card} title="Approvals" hint="Requests that a director or a human must decide">
-          <${Answer} of=${approvals}>${(rows) => html`<${Approvals} rows=${rows} reload=${approvals.reload} />`}<//>
+          <${Answer} of=${approvals}>${({ items, next }) => html`<${Approvals} rows=${items} reload=${approvals.reload} /><${More} next=${next} />`}<//>
         <//>
       </div>
       <${Messages} />
     </div>`;
 }
+
+const More = ({ next }) => next !== null && html`<p class="muted small">Only the first ${count(SHOWN_MAX)} are shown.</p>`;
 
 const Since = ({ at }) => html`<time class="muted small" datetime=${at} title=${moment(at)}>${ago(at, useNow())}</time>`;
 

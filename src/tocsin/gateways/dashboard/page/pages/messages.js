@@ -181,8 +181,8 @@ function Actions({ message, history, reload }) {
 
 /** Buttons that approve or refuse a held message. */
 function Approval({ message, reload }) {
-  const approvals = useQuery("/v1/approvals", undefined, { areas: ["approvals"] });
-  const held = approvals.data?.find((row) => row.holds && (row.subject === message.message_id || row.subject === message.signal_id));
+  const approvals = useQuery("/v1/approvals", { subject: message.message_id }, { areas: ["approvals"] });
+  const held = approvals.data?.items.find((row) => row.holds);
   if (!held) return null;
   const decide = (verdict) => async () => {
     const refusing = verdict === "refuse";

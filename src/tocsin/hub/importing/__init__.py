@@ -1,0 +1,1 @@
+"""Import of messages from other systems into a project that no hub serves."""
