@@ -120,8 +120,15 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     state, most = decision.state, decision.policy.inheritance.messages_max
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
-    if known is not None:
-        chosen |= dict.fromkeys(islice((m.seq for m in known.mailbox if _answers(state, m)), most))
+    if known is not None and most > 0:
+        answers = 0
+        # A loop: the compiled form evaluates a generator completely.
+        for message in known.mailbox:
+            if _answers(state, message):
+                chosen[message.seq] = None
+                answers += 1
+                if answers >= most:
+                    break
     return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 
