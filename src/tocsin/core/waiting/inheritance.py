@@ -120,15 +120,14 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     state, most = decision.state, decision.policy.inheritance.messages_max
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
-    if known is not None and most > 0:
-        answers = 0
-        # A loop: the compiled form evaluates a generator completely.
-        for message in known.mailbox:
+    if known is not None:
+        answers: dict[int, None] = {}
+        for message in known.mailbox:  # A loop, because the compiled form would evaluate a generator to its end.
+            if len(answers) >= most:
+                break
             if _answers(state, message):
-                chosen[message.seq] = None
-                answers += 1
-                if answers >= most:
-                    break
+                answers[message.seq] = None
+        chosen |= answers
     return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 
