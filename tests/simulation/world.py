@@ -177,6 +177,7 @@ class World:
             if fingerprint(rebuilt.state) != fingerprint(self.ledger.shadow.state):
                 raise self.failure(Violation("a failed commit is neither stored nor gone"))
         self.exchange = rebuilt
+        self.twin.rebuild(rebuilt)
         return Problem("E_HUB_001", "the commit failed")
 
     def somebody(self) -> Caller:
