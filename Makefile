@@ -79,8 +79,11 @@ bench-budget: form ## What each layer costs per message, before and now
 bench-core: form ## What one decision costs: rates, percentiles, memory, garbage collector
 	@$(BENCH) -m bench.core $(ALL_BENCHES)
 
-bench-journal: form ## What durability costs: SQLite and PostgreSQL beside a bare file, and opening a large project
+bench-journal: form ## What durability and the tables cost, beside a bare file, and opening a large project
 	@$(BENCH) -m bench.journal $(ALL_BENCHES)
+
+bench-failover: form ## How long a standby takes to take over, alone and with callers
+	@$(BENCH) -m bench.failover $(ALL_BENCHES)
 
 bench-frames: form ## What a publish costs with 1 to 1000 subscribers, and whom shedding protects
 	@$(BENCH) -m bench.frames $(ALL_BENCHES)

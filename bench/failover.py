@@ -2,10 +2,8 @@
 
 Two real hubs run on one PostgreSQL server. The owner is killed (`SIGKILL`), or stopped (`SIGSTOP`) so that its lease
 has to end first. Meanwhile callers in another process send requests to the standby, each a pause after the last answer.
-`python -m bench.failover` prints a table and, as its last line, one JSON object.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -23,7 +21,7 @@ from tests.cli.processes import RunningHub
 from tests.gateways.hubs import envelope
 from tests.postgres import Server
 
-from bench.report import table
+from bench.report import Run, options, table
 from tocsin.cli.remote import Remote
 from tocsin.hub.config import load_config
 
@@ -116,26 +114,26 @@ def measure(server: Server, folder: Path, fault: str, callers: int, messages: in
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options("bench-failover", __doc__, rounds=1)
     parser.add_argument("--callers", type=int, default=CALLERS)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--pause", type=float, default=PAUSE_S, help="pause of a caller after an answer, seconds")
-    options = parser.parse_args()
-    server = Server(fsync=True)
-    try:
-        server.create()
-        with tempfile.TemporaryDirectory() as folder:
+    chosen = parser.parse_args()
+    with Run("bench-failover", chosen, rounds=1, rounds_min=1) as run, tempfile.TemporaryDirectory() as folder:
+        server = Server(fsync=True)
+        try:
+            server.create()
             rows = [
-                measure(server, Path(folder), fault, callers, options.messages, options.pause)
+                measure(server, Path(folder), fault, callers, chosen.messages, chosen.pause)
                 for fault in FAULTS
-                for callers in (0, options.callers)
+                for callers in (0, chosen.callers)
             ]
-    finally:
-        server.remove()
+        finally:
+            server.remove()
     cells = [[row["fault"], str(row["callers"]), f"{row['takeover_s']:.2f}"] for row in rows]
-    print(table(["owner", "callers", "takeover s"], cells))
     lease_s = load_config().ownership.lease_s
-    print(json.dumps({"messages": options.messages, "pause_s": options.pause, "lease_s": lease_s, "runs": rows}))
+    figures = {"messages": chosen.messages, "pause_s": chosen.pause, "lease_s": lease_s, "runs": rows}
+    run.finish(table(["owner", "callers", "takeover s"], cells), figures)
 
 
 if __name__ == "__main__":

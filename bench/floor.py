@@ -5,7 +5,7 @@ It can only be written: no reading, no tables, no ownership. Real journals are c
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,12 @@ class _NoTables:
 
     def harden(self) -> None:
         pass
+
+    def back_up(self, pause: Callable[[], None]) -> int:
+        return 0
+
+    def backed_up_seq(self) -> int:
+        return 0
 
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[tuple[Any, ...]]:
         return iter(())

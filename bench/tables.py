@@ -5,7 +5,6 @@ capture; the best of the rounds counts, because other load on the machine only a
 that await each confirmation, 16 mailboxes whose consumers confirm; the CPU of each thread, divided by the messages.
 """
 
-import argparse
 import asyncio
 import gc
 import json
@@ -24,11 +23,10 @@ from tests.postgres import Server
 
 from bench.peers.peer import Letter
 from bench.peers.tocsin_embedded import TocsinEmbedded
-from bench.report import table
+from bench.report import Run, options, table
 from tocsin.core.commands import SYSTEM, AdoptPolicy, Caller, Confirm, OpenSession, RegisterAgent, Send
 from tocsin.core.policy import document_of
 from tocsin.core.protocol.envelope import iso, parse_envelope
-from tocsin.form import package_form
 from tocsin.ids import RandomIds
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import Capture, ObservedExchange
@@ -46,7 +44,8 @@ bucket: {capacity: 1000000000000, refill_per_s: 1000000000}
 gaming: {samples_max: 100}
 """
 )
-MESSAGES = 20_000
+MESSAGES, QUICK_MESSAGES = 20_000, 2_000
+ROUNDS = 5
 SENDERS, MAILBOXES = 64, 16
 BODY = "lorem ipsum dolor sit amet " * 20
 #: Messages whose receipt comes later than the next send.
@@ -209,13 +208,13 @@ def measure(rounds: int, count: int) -> tuple[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser = options("bench-tables", __doc__, rounds=ROUNDS)
+    parser.add_argument("--messages", type=int, default=None, help=f"messages of each round (default: {MESSAGES})")
     chosen = parser.parse_args()
-    text, figures = measure(chosen.rounds, chosen.messages)
-    print(text)
-    print(json.dumps({"form": package_form(), **figures}))
+    with Run("bench-tables", chosen, rounds=ROUNDS) as run:
+        count = chosen.messages or (QUICK_MESSAGES if run.quick else MESSAGES)
+        text, figures = measure(run.rounds, count)
+    run.finish(text, figures)
 
 
 if __name__ == "__main__":

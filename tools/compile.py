@@ -66,13 +66,13 @@ CARRYING = [
 _EAGER = "Treating generator comprehension as list"
 
 _SETUP = """
-import os, sys
+import contextlib, io, os, sys
 from concurrent.futures import ThreadPoolExecutor
 from mypyc.build import mypycify
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
-jobs, level, cache, *paths = sys.argv[1:]
+jobs, level, cache, eager, *paths = sys.argv[1:]
 
 class Parallel(build_ext):
     def build_extensions(self):
@@ -85,17 +85,23 @@ class Parallel(build_ext):
         self.compiler.compile = compile_apart
         super().build_extensions()
 
-setup(
-    name="tocsin-compiled",
-    cmdclass={"build_ext": Parallel},
-    script_args=["--quiet", "build_ext", "--inplace", f"--parallel={jobs}"],
-    ext_modules=mypycify(
+said = io.StringIO()
+with contextlib.redirect_stdout(said):
+    extensions = mypycify(
         ["--config-file=", f"--cache-dir={cache}", *paths],
         opt_level=level,
         debug_level="0",
         multi_file=True,
         group_name="tocsin",
-    ),
+    )
+print(said.getvalue())
+if eager in said.getvalue():  # Before the C compiler, which takes most of the time.
+    sys.exit(1)
+setup(
+    name="tocsin-compiled",
+    cmdclass={"build_ext": Parallel},
+    script_args=["--quiet", "build_ext", "--inplace", f"--parallel={jobs}"],
+    ext_modules=extensions,
 )
 """
 
@@ -128,17 +134,17 @@ def build(opt_level: str, *, verbose: bool) -> None:
     shutil.copytree(SOURCE / "tocsin", TARGET / "tocsin", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", _SETUP, str(jobs), opt_level, str(CACHE), *modules()],
+        [sys.executable, "-c", _SETUP, str(jobs), opt_level, str(CACHE), _EAGER, *modules()],
         cwd=TARGET,
         stdout=None if verbose else subprocess.PIPE,
         stderr=None if verbose else subprocess.STDOUT,
         text=True,
         check=False,
     )
-    if done.returncode:
-        sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be built")
     if eager := [line for line in (done.stdout or "").splitlines() if _EAGER in line]:
         sys.exit("\n".join(eager) + "\nuse a list or a loop: when compiled, these generators are evaluated completely")
+    if done.returncode:
+        sys.exit((done.stdout or "")[-4000:] + "\nthe compiled form could not be built")
     shutil.rmtree(TARGET / "build", ignore_errors=True)
 
 

@@ -1,6 +1,8 @@
 """Messages of other systems are imported once, with their times and ends; what is malformed is refused by its place."""
 
 import json
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ LATER = (
     *("correlation_id VARCHAR(36)", "publish_path VARCHAR(24)"),
 )
 UUID = "3f2c9a10-0000-4000-8000-00000000000"
+#: The source's yesterday: what ended long ago would soon leave the tables.
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+
+
+def at(minutes: float) -> str:
+    return (YESTERDAY + timedelta(minutes=minutes)).isoformat()
 
 
 def made(file: Path, *rows: dict[str, Any], later: bool = True) -> Path:
@@ -42,7 +50,7 @@ def row(number: int, **more: Any) -> dict[str, Any]:
         "signal_type": "TaskAssigned",
         "category": "TASK",
         "payload": json.dumps({"text": f"number {number}"}),
-        "created_at": f"2026-05-03T02:1{number}:00Z",
+        "created_at": at(number),
         **more,
     }
 
@@ -56,8 +64,6 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(new: Path, tmp_path: Path) -> Path:
-    import shutil
-
     copied: Path = shutil.copytree(new, tmp_path / "data")
     return copied
 
@@ -72,9 +78,9 @@ def imported(data: Path, source: Path, *options: str, code: int = 0) -> dict[str
 def test_a_table_of_signals_is_imported_once(data: Path, tmp_path: Path) -> None:
     source = made(
         tmp_path / "prism.db",
-        row(1, delivered_at="2026-05-03T03:00:00Z", publish_path="pushed_to_ws"),
-        row(2, expired_at="2026-05-03T04:00:00Z", expires_at="2026-05-03T03:30:00Z"),
-        row(3, recalled_at=1777777777),
+        row(1, delivered_at=at(40), publish_path="pushed_to_ws"),
+        row(2, expired_at=at(90), expires_at=at(70)),
+        row(3, recalled_at=int(YESTERDAY.timestamp()) + 3000),
         row(4),
         row(5, from_identity=None, signal_type="Odd", category=None, payload="only words"),
     )
@@ -112,7 +118,7 @@ def test_malformed_rows_are_refused_by_their_place_and_the_others_taken(data: Pa
         tmp_path / "prism.db",
         row(1),
         row(2, to_identity="no such name!"),
-        row(3, delivered_at="2026-05-03T03:00:00Z", recalled_at="2026-05-03T03:00:00Z"),
+        row(3, delivered_at=at(40), recalled_at=at(40)),
         row(4, created_at="yesterday"),
         row(5, publish_path="by pigeon"),
         row(6, payload=json.dumps({"text": "x" * 2_000_000})),

@@ -116,8 +116,8 @@ PAGE: dict[str, Any] = {"items": [], "next": None}
     [
         ("search two words --no-fresh", PAGE, "/v1/search?fresh=false&q=two+words"),
         ("messages find --sender ada --limit 5", PAGE, "/v1/messages?limit=5&sender=ada"),
-        ("escalations list --closed", [], "/v1/escalations?closed=true"),
-        ("escalations list", [], "/v1/escalations"),
+        ("escalations list --closed", {"items": []}, "/v1/escalations?closed=true"),
+        ("escalations list", {"items": []}, "/v1/escalations"),
         ("messages thread t1 --after 7", PAGE, "/v1/threads/t1?after=7"),
     ],
 )

@@ -80,6 +80,8 @@ class _DiskFile(apsw.VFSFile):
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
         self._disk = disk
         self._file = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        #: SQLite's temporary files have no name, and are gone after a power cut.
+        self._named = name is not None
         super().__init__("", name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
@@ -91,7 +93,8 @@ class _DiskFile(apsw.VFSFile):
         write = _Write(self._file, offset, old, bytes(data), size)
         if disk.point is not None:
             disk.point("write", self._file)
-        disk.unsynced.append(write)
+        if self._named:
+            disk.unsynced.append(write)
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:  # noqa: N802

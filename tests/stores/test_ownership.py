@@ -9,7 +9,7 @@ from tocsin.journal.errors import CommitFailed, JournalUnavailable, OwnershipLos
 from tocsin.journal.postgres import PostgresJournal, ownership
 from tocsin.journal.postgres.connection import connect, translated
 from tocsin.journal.postgres.ownership import Sighting, Watch
-from tocsin.journal.terms import OwnershipTerms
+from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
 
 TERMS = OwnershipTerms(lease_s=10, renew_s=2, look_s=0.5)
 
@@ -85,6 +85,22 @@ def test_an_owner_is_deposed_only_as_it_was_seen(dsn: str) -> None:
         journal.recover()
     standby.close()
     journal.close()
+
+
+def test_a_former_owner_that_stopped_in_a_transaction_does_not_block_the_next(dsn: str) -> None:
+    """It holds the row of the epoch locked, which the next owner has to change."""
+    timeouts = StoreTimeouts(commit_timeout_s=5, query_timeout_s=5, batch_timeout_s=5)
+    former = PostgresJournal(dsn, "test", hub="one", terms=TERMS)
+    other = PostgresJournal(dsn, "test2", hub="one", terms=TERMS)
+    stopped = connect(dsn, ownership.session_name("tables", "test"))
+    stopped.execute("BEGIN")
+    stopped.execute("SELECT FROM tocsin.projects WHERE project = 'test' FOR SHARE")
+    former._writer.close()
+    journal = PostgresJournal(dsn, "test", hub="two", terms=TERMS, timeouts=timeouts, wait_s=30)
+    assert journal.epoch == 2
+    other.probe()  # the sessions of other projects are left alone
+    for closing in (stopped, journal, former, other):
+        closing.close()
 
 
 def test_a_statement_that_takes_too_long_ends_its_connection(dsn: str) -> None:

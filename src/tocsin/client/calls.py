@@ -116,12 +116,6 @@ class Calls:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
 
-    async def settle_local(self) -> None:
-        """Wait until the bus in this process has answered every send."""
-        waiting = [future for future, _ in self._local if not future.done()]
-        if waiting:
-            await asyncio.wait(waiting)
-
     def must_have_room(self) -> None:
         """Refuse a call that the backlog has no room for."""
         if len(self) >= self._config.backlog_max:

@@ -192,7 +192,7 @@ class Connection:
                 link, welcome, items = await self._attach(session)
                 session = welcome.session
                 self._take_up(welcome)
-                self._use_local(link, items)
+                self._use_local(link)
                 backoff.reset()
                 give_up_at = None
                 await self._serve(link, items)
@@ -264,13 +264,10 @@ class Connection:
         self._welcomed(welcome)
         self._change(ConnectionState.CONNECTED)
 
-    def _use_local(self, link: Link, items: list[Item]) -> None:
-        """Take messages directly from a project in this process, after those that have arrived."""
+    def _use_local(self, link: Link) -> None:
+        """Take messages directly from a project in this process, beginning with those that it has kept so far."""
         if self._take is None or not isinstance(link, LocalLink):
             return
-        for item in [item for item in items if isinstance(item, Deliver)]:
-            items.remove(item)
-            self._deliver(item)
         self.local = link
         link.deliver_to(self._take)
 
@@ -343,7 +340,6 @@ class Connection:
     async def _settle(self) -> None:
         """Wait until all calls are answered and all receipts are written."""
         await self._calls.quiet.wait()
-        await self._calls.settle_local()
         # A call that is answered after the receipts were written shows that the hub has read them.
         await self._calls.submit(Ping(id=0), _WAITING.decode, self._config.close_timeout_s)
 

@@ -70,7 +70,9 @@ def sealed(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return a table's columns followed by its checksum columns."""
     update = Update.SET if any(column.update is Update.SET for column in columns) else Update.KEEP
     own = tuple(
-        Column(f"{column.name}_{CHECKSUM}", Kind.INT, Update.IF_GIVEN, sealed=False) for column in _own(columns)
+        Column(f"{column.name}_{CHECKSUM}", Kind.INT, Update.IF_GIVEN, sealed=False)
+        for column in columns
+        if _has_own(column)
     )
     return (*columns, *own, Column(CHECKSUM, Kind.INT, update, sealed=False))
 
@@ -78,12 +80,10 @@ def sealed(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 @cache
 def sealer(table: Table) -> Callable[[Row], Row]:
     """Build the function that appends its checksums to a row of a table."""
-    names = ", ".join(f"c_{column.name}" for column in _plain(table))
-    seals = ", ".join(
-        [f"None if c_{column.name} is None else {_own_checksum(column)}" for column in _own(table.columns)]
-        + [_row_checksum(table)]
-    )
-    source = f"def function(row):\n    {names}, = row\n    {_seed(table)}\n    return (*row, {seals})"
+    own = _own(table)
+    seals = [f"None if row[{place}] is None else {_own_checksum(column, place)}" for place, column in own]
+    seals.append(_row_checksum(table, _WRITTEN))
+    source = f"def function(row):\n    {_seed(table)}\n    return (*row, {', '.join(seals)})"
     function: Callable[[Row], Row] = compiled(source, **_NAMES)
     return function
 
@@ -91,23 +91,21 @@ def sealer(table: Table) -> Callable[[Row], Row]:
 @cache
 def verifier(table: Table) -> Callable[[Row], str | None]:
     """Build the function that returns null for an intact row, else the damaged part, or `FROM_BEFORE`."""
-    plain = _plain(table)
-    own = _own(table.columns)
-    names = [f"c_{column.name}" for column in plain] + [f"k_{column.name}" for column in own] + ["k_row"]
+    own = _own(table)
+    width = len(table.columns)
     lines = [
-        f"{', '.join(names)}, = row",
         _seed(table),
-        "if k_row is None: return FROM_BEFORE",
-        f"if k_row != {_row_checksum(table)}: return 'its columns'",
+        f"if row[{width - 1}] is None: return FROM_BEFORE",
+        f"if row[{width - 1}] != {_row_checksum(table, _READ)}: return 'its columns'",
     ]
-    for column in own:
-        value, kept = f"c_{column.name}", f"k_{column.name}"
-        lines.append(
-            f"if {kept} is not None and ({value} is None or {kept} != {_own_checksum(column)}): return {column.name!r}"
-        )
-    lines += [f"if k_{column.name} is None and c_{column.name} is not None: return FROM_BEFORE" for column in own]
+    missing: list[str] = []
+    for number, (place, column) in enumerate(own):
+        kept = f"row[{width - 1 - len(own) + number}]"
+        wrong = f"row[{place}] is None or {kept} != {_own_checksum(column, place)}"
+        lines.append(f"if {kept} is not None and ({wrong}): return {column.name!r}")
+        missing.append(f"if {kept} is None and row[{place}] is not None: return FROM_BEFORE")
     # A value whose type has changed cannot be encoded as its column's type.
-    body = "".join(f"        {line}\n" for line in lines)
+    body = "".join(f"        {line}\n" for line in [*lines, *missing])
     source = f"def function(row):\n    try:\n{body}    except (TypeError, OverflowError): return 'its columns'"
     function: Callable[[Row], str | None] = compiled(source, **_NAMES)
     return function
@@ -133,34 +131,43 @@ def is_checksum(column: Column) -> bool:
     return column.name == CHECKSUM or column.name.endswith(f"_{CHECKSUM}")
 
 
-def _plain(table: Table) -> tuple[Column, ...]:
-    """Return the columns of a table without its checksum columns."""
-    return table.columns[: -1 - len(_own(table.columns))]
+def _own(table: Table) -> list[tuple[int, Column]]:
+    """Return the columns that have a checksum of their own, with their places."""
+    return [(place, column) for place, column in enumerate(table.columns) if _has_own(column)]
 
 
-def _own(columns: tuple[Column, ...]) -> list[Column]:
-    """Return the columns that have a checksum of their own."""
-    return [column for column in columns if column.update is Update.IF_GIVEN and column.sealed]
+def _has_own(column: Column) -> bool:
+    return column.update is Update.IF_GIVEN and column.sealed
 
 
 def _seed(table: Table) -> str:
     """Return the statement that binds a value to the row's key, so that values cannot change places unnoticed."""
-    return f"seed = crc32(pack(c_{table.key}))" if _own(table.columns) else "pass"
+    return f"seed = crc32(pack(row[{table.names.index(table.key)}]))" if _own(table) else "pass"
 
 
-def _own_checksum(column: Column) -> str:
-    value = f"c_{column.name}"
-    return f"crc32({value if column.kind in (Kind.BODY, Kind.BYTES) else f'pack({value})'}, seed)"
+def _own_checksum(column: Column, place: int) -> str:
+    return f"crc32({f'row[{place}]' if column.kind in (Kind.BODY, Kind.BYTES) else f'pack(row[{place}])'}, seed)"
 
 
-def _row_checksum(table: Table) -> str:
-    covered = [c for c in _plain(table) if c.sealed and c.update in (Update.SET, Update.KEEP)]
-    return f"crc32(pack(({', '.join(map(_canonical, covered))},)))"
+#: Expressions for values that must be the same before they are stored and after they were read, on every store: a
+#: number in a REAL column is read as a float, and SQLite reads a truth value as a number.
+_WRITTEN = {Kind.REAL: "row[{0}] + 0.0"}
+_READ = {Kind.REAL: "row[{0}] + 0.0", Kind.BOOL: "bool(row[{0}])"}
 
 
-def _canonical(column: Column) -> str:
-    """Return the expression for a value that is the same before it is stored and after it was read, on every store."""
-    value = f"c_{column.name}"
-    if column.kind is Kind.BOOL:
-        return f"+{value}"
-    return f"{value} + 0.0" if column.kind is Kind.REAL else value
+def _row_checksum(table: Table, conversions: dict[Kind, str]) -> str:
+    """Return the expression for the checksum of a row; values that need no conversion are taken in slices."""
+    parts: list[str] = []
+    begun: int | None = None
+    for place, column in enumerate((*table.columns, None)):
+        covered = column is not None and column.sealed and column.update in (Update.SET, Update.KEEP)
+        conversion = conversions.get(column.kind) if column is not None and covered else None
+        if covered and conversion is None:
+            begun = place if begun is None else begun
+            continue
+        if begun is not None:
+            parts.append(f"*row[{begun}:{place}]")
+            begun = None
+        if conversion is not None:
+            parts.append(conversion.format(place))
+    return f"crc32(pack(({', '.join(parts)},)))"

@@ -79,8 +79,11 @@ class Column(msgspec.Struct, frozen=True):
         return self.attribute or self.name
 
 
-class Table(msgspec.Struct, frozen=True):
-    """One table, and the column that identifies its rows within a project."""
+class Table(msgspec.Struct, frozen=True, eq=False):
+    """One table, and the column that identifies its rows within a project.
+
+    It is hashed by identity: statements and functions are looked up by table for every row or batch.
+    """
 
     name: str
     key: str

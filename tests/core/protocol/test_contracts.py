@@ -107,7 +107,7 @@ def test_the_defaults_of_a_signal(
 
 def test_there_are_seventeen_types_those_of_the_bus_and_custom_ones() -> None:
     policy = default_policy()
-    own = {name for name in policy.contracts if name.startswith(("Approval", "Discussion", "LEASE_"))}
+    own = {name for name in policy.contracts if name.startswith(("Approval", "Discussion", "LEASE_", "NoticesFolded"))}
     assert all(policy.contracts[name].system for name in own)
     assert len(policy.contracts.keys() - own) == 17
     assert policy.contract_of("CUSTOM_ANALYSIS_REQUEST") is policy.custom_contract

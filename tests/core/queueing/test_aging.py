@@ -147,9 +147,9 @@ def test_what_is_lent_to_critical_stands_in_front_of_blocking_again_once_the_wai
 
 
 def test_what_is_on_its_way_does_not_age(team: Team) -> None:
-    session = team.attach("impl_001", "piggyback")
+    team.adopt("delivery: {receipt_timeout_s: {push: 600, piggyback: 600, daemon: 600}}")
+    session = team.attach("impl_001", "push")
     sent = note(team, "Info")
-    team.drain(session)
     team.advance(500, beating=True)
     assert not team.happened(ev.MessageBoosted)
     team.detach(session)

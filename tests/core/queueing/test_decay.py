@@ -107,9 +107,9 @@ def test_a_stale_message_is_not_handed_out_before_the_task_comes(team: Team) -> 
 
 
 def test_what_is_on_its_way_does_not_go_stale(team: Team) -> None:
-    session = team.attach("impl_002", "piggyback")
+    team.adopt("delivery: {receipt_timeout_s: {push: 600, piggyback: 600, daemon: 600}}")
+    team.attach("impl_002", "push")
     sent = team.send("impl_001", "impl_002", qos={"importance": 2, "decayRate": 0.5}).signal_id
-    team.drain(session)
     team.advance(300, beating=True)
     assert team.message(sent).state == "offered"
 

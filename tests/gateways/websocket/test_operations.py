@@ -369,7 +369,7 @@ def test_critical_overtakes_what_waits(tmp_path: Path) -> None:
         ada, bob = await team.attach("ada"), await team.attach("bob", window=2)
         for number in range(20):
             await ada.send(number)
-        await ada.send(99, priority="Critical", messageType="Blocker")
+        await ada.send(99, priority="Critical", messageType="Blocker", qos={"deliveryClass": "async"})
         assert await bob.take(2) == ["msg_0_x", "msg_1_x"]
         await bob.confirm("msg_0_x")
         assert await bob.take() == ["msg_99_x"]

@@ -44,6 +44,11 @@ def test_a_receipt_joins_the_next_commit_and_starts_none(tmp_path: Path) -> None
             commits = len(journal.groups)
             host.confirm(pushes[0].signal_id, BOB)
             assert state_of(host, 1) is State.DELIVERED, "decided at once"
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert host.committed_seq < host.exchange.state.seq
+            assert not host._committer.all_committed
+            assert host._committer._committing is None, "nothing is being committed"
             await host.submit(message(2), ADA)
             assert len(journal.groups) == commits + 1
             assert [type(event) for event in journal.groups[-1]] == [

@@ -25,9 +25,12 @@ __all__ = ["LATER", "Policy", "document_of", "policy_from", "stored_policy"]
 #: setting that is added to the policy is added here too; `tests/stores/test_earlier.py` fails otherwise.
 LATER: dict[str, Any] = {
     "limits.mailbox_reserve": 1000,
+    "limits.plans_max": 20_000,
     "delivery.poll_retries_max": 10,
     "aging.top": "Blocking",
     "notices": {"per_subject_max": 20},
+    "storage.group_bytes_max": 1_048_576,
+    "storage.receipt_delay_s": 0.005,
     "storage.projection_lag_max": 200_000,
     "storage.projection_slice": 2000,
     "storage.backup_interval_s": 21_600.0,

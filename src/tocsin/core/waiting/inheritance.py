@@ -121,7 +121,13 @@ def _raised(decision: Decision, agent: str) -> tuple[int, ...]:
     chosen = dict.fromkeys(islice(state.outgoing.get(agent, ()), most))
     known = state.agents.get(agent)
     if known is not None:
-        chosen |= dict.fromkeys(islice((m.seq for m in known.mailbox if _answers(state, m)), most))
+        answers: dict[int, None] = {}
+        for message in known.mailbox:  # A loop, because the compiled form would evaluate a generator to its end.
+            if len(answers) >= most:
+                break
+            if _answers(state, message):
+                answers[message.seq] = None
+        chosen |= answers
     return tuple(sorted({*chosen, *[seq for seq in state.lent.get(agent, ()) if seq in state.messages]}))
 
 

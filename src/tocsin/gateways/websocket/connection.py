@@ -275,7 +275,11 @@ class Connection:
             counts[kind] = counts.get(kind, 0) + 1
             command_of = COMMANDS.get(kind)
             try:
-                if command_of is not None and self._greeted:
+                if type(operation) is wire.Confirm and operation.id is None and self._greeted:
+                    # Nobody waits for the answer, so it needs no commit of its own.
+                    for message_id in operation.message_ids:
+                        self._host.confirm(message_id, caller)
+                elif command_of is not None and self._greeted:
                     command = command_of(operation, hub, grant)
                     submitted.append((operation.id, kind, submit(command, caller)))
                 else:

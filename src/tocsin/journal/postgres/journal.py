@@ -97,12 +97,17 @@ class PostgresJournal:
         try:
             if locked is not None:
                 with translated(JournalUnavailable):
-                    locked.execute("SELECT set_config('application_name', %s, false)", (f"tocsin writer {project}",))
+                    locked.execute(
+                        "SELECT set_config('application_name', %s, false)",
+                        (f"tocsin {ownership.session_name('writer', project)}",),
+                    )
             else:
                 migrate(self._writer)
                 if not ownership.lock(self._writer, project, wait_s):
                     seen = ownership.look(self._writer, project)
                     raise ProjectBusy(project, "" if seen is None else seen.hub)
+            if terms is not None:
+                ownership.end_former_owner(self._writer, project)
             self._renewed_at = ownership.clock()
             lease_s = 0.0 if terms is None else terms.lease_s
             self.epoch = ownership.take(self._writer, project, hub, address, lease_s)
@@ -247,7 +252,9 @@ class PostgresJournal:
             try:
                 if self._renewer is None or self._renewer.closed:
                     # A renewal waits for no standby: it shows that the owner works, and may be lost.
-                    self._renewer = connect(self._dsn, f"lease {self.project}", "off", self.commit_timeout_s)
+                    self._renewer = connect(
+                        self._dsn, ownership.session_name("lease", self.project), "off", self.commit_timeout_s
+                    )
                 ownership.renew(self._renewer, self.project, self.epoch)
             except JournalUnavailable:
                 if self._renewer is not None:
@@ -264,7 +271,7 @@ class PostgresJournal:
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
         # The tables are in the same log, so a crash can undo their last batches only together with everything later.
-        connection = connect(self._dsn, f"tables {self.project}", "off", self._batch_timeout_s)
+        connection = connect(self._dsn, ownership.session_name("tables", self.project), "off", self._batch_timeout_s)
         with self._opening:
             self._table_connections.add(connection)
         return PostgresTables(connection, self.project, self.epoch)
@@ -291,7 +298,8 @@ class PostgresJournal:
                     connection.close()
 
     def _connect(self, purpose: str) -> Connection:
-        return connect(self._dsn, f"{purpose} {self.project}", self._synchronous_commit, self.commit_timeout_s)
+        name = ownership.session_name(purpose, self.project)
+        return connect(self._dsn, name, self._synchronous_commit, self.commit_timeout_s)
 
     def _use_writer(self, connection: Connection) -> None:
         """Append on a connection from now on."""

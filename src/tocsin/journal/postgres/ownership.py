@@ -16,7 +16,20 @@ from psycopg import errors
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.postgres.connection import Connection, translated
 
-__all__ = ["Sighting", "Watch", "clock", "depose", "end_session", "lock", "lock_key", "look", "renew", "take"]
+__all__ = [
+    "Sighting",
+    "Watch",
+    "clock",
+    "depose",
+    "end_former_owner",
+    "end_session",
+    "lock",
+    "lock_key",
+    "look",
+    "renew",
+    "session_name",
+    "take",
+]
 
 #: Keeps counting while the machine sleeps, where the system has such a clock.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -42,6 +55,12 @@ AND l.classid::bigint = %s AND l.objid::bigint = %s AND l.pid <> pg_backend_pid(
 _DEPOSE = f"""
 SELECT pg_terminate_backend(l.pid) {_HOLDER}
 AND EXISTS (SELECT FROM tocsin.ownership WHERE project = %s AND epoch = %s AND renewals = %s)"""  # noqa: S608
+#: The sessions of an owner; the key in their names is that of its project.
+_END_ALL = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND split_part(application_name, ' ', 1) = 'tocsin'
+AND split_part(application_name, ' ', 2) = ANY(%s) AND split_part(application_name, ' ', 3) = %s"""
+_OWNER_PURPOSES = ["writer", "reader", "tables", "lease"]
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s"
 
 
@@ -83,6 +102,11 @@ def clock() -> float:
 def lock_key(project: str) -> int:
     """Return the key of a project's advisory lock."""
     return int.from_bytes(blake2b(f"tocsin project {project}".encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def session_name(purpose: str, project: str) -> str:
+    """Return the name of a session; PostgreSQL cuts long names off at the end."""
+    return f"{purpose} {lock_key(project) & ((1 << 64) - 1):016x} {project}"
 
 
 def lock(connection: Connection, project: str, wait_s: float) -> bool:
@@ -138,6 +162,15 @@ def depose(connection: Connection, project: str, seen: Sighting) -> int:
     values = (key >> 32, key & ((1 << 32) - 1), project, seen.epoch, seen.renewals)
     with translated(JournalUnavailable):
         return sum(bool(row[0]) for row in connection.execute(_DEPOSE.encode(), values).fetchall())
+
+
+def end_former_owner(connection: Connection, project: str) -> None:
+    """End all sessions of former owners, while this session holds the project's lock.
+
+    A hub that was stopped in the middle of a transaction holds the row of the epoch locked.
+    """
+    with translated(JournalUnavailable):
+        connection.execute(_END_ALL, (_OWNER_PURPOSES, session_name("", project).split()[0]))
 
 
 def end_session(connection: Connection, session: tuple[int, str]) -> None:
