@@ -546,6 +546,8 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     """Tell whether an event is about a refusal, or only noticed on the way to one."""
     if isinstance(event, ev.MessageAccepted):
         return event.sender == SYSTEM.agent
+    if isinstance(event, ev.MessageBoosted):
+        return event.rule == "escalation"
     kinds = (ev.SendRefused, ev.LeaseRefused, ev.GamingDetected, ev.GamingCleared, ev.MessageOffered, ev.MessageExpired)
     escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
     followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
