@@ -58,7 +58,7 @@ def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> Non
 
 def test_agents_are_listed_rotated_and_revoked(hub: RunningHub) -> None:
     hub.json("agents", "add", "eve", "--role", "clone", "--save")
-    assert {"ada", "bob", "eve"} <= {row["agent"] for row in hub.json("agents", "list")}
+    assert {"ada", "bob", "eve"} <= {row["agent"] for row in hub.json("agents", "list")["items"]}
     old = (hub.data / "tokens" / "eve.token").read_text()
     hub.json("agents", "rotate", "eve", "--save")
     assert (hub.data / "tokens" / "eve.token").read_text() != old
@@ -185,10 +185,10 @@ def test_top_shows_the_project(hub: RunningHub) -> None:
 def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -> None:
     sent = [hub.ask("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"] for text in ("one", "two")]
     assert all(receipt["held"] for receipt in sent)
-    first, second = (row["approval"] for row in hub.json("approvals", "list"))
+    first, second = (row["approval"] for row in hub.json("approvals", "list")["items"])
     assert hub.json("approvals", "approve", first)["outcome"] == "approved"
     assert "refused" in hub.run("approvals", "refuse", second, "too risky").stdout
-    assert hub.json("approvals", "list") == []
+    assert hub.json("approvals", "list")["items"] == []
     assert hub.run("approvals", "approve", second).returncode == 4
     told = hub.run("trace", sent[0]["signal_id"]).stdout
     assert "and held until a director decides: " in told
@@ -196,9 +196,9 @@ def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -
 
 
 def test_escalations_and_alerts_are_listed(hub: RunningHub) -> None:
-    assert hub.json("alerts") == []
-    assert hub.json("escalations", "list") == []
-    closed = hub.json("escalations", "list", "--closed")
+    assert hub.json("alerts")["items"] == []
+    assert hub.json("escalations", "list")["items"] == []
+    closed = hub.json("escalations", "list", "--closed")["items"]
     assert {row["state"] for row in closed} <= {"normal"}
     assert hub.run("escalations", "resolve", "esc_none", "done").returncode == 4
     assert hub.run("escalations", "list", agent="ada").returncode == 5

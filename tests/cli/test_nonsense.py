@@ -20,6 +20,7 @@ from tocsin.cli.remote import Exit
 WORDS = {
     "call": ("get_status",),
     "policy apply": (os.devnull,),
+    "policy diff": (os.devnull,),
     "requests send": ("bob", "hello"),
     "send": ("bob", "hello"),
     "top": ("--once",),
@@ -27,7 +28,18 @@ WORDS = {
 }
 #: Commands that call no hub, or handle the lack of one themselves.
 OTHERS = {
-    *("init", "serve", "mcp", "policy check", "doctor", "lab apply", "lab replay", "lab scenario", "lab search"),
+    *(
+        "init",
+        "serve",
+        "mcp",
+        "import",
+        "policy check",
+        "doctor",
+        "lab apply",
+        "lab replay",
+        "lab scenario",
+        "lab search",
+    ),
     *("hooks check", "hooks show", "hooks guard-commit", "hooks install git", "hooks uninstall git"),
     *("hooks install claude", "hooks install codex", "hooks uninstall claude", "hooks uninstall codex"),
     *("pipeline run", "pipeline stream", "pipeline extract", "pipeline status", "pipeline verify"),

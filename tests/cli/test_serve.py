@@ -286,6 +286,8 @@ def test_a_standby_says_who_serves_and_takes_over_when_that_hub_dies(tmp_path: P
         assert line.startswith("standing by"), line + standby.log.read_text()
         standby.url = line.split()[-1]
         assert answer(f"{standby.url}/health") == (200, {"condition": "standing_by", "reason": ""})
+        while not (problem := answer(f"{standby.url}/ready")[1])["facts"]["address"]:
+            """It has not looked yet."""
         status, problem = answer(f"{standby.url}/ready")
         assert (status, problem["code"], problem["facts"]["address"]) == (503, "E_HUB_002", owner.url)
         examined = standby.run("doctor", "--json")

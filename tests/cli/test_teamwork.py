@@ -50,34 +50,36 @@ def test_a_discussion_is_opened_shown_voted_on_and_cancelled(hub: RunningHub) ->
     name = opened["discussion"]
     assert hub.json("discussions", "speak", name, "never", agent="bob")["state"] == "open"
     assert hub.json("discussions", "vote", name, "no", agent="bob")["votes"]["no"] == 1
-    assert [row["discussion"] for row in hub.json("discussions", "list", agent="dora")] == [name]
+    assert [row["discussion"] for row in hub.json("discussions", "list", agent="dora")["items"]] == [name]
     shown = hub.json("discussions", "show", name, agent="ada")
     assert (shown["question"], shown["votes"]) == ("tabs?", {"bob": "no"})
     assert "bob: no" in hub.run("discussions", "show", name, agent="ada").stdout
     assert hub.run("discussions", "cancel", name, agent="ada").returncode == 0
-    assert hub.json("discussions", "list", agent="ada") == []
+    assert hub.json("discussions", "list", agent="ada")["items"] == []
     assert hub.run("discussions", "show", name, agent="ada").returncode == Exit.NOT_FOUND
     assert hub.run("discussions", "cancel", name, agent="ada").returncode == Exit.NOT_FOUND
 
 
 def test_a_topic_is_subscribed_to_published_to_and_left(hub: RunningHub) -> None:
     assert hub.json("topics", "subscribe", "builds", agent="bob")["topics"] == ["builds"]
-    assert hub.json("topics", "list", agent="bob") == [{"topic": "builds", "subscribers": 1, "subscribed": True}]
+    assert hub.json("topics", "list", agent="bob")["items"] == [
+        {"topic": "builds", "subscribers": 1, "subscribed": True}
+    ]
     published = hub.json("topics", "publish", "builds", "red", "--priority", "Coordinate", agent="ada")
     assert [receipt["recipient"] for receipt in published["receipts"]] == ["bob"]
     taken = hub.json("inbox", "--take", agent="bob")["deliveries"]
     assert {"text": "red"} in [item["envelope"]["payload"] for item in taken]
     assert hub.run("topics", "unsubscribe", "builds", agent="bob").stdout == "nothing\n"
-    assert hub.json("topics", "list") == []
+    assert hub.json("topics", "list")["items"] == []
 
 
 def test_requests_are_listed_and_cancelled(hub: RunningHub) -> None:
     name = request(hub, 1)
-    (row,) = hub.json("requests", "list", agent="bob")
+    (row,) = hub.json("requests", "list", agent="bob")["items"]
     assert (row["request"], row["requester"], row["responder"]) == (name, "ada", "bob")
     assert hub.run("requests", "cancel", name, agent="bob").returncode == Exit.NOT_FOUND
     assert hub.run("requests", "cancel", name, agent="ada").returncode == 0
-    assert hub.json("requests", "list") == []
+    assert hub.json("requests", "list")["items"] == []
 
 
 def test_attention_is_shown(hub: RunningHub) -> None:
@@ -95,14 +97,14 @@ def test_attention_is_shown(hub: RunningHub) -> None:
 
 def test_approvals_are_asked_for_withdrawn_and_given_with_another_payload(hub: RunningHub) -> None:
     asked = hub.json("approvals", "request", "plan_approval", "rewrite it", "--details", "all of it", agent="ada")
-    assert [row["details"] for row in hub.json("approvals", "list", agent="dora")] == ["all of it"]
+    assert [row["details"] for row in hub.json("approvals", "list", agent="dora")["items"]] == ["all of it"]
     assert hub.run("approvals", "withdraw", asked["approval"], agent="bob").returncode == Exit.NOT_FOUND
     assert hub.run("approvals", "withdraw", asked["approval"], agent="ada").returncode == 0
-    assert hub.json("approvals", "list", agent="dora") == []
+    assert hub.json("approvals", "list", agent="dora")["items"] == []
     assert hub.run("approvals", "request", "no_such_point", "x", agent="ada").returncode == Exit.REFUSED
 
     hub.json("send", "bob", "the plan", "--type", "CUSTOM_PLAN", agent="ada")
-    (held,) = hub.json("approvals", "list", agent="dora")
+    (held,) = hub.json("approvals", "list", agent="dora")["items"]
     wrong = hub.run("approvals", "approve", held["approval"], "--payload", "[1]", agent="dora")
     assert (wrong.returncode, "--payload must be an object" in wrong.stderr) == (Exit.USAGE, True)
     changed = json.dumps({"text": "half of the plan"})
@@ -123,14 +125,14 @@ def payload_of(item: dict[str, Any]) -> Any:
 def test_an_escalation_goes_to_a_human_and_is_resolved(hub: RunningHub) -> None:
     for agent in ("ada", "bob", "dora"):
         hub.json("leases", "acquire", "src/x", agent=agent)
-    (opened,) = [row for row in hub.json("escalations", "list", agent="dora") if row["subject"] == "src/x"]
+    (opened,) = [row for row in hub.json("escalations", "list", agent="dora")["items"] if row["subject"] == "src/x"]
     name = opened["escalation"]
     assert "src/x" in hub.run("escalations", "list", agent="dora").stdout
     said = hub.run("escalations", "escalate-to-human", name, "--reason", "who goes first?", agent="dora")
     assert (said.returncode, said.stdout.split()) == (0, ["escalation", name, "state", "human_escalation"])
     assert any(name in str(payload_of(item)) for item in taken(hub, "hugo"))
     assert hub.json("escalations", "resolve", name, "bob does", agent="hugo") == {"escalation": name, "state": "normal"}
-    (closed,) = [row for row in hub.json("escalations", "list", "--closed") if row["escalation"] == name]
+    (closed,) = [row for row in hub.json("escalations", "list", "--closed")["items"] if row["escalation"] == name]
     assert (closed["resolution"], closed["resolved_by"]) == ("bob does", "hugo")
 
 
@@ -138,6 +140,6 @@ def test_an_alert_is_listed(hub: RunningHub) -> None:
     measured = {"values": {"clone_spawn_p99_s": 5.0}}
     while not remote(hub, "dora").post("v1", "health-reports", body=measured)["alerts"]:
         pass
-    (alert,) = [row for row in hub.json("alerts") if row["metric"] == "clone_spawn_p99_s"]
+    (alert,) = [row for row in hub.json("alerts")["items"] if row["metric"] == "clone_spawn_p99_s"]
     assert (alert["state"], alert["value"], alert["limit"]) == ("raised", 5.0, 0.1)
     assert "clone_spawn_p99_s" in hub.run("alerts").stdout

@@ -27,7 +27,8 @@ def test_a_lease_is_held_waited_for_released_and_told(tmp_path: Path) -> None:
         listed = (await team.get("boss", "/v1/leases")).json()
         assert [row["agent"] for row in listed["held"]] == ["ada"]
         assert [row["agent"] for row in listed["waiting"]] == ["bob"]
-        assert (await team.get("boss", "/v1/leases?resource=docs/**")).json() == {"held": [], "waiting": [], "next": None}
+        none = (await team.get("boss", "/v1/leases?resource=docs/**")).json()
+        assert none == {"held": [], "waiting": [], "next": None}
         assert (await team.get("boss", "/v1/leases?agent=bob")).json()["held"] == []
         freed = await team.call("DELETE", "ada", "/v1/leases/mine")
         assert freed.json() == {"resources": ["src/api/**"], "cancelled": []}

@@ -59,7 +59,8 @@ class PostgresStore:
         self.dsn = server.database(f"store_{secrets.token_hex(6)}")
 
     def open(self, project: str = "test") -> Journal:
-        return PostgresJournal(self.dsn, project, hub="conformance")
+        # The server releases the lock of a connection shortly after it was closed.
+        return PostgresJournal(self.dsn, project, hub="conformance", wait_s=1.0)
 
     def usurp(self) -> None:
         self.execute("UPDATE projects SET epoch = epoch + 1")

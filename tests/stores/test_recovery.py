@@ -1,6 +1,7 @@
 """Opening a project gives the state that its events add up to, bit for bit: the conformance suite, part two."""
 
 import random
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -133,13 +134,15 @@ def test_tables_that_are_ahead_of_the_journal_are_refused(store: Store, journal:
     project(exchange, tables)
     store.execute(f"DELETE FROM journal WHERE last_seq >= {exchange.state.seq - 3}")  # noqa: S608
 
+    tables.close()
+
     def reopened() -> None:
         journal.recover()
-        reopen(journal, tables, SeededIds(0))
+        with closing(journal.tables()) as again:
+            reopen(journal, again, SeededIds(0))
 
     with pytest.raises(JournalDamaged, match="commits were lost"):
         reopened()
-    tables.close()
 
 
 def test_a_pruned_journal_can_still_be_opened(journal: Journal) -> None:
