@@ -195,7 +195,7 @@ def test_a_request_that_nobody_answers_goes_to_the_director_then_to_the_human(gr
             remote = Remote(ground.url, ground.token("hugo"))
             (open_one,) = [
                 row
-                for row in await seen(remote, "v1", "escalations", until=bool)
+                for row in (await seen(remote, "v1", "escalations", until=lambda page: page["items"]))["items"]
                 if row["trigger"] == "request_timeout"
             ]
             assert (open_one["escalation"], open_one["state"]) == (name, "human_escalation")
