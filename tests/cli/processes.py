@@ -31,6 +31,8 @@ class RunningHub:
                 stderr=log,
                 text=True,
                 cwd=data.parent,
+                # Its output must be flushed by the hub, whatever the environment says.
+                env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             )
         self.said: list[str] = []
         self.url = ""

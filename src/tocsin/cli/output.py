@@ -26,8 +26,9 @@ _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 
 
 def say(text: str) -> None:
-    """Print a text as it is."""
+    """Print a text as it is, at once: whoever started a hub reads its address from a pipe."""
     sys.stdout.write(text.translate(_CONTROLS) + "\n")
+    sys.stdout.flush()
 
 
 def show_json(value: Any) -> None:
