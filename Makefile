@@ -121,9 +121,6 @@ bench-lab: form ## What replays cost, bare and on Spark, and how many agents a s
 bench-capacity: form ## What agents and open sockets cost, up to a hundred thousand agents
 	@$(BENCH) -m bench.capacity $(ALL_BENCHES)
 
-bench-failover: $(STAMP) ## How long a standby takes to replace an owner that is killed or hangs, with and without callers
-	@$(BIN)/python -m bench.failover
-
 generate: $(STAMP) ## Write the generated modules of the SDK
 	@$(BIN)/python tools/generate_client.py
 
