@@ -102,7 +102,8 @@ class Past:
 def bare(event: Event) -> Event:
     """Return an event without payload, as in segments."""
     if isinstance(event, ev.MessageAccepted | ev.BroadcastAccepted):
-        return msgspec.structs.replace(event, payload=b"{}", metadata=b"{}")
+        metadata = event.metadata if event.sender == SYSTEM.agent else b"{}"
+        return msgspec.structs.replace(event, payload=b"{}", metadata=metadata)
     if isinstance(event, ev.MessageReleased):
         return msgspec.structs.replace(event, payload=b"{}" if event.payload else b"")
     return event

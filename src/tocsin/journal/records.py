@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.journal.columns import compiled
 
@@ -56,12 +57,19 @@ def life_text(entries: list[msgspec.Struct]) -> bytes:
 
 
 def record_of(project: str, seq: int, event: Event, *, payloads: bool) -> dict[str, Any]:
-    """Return an event as a record; payload and metadata only on request, policies always."""
+    """Return an event as a record; payload and metadata only on request, policies always.
+
+    The metadata of the bus's own notices are always included: their subject decides which notices are folded.
+    """
     record: dict[str, Any] = {"kind": type(event).__name__, "project": project, "seq": seq}
     for name in _FIELDS[type(event)]:
         value = getattr(event, name)
         if name not in DOCUMENTS:
             record[name] = value
-        elif name == "policy" or payloads:
+        elif name == "policy" or payloads or (name == "metadata" and _is_notice(event, value)):
             record[name] = msgspec.Raw(value) if value else None
     return record
+
+
+def _is_notice(event: Event, metadata: bytes) -> bool:
+    return metadata != b"{}" and getattr(event, "sender", None) == SYSTEM.agent
