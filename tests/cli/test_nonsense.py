@@ -43,7 +43,7 @@ OTHERS = {
     *("hooks check", "hooks show", "hooks guard-commit", "hooks install git", "hooks uninstall git"),
     *("hooks install claude", "hooks install codex", "hooks uninstall claude", "hooks uninstall codex"),
     *("pipeline run", "pipeline stream", "pipeline extract", "pipeline status", "pipeline verify"),
-    *("pipeline compact", "pipeline report", "pipeline advise"),
+    *("pipeline compact", "pipeline report", "pipeline advise", "pipeline query"),
 }
 JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
 NONSENSE = {
