@@ -46,8 +46,8 @@ def check_present(path: Path, project: str) -> None:
     """Raise if the journal's file is missing although the directory has held a project."""
     if (path / "journal.db").exists():
         return
-    # Tokens alone are no evidence: they can be issued before the first start.
-    evidence = [name for name in ("journal.db-wal", _TABLES, BACKUP) if _has_content(path / name)]
+    # Tokens alone are no evidence: they can be issued before the first start. The admin token is written after it.
+    evidence = [name for name in ("journal.db-wal", _TABLES, BACKUP, "admin.token") if _has_content(path / name)]
     if commit_note.noted(path / commit_note.NAME).seq:
         evidence.append(commit_note.NAME)
     if any((path / "segments" / f"project={project}").glob("date=*/*")):
