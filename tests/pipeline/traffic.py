@@ -38,7 +38,9 @@ def row_of(project: str, seq: int, event: Event) -> tuple[Any, ...]:
     for field, column in columns_of(type(event)).items():
         value = getattr(event, field)
         if field in DOCUMENTS:
-            value = value.decode() if value and field == "policy" else None
+            # Segments have policies, and the subject of the bus's own notices.
+            notice = field == "metadata" and value != b"{}" and getattr(event, "sender", None) == "tocsin"
+            value = value.decode() if value and (field == "policy" or notice) else None
         elif isinstance(value, bytes):
             value = b64encode(value).decode()
         elif isinstance(value, tuple):
