@@ -128,7 +128,7 @@ def _backed_up_seq(backup: Path) -> int:
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What was given up when the loss of commits was accepted."""
+    """The commits that were given up when their loss was accepted."""
 
     #: Last event that is left.
     last_seq: int

@@ -24,7 +24,7 @@ _ORDER = {"event": "kind, seq", "message_life": "message", "occurrence": "kind, 
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where files of a batch are written."""
+    """The folder that files of a batch are written to."""
 
     #: Path of the warehouse.
     warehouse: str
