@@ -102,6 +102,8 @@ class Piece(msgspec.Struct, frozen=True):
     evidence: list[Evidence]
     #: The change, as YAML to merge into the project's `tocsin.yaml`.
     patch: str
+    #: Effect of the change in a replay of the same history, in a sentence.
+    verdict: str = ""
 
 
 class Index(msgspec.Struct, frozen=True):

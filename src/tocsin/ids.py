@@ -32,13 +32,13 @@ class RandomIds:
             second = now // 1_000_000
             written = f"{datetime.fromtimestamp(second, UTC):%Y%m%d_%H%M%S}"
             self._moment = second, written
-        return f"{prefix}_{written}_{_random()}"
+        while True:
+            try:
+                return f"{prefix}_{written}_{_drawn.pop()}"
+            except IndexError:  # Not checked beforehand: another thread may take the last one.
+                _draw()
 
 
-def _random() -> str:
-    while True:
-        try:
-            return _drawn.pop()
-        except IndexError:  # Not checked beforehand: another thread may take the last one.
-            digits, size = secrets.token_hex(_RANDOM_BYTES * _DRAWN), 2 * _RANDOM_BYTES
-            _drawn.extend([digits[begin : begin + size] for begin in range(0, len(digits), size)])
+def _draw() -> None:
+    digits, size = secrets.token_hex(_RANDOM_BYTES * _DRAWN), 2 * _RANDOM_BYTES
+    _drawn.extend([digits[begin : begin + size] for begin in range(0, len(digits), size)])

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 
+#: Units of settings, by the end of their name.
+_UNITS = {"_s": "s", "_ms": "ms", "_h": "h", "_days": "days", "_bytes": "bytes"}
 #: Name of a project's policy file.
 POLICY_FILE = "tocsin.yaml"
 
@@ -42,7 +44,8 @@ class Difference(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the difference in a line."""
-        return f"{self.setting}: {_written(self.before)} → {_written(self.after)}"
+        unit = next((unit for end, unit in _UNITS.items() if self.setting.endswith(end)), "")
+        return f"{self.setting}: {_written(self.before, unit)} → {_written(self.after, unit)}"
 
 
 @cache
@@ -94,8 +97,12 @@ def differences(before: object, after: object, setting: str = "") -> list[Differ
     return [] if before == after else [Difference(setting, before, after)]
 
 
-def _written(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+def _written(value: object, unit: str) -> str:
+    """Return a value as in JSON; a number has its unit, and no fraction if it is whole."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = msgspec.json.encode(value).decode()
+    return f"{text} {unit}" if unit and isinstance(value, int | float) and not isinstance(value, bool) else text
 
 
 def frames_policy(policy: Policy) -> FramesPolicy:

@@ -1,19 +1,19 @@
 """What every test of the core gets: teams whose journals are replayed afterwards, and how hard Hypothesis tries."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
 from tests.core.driver import Team
+from tests.soak import SOAK, scaled
 from tocsin.core.policy import Policy
 
 NewTeam = Callable[..., Team]
 
 settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True)
-settings.register_profile("soak", max_examples=3000, deadline=None)
-settings.load_profile("soak" if os.environ.get("TOCSIN_SOAK") else "quick")
+settings.register_profile("soak", max_examples=scaled(60, 3000), deadline=None)
+settings.load_profile("soak" if SOAK else "quick")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.ids import SeededIds
 from tocsin.core.commands import SYSTEM, Done
 from tocsin.core.decision import Decision
-from tocsin.core.messages.retention import trim
+from tocsin.core.messages.endings.retention import trim
 from tocsin.core.teamwork.reactions import react
 from tocsin.core.waiting import waits
 from tocsin.core.waiting.graph import Wait

@@ -11,6 +11,7 @@ from tests.simulation.ids import SeededIds
 from tests.simulation.promises import Violation, must
 from tests.simulation.teamwork import Accounts
 from tests.simulation.waiting import check_coordination, check_deadlock
+from tests.simulation.wakes import WakeChecks
 from tocsin.core import events as ev
 from tocsin.core.events import Event, decode_events, encode_events
 from tocsin.core.exchange import Exchange
@@ -61,6 +62,7 @@ class Ledger:
         self.aged: dict[int, int] = {}
         self.counts: dict[str, int] = {}
         self.accounts = Accounts()
+        self.wakes = WakeChecks()
         #: Requests for leases that nobody has answered yet, and who made them.
         self.in_line: dict[str, str] = {}
 
@@ -70,6 +72,7 @@ class Ledger:
         for event in decode_events(encode_events(events)):
             self._check(event)
             self.accounts.follow(event, self.shadow.state)
+            self.wakes.follow(event, self.shadow.state)
             self.shadow.apply(event)
             self._record(event)
         # A pump that meets too many expired messages at a time stops there.
@@ -189,6 +192,7 @@ class Ledger:
             stamps = (message.delivered_at, message.expired_at, message.recalled_at)
             must(sum(map(bool, stamps)) <= 1, f"message {message.seq} has more than one terminal stamp")
         self.accounts.check(live)
+        self.wakes.check(live)
         self._check_mailboxes(live, now)
         self._check_allowances(live, now)
         check_coordination(live)
@@ -224,6 +228,8 @@ class Ledger:
 
     def check_bound(self, live: ProjectState, now: int) -> None:
         """Check, after a tick that left nothing due, that no message waits longer than aging allows."""
+        self.wakes.check_times(live, now)
+        self.wakes.check_needed(live, now)
         aging = live.policy.aging
         if not aging.enabled:
             return
@@ -240,6 +246,7 @@ class Ledger:
     def check_ended(self, live: ProjectState) -> None:
         """Check, after everybody has caught up, that every message has ended."""
         self.accounts.teamwork_checks.check_ended(live)
+        self.wakes.check_ended()
         for seq, fate in self.fate.items():
             open_still = fate in ("held", "queued", "offered") or (fate == "delivered" and self.ack_required[seq])
             must(not open_still or live.messages[seq].recipient not in live.agents, f"message {seq} never ended")

@@ -83,6 +83,16 @@ CHOICES: dict[str, list[Any]] = {
     "escalation.deferred_max": [1, 3, 1000],
     "escalation.history_max": [1, 1000],
     "routing.enforce_direction": [True, False],
+    "wake.level": ["Info", "Coordinate", "Blocking"],
+    "wake.after_s": [0, 2],
+    "wake.grace_s": [3, 20],
+    "wake.run_s": [20, 300],
+    "wake.cooldown_s": [0, 5, 60],
+    "wake.per_hour_max": [1, 3, 100],
+    "wake.retries_max": [0, 1, 3],
+    "wake.backoff_s": [[0], [2, 10]],
+    "wake.rest_s": [0, 30],
+    "wake.processes_max": [1, 2, 10],
 }
 
 

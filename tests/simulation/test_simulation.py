@@ -1,18 +1,16 @@
 """A short run of the simulator in every test run; `TOCSIN_SOAK=1` makes it long, `make simulate` endless."""
 
-import os
-
 import pytest
 from msgspec.structs import replace
 
 from tests.simulation.ledger import Ledger, Violation
 from tests.simulation.waiting import check_deadlock
 from tests.simulation.world import World
+from tests.soak import scaled
 from tocsin.core import events as ev
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-SEEDS = range(400) if SOAK else range(24)
-STEPS = 3000 if SOAK else 800
+SEEDS = range(scaled(12, 400))
+STEPS = scaled(800, 3000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -46,15 +44,16 @@ def test_a_run_meets_every_kind_of_event() -> None:
 
 
 def test_runs_decide_sends_and_receipts_by_plan() -> None:
-    by_plan = dict.fromkeys(("pushed", "queued", "received"), 0)
+    found: dict[str, int] = {}
     for seed in range(100):
         world = World(seed)
         for _ in range(300):
             world.step()
-        by_plan = {kind: count + world.twin.by_plan[kind] for kind, count in by_plan.items()}
-        if all(by_plan.values()):
+        counts = world.twin.by_plan | world.twin.with_more
+        found = {kind: found.get(kind, 0) + count for kind, count in counts.items()}
+        if all(found.values()):
             break
-    assert all(by_plan.values()), by_plan
+    assert all(found.values()), found
 
 
 def test_the_twin_notices_a_plan_that_is_out_of_date() -> None:
@@ -132,3 +131,52 @@ def test_the_ledger_notices_one_who_is_in_no_circle_and_one_who_gave_way_for_ano
     more = {"cycle": ("a", "b", "c"), "waits": (*found.waits, "simulated:c"), "levels": (2, 1, 0)}
     with pytest.raises(Violation, match="of the deadlock"):
         check_deadlock(replace(found, **more), world.ledger.shadow.state)
+
+
+def woken(world: World) -> ev.AgentWakeRequested:
+    """Step until a wake is under way, and return its request."""
+    while not world.ledger.wakes.under_way:
+        world.step()
+    return next(iter(world.ledger.wakes.under_way.values()))
+
+
+def test_the_ledger_notices_two_wakes_at_once() -> None:
+    world = World(3)
+    with pytest.raises(Violation, match="was woken twice at once"):
+        world.ledger.follow([replace(woken(world), wake="wak_other")])
+
+
+def test_the_ledger_notices_a_wake_without_a_waiting_message() -> None:
+    world = World(3)
+    request = woken(world)
+    checks, state = world.ledger.wakes, world.ledger.shadow.state
+    del checks.under_way[request.agent]
+    ended = next(m.seq for m in state.messages.values() if m.state == "delivered")
+    with pytest.raises(Violation, match="for a message that does not wait"):
+        checks.follow(replace(request, message=ended), state)
+
+
+def test_the_ledger_notices_more_wakes_than_the_limits_allow() -> None:
+    world = World(3)
+    request = woken(world)
+    checks, state = world.ledger.wakes, world.ledger.shadow.state
+    del checks.under_way[request.agent]
+    checks.under_way.update({f"other_{number}": request for number in range(state.policy.wake.processes_max)})
+    with pytest.raises(Violation, match="more wakes are under way"):
+        checks.follow(request, state)
+    checks.under_way.clear()
+    checks.requested[request.agent] = [request.at] * state.policy.wake.per_hour_max
+    with pytest.raises(Violation, match="more often than the policy allows"):
+        checks.follow(request, state)
+
+
+def test_the_ledger_notices_a_wake_that_never_ends_and_one_that_never_begins() -> None:
+    world = World(3)
+    request = woken(world)
+    state = world.exchange.state
+    with pytest.raises(Violation, match="never ends"):
+        world.ledger.wakes.check_times(state, state.wakes[request.agent].due_at + 1_000_000)
+    del state.wakes[request.agent]
+    world.ledger.wakes.under_way.clear()
+    with pytest.raises(Violation, match="should have been woken"):
+        world.ledger.wakes.check_needed(state, request.at + 1_000_000)

@@ -4,7 +4,15 @@ The twin gets the same commands. What the live exchange may decide by plan, the 
 events must be the same, and so must the whole state with its timers and queues after every step.
 """
 
+import copyreg
+import sys
+from collections.abc import Callable
 from copy import deepcopy
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+import msgspec
 
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import fingerprint
@@ -13,10 +21,26 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands import Caller, Command, Reply
 from tocsin.core.events import Event, encode_events
 from tocsin.core.exchange import Exchange
-from tocsin.core.messages import ordinary
+from tocsin.core.messages.ordinary import receipts, sends
+from tocsin.core.protocol.envelope import NO_METADATA, VERSIONS, Envelope
+from tocsin.core.protocol.payloads import PAYLOADS
 from tocsin.core.state import ProjectState
+from tocsin.core.timers import Wheel
+from tocsin.policies import default_policy
 
 __all__ = ["Twin", "indices"]
+
+_POLICY = default_policy()
+_MORE: dict[str, Callable[[Envelope, sends.Sent], bool]] = {
+    "schema": lambda envelope, sent: envelope.message_type in PAYLOADS,
+    "thread": lambda envelope, sent: envelope.correlation_id is not None,
+    "answer": lambda envelope, sent: sent[3] is not None,
+    "consequence": lambda envelope, sent: sent[4],
+    "metadata": lambda envelope, sent: envelope.metadata is not NO_METADATA,
+    "qos": lambda envelope, sent: envelope.qos is not None,
+    "old version": lambda envelope, sent: envelope.version != VERSIONS[-1],
+    "lowered": lambda envelope, sent: sent[0].rule == "role_cap",
+}
 
 
 class Twin:
@@ -25,7 +49,9 @@ class Twin:
     def __init__(self) -> None:
         self._exchange = Exchange(SeededIds(0))
         #: Number of decisions that the live exchange made by plan, by kind.
-        self.by_plan = {"pushed": 0, "queued": 0, "received": 0}
+        self.by_plan = {"pushed": 0, "queued": 0, "received": 0, "acknowledged": 0}
+        #: Number of sends that the live exchange decided by plan and that had more than a payload, by what they had.
+        self.with_more = dict.fromkeys(_MORE, 0)
 
     @property
     def state(self) -> ProjectState:
@@ -34,15 +60,23 @@ class Twin:
 
     def rebuild(self, live: Exchange) -> None:
         """Go on from a copy of the live state, after it was rebuilt or changed by no command."""
-        self._exchange = Exchange(SeededIds(0), deepcopy(live.state))
+        # Plans are not part of a state.
+        state = deepcopy(live.state, {id(live.state.plans): {}})
+        state.drop_plans()
+        self._exchange = Exchange(SeededIds(0), state)
 
     def handle(self, live: Exchange, command: Command, caller: Caller, now: int) -> tuple[Reply, list[Event]]:
         """Let both decide a command, and compare."""
         self._begin(live)
         if isinstance(command, cmd.Send):
-            sent = ordinary.decide_send(live.state, caller, command.envelope, now)
+            sent = sends.decide_send(live.state, caller, command.envelope, now)
             if sent is not None:
                 self.by_plan["queued" if sent[1] is None else "pushed"] += 1
+                for name in _MORE:
+                    self.with_more[name] += _MORE[name](command.envelope, sent)
+        if isinstance(command, cmd.Acknowledge):
+            acked = receipts.decide_acknowledge(live.state, caller, command, now)
+            self.by_plan["acknowledged"] += acked is not None
         expected = self._exchange.handle_in_full(command, caller, now)
         found = live.handle(command, caller, now)
         must(found.reply == expected.reply, f"a plan answers {found.reply}, not {expected.reply}")
@@ -52,7 +86,7 @@ class Twin:
     def confirm(self, live: Exchange, message_id: str, caller: Caller, now: int) -> tuple[Reply, list[Event]]:
         """Let both decide a receipt, and compare."""
         self._begin(live)
-        if ordinary.decide_confirm(live.state, caller, message_id, now) is not None:
+        if receipts.decide_confirm(live.state, caller, message_id, now) is not None:
             self.by_plan["received"] += 1
         expected = self._exchange.handle_in_full(cmd.Confirm((message_id,)), caller, now)
         found = live.confirm(message_id, caller, now)
@@ -78,7 +112,9 @@ def indices(state: ProjectState) -> object:
     """Return the timers and queues of a state, for comparing."""
     if not state.has_policy:
         return None
-    timers = {name: sorted(getattr(state.timers, name)) for name in state.timers.__slots__ if name != "_all"}
+    # The classes of the compiled form do not list their fields.
+    fields = {name: getattr(state.timers, name) for name in dir(state.timers)}
+    timers = {name: sorted(value) for name, value in fields.items() if isinstance(value, Wheel | dict)}
     outgoing = {agent: list(sent) for agent, sent in state.outgoing.items() if sent}
     mailboxes = {name: agent.mailbox.depths() for name, agent in state.agents.items()}
     noticed = {key: list(seqs) for key, seqs in state.noticed.items()}
@@ -90,3 +126,24 @@ def indices(state: ProjectState) -> object:
         state.latency.total_us,
         {a: g.usage_high for a, g in state.agents.items()},
     )
+
+
+def _made_of(native: Any) -> tuple[Any, ...]:
+    """Tell `deepcopy` how to make an object of a class of the compiled form, whose fields are in no dictionary."""
+    kind = type(native)
+    names = [name for name in kind.__mypyc_attrs__ if name != "__dict__" and hasattr(native, name)]
+    fields = {name: getattr(native, name) for name in names}
+    # All fields are set afterwards, so any policy will do for the argument that is no field.
+    known = {name.removeprefix("_"): value for name, value in fields.items()} | {"policy": _POLICY}
+    return kind, tuple(known[name] for name in signature(kind).parameters), fields
+
+
+def _make_copyable(module: ModuleType) -> None:
+    for kind in vars(module).values():
+        if isinstance(kind, type) and hasattr(kind, "__mypyc_attrs__") and not issubclass(kind, msgspec.Struct):
+            copyreg.pickle(kind, _made_of)
+
+
+for _name, _module in list(sys.modules.items()):
+    if _name.startswith("tocsin.core."):
+        _make_copyable(_module)

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.simulation import errands, leases, teamwork
+from tests.simulation import errands, leases, teamwork, wakes
 from tests.simulation.ids import SeededIds
 from tests.simulation.ledger import Ledger, Violation, fingerprint
 from tests.simulation.policies import drawn_policy
 from tests.simulation.stores import MemoryStore, Store
 from tests.simulation.twin import Twin
 from tests.simulation.waiting import check_times
+from tests.soak import tally
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
@@ -89,6 +90,7 @@ class World:
     def step(self) -> None:
         """Do one random thing and check everything."""
         self.steps += 1
+        tally("simulated_steps")
         self.now += self.rng.choice((0, 1, 1000, 20_000, 300_000, _SECOND, 3 * _SECOND))
         actions, weights = zip(*_ACTIONS, strict=True)
         self.rng.choices(actions, weights)[0](self)
@@ -214,7 +216,7 @@ class World:
 
     def attach(self) -> None:
         """Open a session."""
-        kind = self.rng.choice(("push", "push", "piggyback", "piggyback", "daemon", "carrier pigeon"))
+        kind = self.rng.choice(("push", "push", "piggyback", "piggyback", "daemon", "channel", "carrier pigeon"))
         window = self.rng.choice((None, 1, 2, 8))
         self.ask(cmd.OpenSession(kind, window), self.somebody())  # type: ignore[arg-type]
 
@@ -516,6 +518,8 @@ class World:
         for _ in range(40):
             for name in list(state.agents):
                 caller = self.callers[name] = Caller(name, state.agents[name].role)
+                for known in [s for s in state.agents[name].sessions.values() if s.kind == "channel"]:
+                    self.ask(cmd.CloseSession(known.session), caller)
                 if not state.agents[name].sessions:
                     self.ask(cmd.OpenSession("piggyback", 1000), caller)
                 session = next(iter(state.agents[name].sessions), None)
@@ -552,7 +556,8 @@ def _may_go_with_a_refusal(event: Event) -> bool:
     escalated = (ev.EscalationOpened, ev.EscalationDeferred, ev.EscalationMoved, ev.EscalationsForgotten)
     followed = (ev.ApprovalEnded, ev.RequestEnded, ev.WaitEnded, *escalated)
     noticed = (ev.InterruptRaised, ev.InterruptEnded, ev.MessagesForgotten, ev.AgentCharged, ev.NoticeFolded)
-    return isinstance(event, (*kinds, *followed, *noticed))
+    woken = (ev.AgentWoken, ev.AgentWakeFailed)
+    return isinstance(event, (*kinds, *followed, *noticed, *woken))
 
 
 _PAYLOADS: dict[str, dict[str, object]] = {
@@ -617,4 +622,5 @@ _ACTIONS: tuple[tuple[Callable[[World], None], float], ...] = (
     (errands.shift, 1),
     (errands.end, 1.5),
     *teamwork.ACTIONS,
+    *wakes.ACTIONS,
 )

@@ -27,6 +27,7 @@ from tocsin.core.teamwork.model import (
     Topic,
 )
 from tocsin.core.waiting.graph import Wait, wait_key
+from tocsin.core.wake.model import Wakers, Waking
 
 __all__ = [
     "DOCUMENT_EVENTS",
@@ -128,6 +129,12 @@ def _restore_folded(state: ProjectState, row: FoldedNotices) -> None:
 
 def _restore_deferred(state: ProjectState, row: Deferred) -> None:
     state.deferred[row.cause] = row
+
+
+def _restore_wake(state: ProjectState, row: Waking) -> None:
+    state.wakes[row.agent] = row
+    if row.wake and not row.settled:
+        state.wake_targets[row.message] = row.agent
 
 
 _ENDS = (ev.LeaseLapsed, ev.LeaseReclaimed)
@@ -264,6 +271,28 @@ KINDS: tuple[Kind, ...] = (
         lambda state, cause: state.deferred.get(cause),
         Deferred,
         _restore_deferred,
+    ),
+    Kind(
+        "wakers",
+        {ev.WakersDeclared: lambda event: (Wakers().name,)},
+        lambda state: (state.wakers.name,) if state.wakers != Wakers() else (),
+        lambda state, name: state.wakers if state.wakers != Wakers() else None,
+        Wakers,
+        lambda state, row: state.declare_wakers(row),
+    ),
+    Kind(
+        "wake",
+        dict.fromkeys(
+            (
+                *(ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed, ev.WakerExited),
+                *(ev.SessionOpened, ev.SessionWentStale, ev.SessionClosed, ev.AgentRetired),
+            ),
+            lambda event: (event.agent,),
+        ),
+        lambda state: state.wakes,
+        lambda state, name: state.wakes.get(name),
+        Waking,
+        _restore_wake,
     ),
 )
 

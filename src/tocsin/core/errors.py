@@ -127,6 +127,9 @@ CATALOGUE: dict[str, Entry] = _rows(
     ("E_STATE_002", "wrong_state", "Not possible in this state", "Low", False, "check its history", False, 409),
     ("E_STATE_003", "session_not_found", "Session not found", "Medium", True, "open a session", False, 404),
     ("E_STATE_004", "not_in_history", "Not in the history", "Low", True, "use an existing name", False, 404),
+    ("E_STATE_005", "project_not_found", "Project not found", "Medium", False, "check its name", False, 404),
+    ("E_STATE_006", "project_archived", "The project is archived", "Low", True, "take it into use", False, 409),
+    ("E_STATE_007", "project_exists", "The project exists", "Low", True, "choose another name", False, 409),
 
     ("E_POLICY_001", "invalid_policy", "Policy is not valid", "High", True, "fix the policy", False, 422),
     ("E_POLICY_002", "no_policy", "No policy adopted yet", "High", True, "adopt a policy first", False, 409),

@@ -9,7 +9,7 @@ state is no longer reliable: rebuild it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,25 +25,15 @@ from tocsin.core.escalation import decisions as escalation
 from tocsin.core.events import Event
 from tocsin.core.leases import decisions as leases
 from tocsin.core.leases import transitions
-from tocsin.core.messages import (
-    acceptance,
-    admission,
-    broadcast,
-    dead_letters,
-    delivery,
-    drain,
-    expiry,
-    notices,
-    ordinary,
-    recall,
-    retention,
-    sending,
-    settlement,
-)
+from tocsin.core.messages import acceptance, admission, broadcast, delivery, drain, notices, sending, settlement
+from tocsin.core.messages.endings import dead_letters, expiry, recall, retention
+from tocsin.core.messages.ordinary import receipts, sends
 from tocsin.core.queueing import aging, queue_manager
 from tocsin.core.state import IdSource, ProjectState
 from tocsin.core.teamwork import approvals, discussions, health, reactions, requests, topics
 from tocsin.core.waiting import inheritance, waits
+from tocsin.core.wake import decisions as wake
+from tocsin.core.wake import transitions as wakes
 
 __all__ = ["Exchange", "Outcome"]
 
@@ -59,7 +49,7 @@ def _nothing(state: ProjectState, event: Event) -> None:
     """Change nothing: the event is only recorded."""
 
 
-_APPLIERS: dict[type, Apply] = {
+_APPLIERS: Final[dict[type, Apply]] = {
     ev.PolicyAdopted: policy_adoption.apply_policy,
     ev.AgentRegistered: registry.apply_registered,
     ev.AgentRetired: registry.apply_retired,
@@ -145,11 +135,16 @@ _APPLIERS: dict[type, Apply] = {
     ev.LeaseReclaimed: transitions.apply_lease_ended,
     ev.LeaseWaitEnded: transitions.apply_lease_wait_ended,
     ev.LeaseContended: _nothing,
+    ev.WakersDeclared: wakes.apply_declared,
+    ev.AgentWakeRequested: wakes.apply_requested,
+    ev.AgentWoken: wakes.apply_woken,
+    ev.AgentWakeFailed: wakes.apply_failed,
+    ev.WakerExited: wakes.apply_exited,
 }
 
 Decide = Callable[[Decision, Any], Reply]
 
-_DECIDERS: dict[type, Decide] = {
+_DECIDERS: Final[dict[type, Decide]] = {
     cmd.AdoptPolicy: policy_adoption.decide_adopt,
     cmd.RegisterAgent: registry.decide_register,
     cmd.RetireAgent: registry.decide_retire,
@@ -191,8 +186,17 @@ _DECIDERS: dict[type, Decide] = {
     cmd.ReportHealth: health.decide_report,
     cmd.ResolveEscalation: escalation.decide_resolve,
     cmd.EscalateToHuman: escalation.decide_escalate,
+    cmd.DeclareWakers: wake.decide_declare,
+    cmd.ReportWaker: wake.decide_report,
     cmd.Tick: tick.decide_tick,
 }
+
+
+def _conclude(decision: Decision) -> None:
+    """Decide what follows from the events of a decision."""
+    reactions.react(decision)
+    admission.charge_owed(decision)
+    retention.trim(decision)
 
 
 class Exchange:
@@ -205,10 +209,15 @@ class Exchange:
 
     def handle(self, command: Command, caller: Caller, now: int) -> Outcome:
         """Decide a command at a time given in microseconds since the epoch."""
-        if type(command) is cmd.Send and self.state.has_policy:
-            sent = ordinary.decide_send(self.state, caller, command.envelope, now)
+        state = self.state
+        if type(command) is cmd.Send and state.has_policy:
+            sent = sends.decide_send(state, caller, command.envelope, now)
             if sent is not None:
-                return self._accept(*sent)
+                return self._accept(sent, caller, now)
+        elif type(command) is cmd.Acknowledge and state.has_policy:
+            acked = receipts.decide_acknowledge(state, caller, command, now)
+            if acked is not None:
+                return self._acknowledge(acked, caller, now)
         return self.handle_in_full(command, caller, now)
 
     def handle_in_full(self, command: Command, caller: Caller, now: int) -> Outcome:
@@ -222,38 +231,61 @@ class Exchange:
         except TocsinError as error:
             reply = error.problem
         if has_policy:
-            reactions.react(decision)
-            admission.charge_owed(decision)
-            retention.trim(decision)
+            _conclude(decision)
         return Outcome(reply, decision.events)
 
     def confirm(self, message_id: str, caller: Caller, now: int) -> list[Event]:
         """Decide a receipt that nobody waits for an answer to; return its events."""
         state = self.state
-        event = ordinary.decide_confirm(state, caller, message_id, now) if state.has_policy else None
+        event = receipts.decide_confirm(state, caller, message_id, now) if state.has_policy else None
         if event is None:
             return self.handle_in_full(cmd.Confirm((message_id,)), caller, now).events
         self.apply(event)
-        if not ordinary.has_consequences(state, caller.agent, now):
+        if not receipts.has_consequences(state, caller.agent, now):
             return [event]
         decision = Decision(state, self.apply, caller, now, self._ids)
         decision.events.append(event)
         settlement.follow_receipt(decision, state.message(event.message))
-        reactions.react(decision)
-        admission.charge_owed(decision)
-        retention.trim(decision)
+        _conclude(decision)
         return decision.events
 
-    def _accept(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered | None) -> Outcome:
-        """Apply the events of an ordinary send."""
-        events: list[Event] = [accepted]
+    def _accept(self, sent: sends.Sent, caller: Caller, now: int) -> Outcome:
+        """Apply the events of an ordinary send, and decide in full what follows from them."""
+        accepted, offered, receipt, request, follows = sent
+        events: list[Event]
         if offered is None:
+            events = [accepted]
             self.apply(accepted)
         else:
-            events.append(offered)
+            events = [accepted, offered]
             self.apply_pushed(accepted, offered)
-        message = self.state.messages[self.state.ids[accepted.message_id]]
-        return Outcome(cmd.receipt_of(message, message.message_id, duplicate=False), events)
+        if not follows:
+            return Outcome(receipt, events)
+        decision = Decision(self.state, self.apply, caller, now, self._ids)
+        decision.events += events
+        if request is not None:
+            sending.settle_request(decision, request, held=False)
+        _conclude(decision)
+        return Outcome(receipt, decision.events)
+
+    def _acknowledge(self, acked: receipts.Acked, caller: Caller, now: int) -> Outcome:
+        """Apply the events of an ordinary acknowledgement, and decide in full what follows from them."""
+        received, acknowledged = acked
+        events: list[Event] = [acknowledged]
+        if received is not None:
+            events = [received, acknowledged]
+            self.apply(received)
+        self.apply(acknowledged)
+        state = self.state
+        message = state.messages[acknowledged.message]
+        reply = cmd.Acknowledged(message.message_id, message.state)
+        if not receipts.has_consequences(state, caller.agent, now):
+            return Outcome(reply, events)
+        decision = Decision(state, self.apply, caller, now, self._ids)
+        decision.events += events
+        settlement.follow_ack(decision)
+        _conclude(decision)
+        return Outcome(reply, decision.events)
 
     def apply_pushed(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
         """Apply an acceptance and the offer that follows it at once."""

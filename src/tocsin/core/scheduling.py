@@ -4,7 +4,7 @@ Every applier that changes a message's state unschedules it, changes it and sche
 always follow from the messages, and a restored state rebuilds them in the same way.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from tocsin.core.commands.base import SYSTEM
 from tocsin.core.errors import InvariantViolation
@@ -12,103 +12,116 @@ from tocsin.core.leases.model import Lease, LeaseRequest
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import Message, State, notice_subject
 from tocsin.core.queueing.decay import stale_at
-from tocsin.core.state import ProjectState, Session
+from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.graph import Wait
+from tocsin.core.wake.model import Waking
 
 __all__ = [
     "ack_due",
     "boost_due",
+    "cancel_receipt",
+    "check_wake",
     "escalation_due",
+    "is_attended",
     "lease_due",
     "move",
+    "note_absence",
     "receipt_due",
     "schedule",
     "schedule_all",
     "schedule_lease",
     "schedule_lease_request",
+    "schedule_receipt",
     "schedule_session",
     "schedule_wait",
+    "schedule_wake",
     "session_due",
     "unschedule",
     "wait_due",
 ]
 
-_BUS = SYSTEM.agent
+_BUS: Final = SYSTEM.agent
 # Members of an enum are looked up by name only once: a message passes here several times.
-_HELD, _QUEUED, _OFFERED, _DELIVERED, _DEAD = State.HELD, State.QUEUED, State.OFFERED, State.DELIVERED, State.DEAD
+_HELD: Final = State.HELD
+_QUEUED: Final = State.QUEUED
+_OFFERED: Final = State.OFFERED
+_DELIVERED: Final = State.DELIVERED
+_DEAD: Final = State.DEAD
 
 
 def schedule(state: ProjectState, message: Message) -> None:
     """Add a message to its mailbox and timers."""
-    timers = state.timers
-    # Typed as Any so that the compiled form keeps this int object and does not create another.
-    seq: Any = message.seq
     status = message.state
     if status is _QUEUED:
-        if message.backing_off:
-            timers.backoff.schedule(seq, message.ready_at)
-        else:
-            state.agents[message.recipient].mailbox.add(message)
-        sent = state.outgoing.get(message.sender)
-        if sent is None:
-            sent = state.outgoing[message.sender] = {}
-        sent[seq] = None
-        if message.sender == _BUS and (subject := notice_subject(message)):
-            state.noticed.setdefault((message.recipient, subject), {})[seq] = None
-        timers.expiry.schedule(seq, message.expires_at)
-        if message.decay_rate:
-            timers.decay.schedule(seq, _stale_due(state, message))
-        boost = boost_due(state, message)
-        if boost is not None:
-            timers.aging.schedule(seq, boost)
-        if state.queue_after_us[message.priority] is not None:
-            escalation = escalation_due(state, message)
-            if escalation is not None:
-                timers.escalation.schedule(seq, escalation)
-    elif status is _HELD:
-        timers.expiry.schedule(seq, message.expires_at)
+        _enqueue(state, message)
     elif status is _OFFERED:
-        timers.receipts.schedule(seq, receipt_due(state, message))
+        state.timers.receipts.schedule(message.seq, receipt_due(state, message))
     elif status is _DELIVERED:
         if message.ack_required:
-            timers.acks.schedule(seq, ack_due(state, message))
+            state.timers.acks.schedule(message.seq, ack_due(state, message))
+    elif status is _HELD:
+        state.timers.expiry.schedule(message.seq, message.expires_at)
     elif status is _DEAD:
-        timers.dead.schedule(seq, message.dead_at + state.policy.retention.dead_us)
+        state.timers.dead.schedule(message.seq, message.dead_at + state.policy.retention.dead_us)
 
 
 def unschedule(state: ProjectState, message: Message) -> None:
     """Remove a message from its mailbox and timers."""
-    timers, seq, status = state.timers, message.seq, message.state
+    status = message.state
     if status is _QUEUED:
-        if message.backing_off:
-            timers.backoff.cancel(seq, message.ready_at)
-        else:
-            state.agents[message.recipient].mailbox.remove(message)
-        del state.outgoing[message.sender][seq]
-        if message.sender == _BUS and (subject := notice_subject(message)):
-            about = state.noticed[message.recipient, subject]
-            del about[seq]
-            if not about:
-                del state.noticed[message.recipient, subject]
-        timers.expiry.cancel(seq, message.expires_at)
-        if message.decay_rate:
-            timers.decay.cancel(seq, _stale_due(state, message))
-        boost = boost_due(state, message)
-        if boost is not None:
-            timers.aging.cancel(seq, boost)
-        if state.queue_after_us[message.priority] is not None:
-            escalation = escalation_due(state, message)
-            if escalation is not None:
-                timers.escalation.cancel(seq, escalation)
-    elif status is _HELD:
-        timers.expiry.cancel(seq, message.expires_at)
+        _dequeue(state, message)
     elif status is _OFFERED:
-        timers.receipts.cancel(seq, receipt_due(state, message))
+        state.timers.receipts.cancel(message.seq, receipt_due(state, message))
     elif status is _DELIVERED:
         if message.ack_required:
-            timers.acks.cancel(seq, ack_due(state, message))
+            state.timers.acks.cancel(message.seq, ack_due(state, message))
+    elif status is _HELD:
+        state.timers.expiry.cancel(message.seq, message.expires_at)
     elif status is _DEAD:
-        timers.dead.cancel(seq, message.dead_at + state.policy.retention.dead_us)
+        state.timers.dead.cancel(message.seq, message.dead_at + state.policy.retention.dead_us)
+
+
+def _enqueue(state: ProjectState, message: Message) -> None:
+    # Typed as Any so that the compiled form keeps this int object and does not create another.
+    seq: Any = message.seq
+    sender, priority = message.sender, message.priority
+    if message.backing_off:
+        state.timers.backoff.schedule(seq, message.ready_at)
+    else:
+        state.agents[message.recipient].mailbox.add(message)
+    sent = state.outgoing.get(sender)
+    if sent is None:
+        sent = state.outgoing[sender] = {}
+    sent[seq] = None
+    if sender == _BUS and (subject := notice_subject(message)):
+        state.noticed.setdefault((message.recipient, subject), {})[seq] = None
+    if message.decay_rate:
+        state.timers.decay.schedule(seq, _stale_due(state, message))
+    escalation = None if state.queue_after_us[priority] is None else escalation_due(state, message)
+    state.timers.enqueue(seq, message.expires_at, boost_due(state, message), escalation)
+    if message.priority >= state.wake_from and not message.backing_off:
+        check_wake(state, message)
+
+
+def _dequeue(state: ProjectState, message: Message) -> None:
+    seq: Any = message.seq
+    sender = message.sender
+    if message.backing_off:
+        state.timers.backoff.cancel(seq, message.ready_at)
+    else:
+        state.agents[message.recipient].mailbox.remove(message)
+    del state.outgoing[sender][seq]
+    if sender == _BUS and (subject := notice_subject(message)):
+        about = state.noticed[message.recipient, subject]
+        del about[seq]
+        if not about:
+            del state.noticed[message.recipient, subject]
+    if message.decay_rate:
+        state.timers.decay.cancel(seq, _stale_due(state, message))
+    # The escalation may be over already: then there is no timer to cancel.
+    after_us = state.queue_after_us[message.priority]
+    escalation = None if after_us is None else message.enqueued_at + after_us
+    state.timers.dequeue(seq, message.expires_at, boost_due(state, message), escalation)
 
 
 def move(state: ProjectState, seq: int, event: type) -> Message:
@@ -121,6 +134,9 @@ def move(state: ProjectState, seq: int, event: type) -> Message:
 
 def boost_due(state: ProjectState, message: Message) -> int | None:
     """Return when aging next raises a message, or null where it does not rise again."""
+    if not message.boosts and not message.overdue:
+        after_us = state.boost_after_us[message.priority]
+        return None if after_us is None else message.enqueued_at + after_us
     aging = state.policy.aging
     enough = aging.boosts_to_front[message.priority]
     if not aging.enabled or enough is None or (message.overdue and message.own_level >= aging.top_level):
@@ -132,7 +148,9 @@ def boost_due(state: ProjectState, message: Message) -> int | None:
 def escalation_due(state: ProjectState, message: Message) -> int | None:
     """Return when a queued message is escalated: once for each time in the queue, never for the bus's own messages."""
     after_us = state.queue_after_us[message.priority]
-    if after_us is None or message.sender == _BUS or state.was_escalated(message):
+    if after_us is None or message.sender == _BUS:
+        return None
+    if (state.escalated or state.deferred) and state.was_escalated(message):
         return None
     return message.enqueued_at + after_us
 
@@ -152,6 +170,39 @@ def schedule_wait(state: ProjectState, wait: Wait) -> None:
         state.timers.deadlines.schedule(f"wait {wait.key}", due)
 
 
+def is_attended(agent: Agent) -> bool:
+    """Return whether an agent has a live session: one that is not known to be stale."""
+    return any(not session.stale for session in agent.sessions.values())
+
+
+def check_wake(state: ProjectState, message: Message) -> None:
+    """Schedule a check of a recipient that has a waker and no live session; when a session ends, it is checked too."""
+    agent = state.agents[message.recipient]
+    if not is_attended(agent) and state.can_wake(agent):
+        schedule_wake(state, agent.agent, message.enqueued_at + state.policy.wake.after_us)
+
+
+def note_absence(state: ProjectState, name: str, at: int) -> None:
+    """Record since when an agent that has a waker is without a live session, and schedule a check of it."""
+    agent = state.agents[name]
+    if not state.can_wake(agent) or is_attended(agent):
+        return
+    record = state.wakes.get(name)
+    if record is None:
+        record = state.wakes[name] = Waking(name)
+    record.away_since = at
+    if agent.mailbox.depth:
+        schedule_wake(state, name, at + state.policy.wake.after_us)
+
+
+def schedule_wake(state: ProjectState, name: str, due: int) -> None:
+    """Schedule a check of an agent that may have to be woken, unless an earlier one is scheduled."""
+    known = state.timers.wake_due.get(name)
+    if known is None or due < known:
+        state.timers.wake_due[name] = due
+        state.timers.deadlines.schedule(f"wake {name}", due)
+
+
 def receipt_due(state: ProjectState, message: Message) -> int:
     """Return the time by which an offer must be confirmed."""
     return message.offered_at + receipt_timeout_us(state, message)
@@ -161,12 +212,39 @@ def receipt_timeout_us(state: ProjectState, message: Message) -> int:
     """Return how long an offer may stay unconfirmed: for a push without ACK, the contract's timeout if it has one."""
     if message.session is None:
         raise InvariantViolation(f"message {message.seq} is offered but has no session")
-    session = state.session(message.session)
-    if session.pushes and not message.ack_required:
+    return _receipt_timeout_us(state, message, state.session(message.session))
+
+
+def _receipt_timeout_us(state: ProjectState, message: Message, session: Session) -> int:
+    known, key = state.receipt_timeouts, (session.kind, message.type, message.ack_required)
+    timeout_us = known.get(key)
+    if timeout_us is None:
+        if len(known) >= state.policy.limits.plans_max:
+            known.clear()
+        timeout_us = known[key] = _contracted_timeout_us(state, message, session)
+    return timeout_us
+
+
+def _contracted_timeout_us(state: ProjectState, message: Message, session: Session) -> int:
+    if session.kind != "piggyback" and not message.ack_required:
         timeout_us = state.contract(message).timeout_us
         if timeout_us is not None:
             return timeout_us
     return state.policy.delivery.receipt_timeout_us[session.kind]
+
+
+def schedule_receipt(state: ProjectState, message: Message, session: Session) -> None:
+    """Schedule the end of an offer to a session."""
+    due = message.offered_at + _receipt_timeout_us(state, message, session)
+    # Typed as Any so that the compiled form keeps this int object and does not create another.
+    seq: Any = message.seq
+    state.timers.receipts.schedule(seq, due)
+
+
+def cancel_receipt(state: ProjectState, message: Message, session: Session) -> None:
+    """Cancel the end of an offer to a session."""
+    due = message.offered_at + _receipt_timeout_us(state, message, session)
+    state.timers.receipts.cancel(message.seq, due)
 
 
 def ack_due(state: ProjectState, message: Message) -> int:
@@ -227,6 +305,9 @@ def schedule_all(state: ProjectState) -> None:
         for name, entry in entries.items():
             if entry.due_at:
                 state.timers.deadlines.schedule(f"{kind} {name}", entry.due_at)
+    for name, record in state.wakes.items():
+        if record.due_at:
+            schedule_wake(state, name, record.due_at)
     for lease in state.leases.leases.values():
         schedule_lease(state, lease)
     for request in state.leases.queue.values():

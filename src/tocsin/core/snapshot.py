@@ -207,7 +207,7 @@ def _lend(state: ProjectState, message: Message) -> None:
 
 
 def _agent(row: AgentRow, messages: dict[int, Message], top: int) -> Agent:
-    return Agent(
+    agent = Agent(
         agent=row.agent,
         agent_type=row.agent_type,
         role=row.role,
@@ -216,21 +216,23 @@ def _agent(row: AgentRow, messages: dict[int, Message], top: int) -> Agent:
         capabilities=row.capabilities,
         registered_at=row.registered_at,
         mailbox=Mailbox(messages, top),
-        sessions={},
         tokens=row.tokens,
         tokens_at=row.tokens_at,
         critical_quota=row.critical_quota,
         blocking_quota=row.blocking_quota,
         quotas_at=row.quotas_at,
-        usage=deque(row.usage),
-        usage_high=sum(entry & 1 for entry in row.usage),
-        gaming=row.gaming,
     )
+    agent.usage.extend(row.usage)
+    agent.usage_high = sum(entry & 1 for entry in row.usage)
+    agent.gaming = row.gaming
+    return agent
 
 
 def _session(row: SessionRow) -> Session:
-    in_flight: dict[int, None] = dict.fromkeys(row.in_flight)
-    return Session(row.session, row.agent, row.kind, row.opened_at, row.heartbeat_at, row.window, in_flight, row.stale)
+    session = Session(row.session, row.agent, row.kind, row.opened_at, row.heartbeat_at, row.window)
+    session.in_flight.update(dict.fromkeys(row.in_flight))
+    session.stale = row.stale
+    return session
 
 
 def _broadcast(row: BroadcastRow) -> Broadcast:

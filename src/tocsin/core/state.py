@@ -3,11 +3,14 @@
 The state is the sum of the project's events. Only the appliers in the other modules of the core change it; each owns
 the events that it applies. Effects that follow from an event alone (such as how long an ended message is kept) are
 computed here.
+
+Agents, sessions and the state itself are plain classes: the compiled form reads their fields directly, and the pure
+form reads them faster than those of a msgspec struct. They are few and are never encoded; `snapshot` has their rows.
 """
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -31,11 +34,17 @@ from tocsin.core.teamwork.model import (
 )
 from tocsin.core.timers import Timers
 from tocsin.core.waiting.graph import WaitGraph
+from tocsin.core.wake.model import Wakers, Waking
 
 __all__ = ["Agent", "Broadcast", "IdSource", "LatencyWindow", "ProjectState", "Session", "Thread"]
 
 
-_DELIVERED, _ACKNOWLEDGED = State.DELIVERED, State.ACKNOWLEDGED
+#: Above every priority: no message wakes anybody.
+_NO_WAKES = 1000
+#: Kinds of sessions that messages are pushed to.
+_PUSHED_TO: Final = frozenset({"push", "daemon"})
+_DELIVERED: Final = State.DELIVERED
+_ACKNOWLEDGED: Final = State.ACKNOWLEDGED
 
 
 class IdSource(Protocol):
@@ -45,51 +54,90 @@ class IdSource(Protocol):
         """Return an unused id, `{prefix}_{timestamp}_{random}`."""
 
 
-class Agent(msgspec.Struct):
+class Agent:
     """An agent of the project, with its mailbox, sessions, tokens and quotas."""
 
-    agent: str
-    agent_type: str
-    role: str
-    version: str
-    supported: tuple[str, ...]
-    capabilities: tuple[str, ...]
-    registered_at: int
-    mailbox: Mailbox
-    #: Open sessions, oldest first.
-    sessions: dict[str, "Session"]
-    #: Tokens in the bucket at `tokens_at`.
-    tokens: float
-    tokens_at: int
-    critical_quota: float
-    blocking_quota: float
-    quotas_at: int
-    #: Recent sends as `at * 2 + high`, oldest first.
-    usage: deque[int]
-    #: Number of those sends that asked for a high priority: the sum of their lowest bits.
-    usage_high: int = 0
-    #: Whether gaming detection has found that it inflates its priorities.
-    gaming: bool = False
+    __slots__ = (
+        "agent",
+        "agent_type",
+        "blocking_quota",
+        "capabilities",
+        "critical_quota",
+        "gaming",
+        "mailbox",
+        "quotas_at",
+        "registered_at",
+        "role",
+        "sessions",
+        "supported",
+        "tokens",
+        "tokens_at",
+        "usage",
+        "usage_high",
+        "version",
+    )
+
+    def __init__(
+        self,
+        agent: str,
+        agent_type: str,
+        role: str,
+        version: str,
+        supported: tuple[str, ...],
+        capabilities: tuple[str, ...],
+        registered_at: int,
+        mailbox: Mailbox,
+        tokens: float,
+        tokens_at: int,
+        critical_quota: float,
+        blocking_quota: float,
+        quotas_at: int,
+    ) -> None:
+        self.agent = agent
+        self.agent_type = agent_type
+        self.role = role
+        self.version = version
+        self.supported = supported
+        self.capabilities = capabilities
+        self.registered_at = registered_at
+        self.mailbox = mailbox
+        #: Open sessions, oldest first.
+        self.sessions: dict[str, Session] = {}
+        #: Tokens in the bucket at `tokens_at`.
+        self.tokens = tokens
+        self.tokens_at = tokens_at
+        self.critical_quota = critical_quota
+        self.blocking_quota = blocking_quota
+        self.quotas_at = quotas_at
+        #: Recent sends as `at * 2 + high`, oldest first.
+        self.usage: deque[int] = deque()
+        #: Number of those sends that asked for a high priority: the sum of their lowest bits.
+        self.usage_high = 0
+        #: Whether gaming detection has found that it inflates its priorities.
+        self.gaming = False
 
 
-class Session(msgspec.Struct):
+class Session:
     """A live attachment of an agent."""
 
-    session: str
-    agent: str
-    kind: str
-    opened_at: int
-    heartbeat_at: int
-    window: int
-    #: Sequence numbers of offers without receipt, oldest first.
-    in_flight: dict[int, None]
-    #: Whether a `SessionWentStale` event has been recorded.
-    stale: bool = False
+    __slots__ = ("agent", "heartbeat_at", "in_flight", "kind", "opened_at", "session", "stale", "window")
+
+    def __init__(self, session: str, agent: str, kind: str, opened_at: int, heartbeat_at: int, window: int) -> None:
+        self.session = session
+        self.agent = agent
+        self.kind = kind
+        self.opened_at = opened_at
+        self.heartbeat_at = heartbeat_at
+        self.window = window
+        #: Sequence numbers of offers without receipt, oldest first.
+        self.in_flight: dict[int, None] = {}
+        #: Whether a `SessionWentStale` event has been recorded.
+        self.stale = False
 
     @property
     def pushes(self) -> bool:
         """Return whether messages are pushed to this session."""
-        return self.kind != "piggyback"
+        return self.kind in _PUSHED_TO
 
 
 class Broadcast(msgspec.Struct):
@@ -120,14 +168,17 @@ class Thread(msgspec.Struct, gc=False):
     last_at: int
 
 
-class LatencyWindow(msgspec.Struct):
+class LatencyWindow:
     """Recent processing latencies, and the decay rate derived from them."""
 
-    rate: float
-    changed_at: int
-    #: `(at, latency_us)`, oldest first.
-    samples: deque[tuple[int, int]]
-    total_us: int = 0
+    __slots__ = ("changed_at", "rate", "samples", "total_us")
+
+    def __init__(self, rate: float, changed_at: int, samples: deque[tuple[int, int]], total_us: int = 0) -> None:
+        self.rate = rate
+        self.changed_at = changed_at
+        #: `(at, latency_us)`, oldest first.
+        self.samples = samples
+        self.total_us = total_us
 
 
 class ProjectState:
@@ -189,24 +240,64 @@ class ProjectState:
         self.leases = LeaseBook(self.waits, self.inherited)
         #: Messages that an agent's inherited priority raises, by agent.
         self.lent: dict[str, dict[int, None]] = {}
-        #: Plans of ordinary sends by sender, recipient and type; null where there is none. They follow from the policy
-        #: and the agents and are not part of a snapshot: whoever changes those empties it.
-        self.plans: dict[tuple[str, str, str], Any] = {}
+        #: Plans of ordinary sends by sender and type, null where there is none, and the number of recipients in all of
+        #: them. They follow from the policy and the agents and are not part of a snapshot: whoever changes those
+        #: calls `drop_plans`.
+        self.plans: dict[tuple[str, str], Any] = {}
+        self.planned_recipients = 0
+        self.receipt_timeouts: dict[tuple[str, str, bool], int] = {}
+        #: What the journal that the events go to promises: receipts by plan name it. It is not part of a snapshot.
+        self.durability = "none"
+        self.copies = 0
         #: Notices that were not sent, by recipient and subject.
         self.folded: dict[str, FoldedNotices] = {}
         #: Queued notices of the bus that have a subject, by recipient and subject.
         self.noticed: dict[tuple[str, str], dict[int, None]] = {}
         #: Queued messages by sender.
         self.outgoing: dict[str, dict[int, None]] = {}
+        #: Agents that the hub can wake.
+        self.wakers = Wakers()
+        #: Wakes, by agent.
+        self.wakes: dict[str, Waking] = {}
+        #: Agent by message, for wakes that have neither worked nor failed yet.
+        self.wake_targets: dict[int, str] = {}
+        #: Lowest priority of messages that may wake an agent; over all priorities while there is no waker.
+        self.wake_from = _NO_WAKES
 
     def adopt(self, policy: Policy) -> None:
         """Put a policy in force with empty timers; the caller schedules what is open."""
-        self.plans.clear()
+        self.drop_plans()
         self.policy = policy
-        #: For each priority, the time a message may wait before it is escalated; cached because every message reads it.
+        #: For each priority, the time that a message waits before it is escalated, and before it first rises;
+        #: kept here because every message reads them.
         self.queue_after_us = policy.escalation.queue_after_us
+        self.boost_after_us = policy.aging.boost_after_us
+        retention, manager = policy.retention, policy.queue_manager
+        #: Entries from which on the oldest are forgotten.
+        self.settled_full = retention.settled_max + retention.batch
+        self.acknowledged_full = retention.acknowledged_max + retention.batch
+        self.threads_full = policy.limits.threads_max + retention.batch
+        self.latencies_max = manager.samples_max
+        self.latency_window_us = manager.window_us
+        #: Time for a receipt by kind of session, message type and whether an ACK is required, as they come up.
+        self.receipt_timeouts.clear()
         self.timers = Timers(policy)
         self.has_policy = True
+        self.declare_wakers(self.wakers)
+
+    def declare_wakers(self, wakers: Wakers) -> None:
+        """Replace the agents that the hub can wake."""
+        self.wakers = wakers
+        self.wake_from = self.policy.wake.level_number if wakers.agents or wakers.roles else _NO_WAKES
+
+    def can_wake(self, agent: Agent) -> bool:
+        """Return whether an agent has a waker."""
+        return agent.agent in self.wakers.agents or agent.role in self.wakers.roles
+
+    def drop_plans(self) -> None:
+        """Drop the plans of ordinary sends: what they follow from has changed, or there are too many."""
+        self.plans.clear()
+        self.planned_recipients = 0
 
     def contract(self, message: Message) -> Contract:
         """Return the contract of a message's type; a type that the policy no longer has is treated as a custom one."""
@@ -310,12 +401,13 @@ class ProjectState:
 
     def note_latency(self, at: int, latency_us: int) -> None:
         """Record one processing latency, and drop those outside the window."""
-        manager, window = self.policy.queue_manager, self.latency
-        samples, most, since = window.samples, manager.samples_max, at - manager.window_us
+        window, most, since = self.latency, self.latencies_max, at - self.latency_window_us
+        samples = window.samples
         samples.append((at, latency_us))
-        window.total_us += latency_us
+        total_us = window.total_us + latency_us
         while len(samples) > most or samples[0][0] <= since:
-            window.total_us -= samples.popleft()[1]
+            total_us -= samples.popleft()[1]
+        window.total_us = total_us
 
     def settle(self, message: Message, at: int) -> None:
         """Keep an ended message for a while; one that cannot be queued again loses its content."""

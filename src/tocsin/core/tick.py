@@ -8,11 +8,13 @@ from tocsin.core.decision import Decision
 from tocsin.core.escalation import decisions as escalation
 from tocsin.core.escalation import opening
 from tocsin.core.leases import decisions as leases
-from tocsin.core.messages import dead_letters, delivery, expiry, retention, settlement
+from tocsin.core.messages import delivery, settlement
+from tocsin.core.messages.endings import dead_letters, expiry, retention
 from tocsin.core.queueing import aging, queue_manager
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork import approvals, discussions, requests
 from tocsin.core.timers import earliest
+from tocsin.core.wake import decisions as wake
 
 __all__ = ["decide_tick", "next_due"]
 
@@ -24,6 +26,7 @@ _DEADLINES: dict[str, Callable[[Decision, str], None]] = {
     "discussion": discussions.fire_discussion,
     "request": requests.fire_request,
     "wait": opening.fire_wait,
+    "wake": wake.fire_wake,
 }
 
 

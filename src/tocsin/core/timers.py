@@ -8,7 +8,7 @@ checks again whether it is due.
 
 import heapq
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tocsin.core.policy import Policy
 
@@ -20,51 +20,54 @@ Key = TypeVar("Key", int, str)
 class Wheel(Generic[Key]):
     """Keys in slots by due time."""
 
-    __slots__ = ("_granularity_us", "_order", "_ripe", "_slots")
+    __slots__ = ("granularity_us", "order", "ripe", "slots")
 
     def __init__(self, granularity_us: int) -> None:
-        self._granularity_us = granularity_us
-        self._slots: dict[int, set[Key]] = {}
-        self._order: list[int] = []
-        self._ripe: list[Key] = []
+        self.granularity_us = granularity_us
+        #: Keys by number of the slot.
+        self.slots: dict[int, set[Key]] = {}
+        #: Numbers of the slots, as a heap.
+        self.order: list[int] = []
+        #: Keys of a slot that has fired, last first.
+        self.ripe: list[Key] = []
 
     def schedule(self, key: Key, due: int) -> None:
         """Fire `key` once `due` has passed."""
-        number = due // self._granularity_us
-        slot = self._slots.get(number)
+        number = due // self.granularity_us
+        slot = self.slots.get(number)
         if slot is None:
-            self._slots[number] = {key}
-            heapq.heappush(self._order, number)
+            self.slots[number] = {key}
+            heapq.heappush(self.order, number)
         else:
             slot.add(key)
 
     def cancel(self, key: Key, due: int) -> None:
         """Remove `key`, if it is still in the slot of `due`."""
-        slot = self._slots.get(due // self._granularity_us)
+        slot = self.slots.get(due // self.granularity_us)
         if slot is not None:
             slot.discard(key)
 
     def next_due(self) -> int | None:
         """Return when the earliest slot fires; 0 while keys of a fired slot remain."""
-        if self._ripe:
+        if self.ripe:
             return 0
-        order = self._order
-        while order and not self._slots[order[0]]:
-            del self._slots[heapq.heappop(order)]
-        return (order[0] + 1) * self._granularity_us if order else None
+        order = self.order
+        while order and not self.slots[order[0]]:
+            del self.slots[heapq.heappop(order)]
+        return (order[0] + 1) * self.granularity_us if order else None
 
     def pop(self, now: int) -> Key | None:
         """Remove and return one key that is due, smallest first within its slot."""
         due = self.next_due()
         if due is None or due > now:
             return None
-        if not self._ripe:
-            self._ripe = sorted(self._slots.pop(heapq.heappop(self._order)), reverse=True)
-        return self._ripe.pop()
+        if not self.ripe:
+            self.ripe = sorted(self.slots.pop(heapq.heappop(self.order)), reverse=True)
+        return self.ripe.pop()
 
     def __iter__(self) -> Iterator[Key]:
-        yield from self._ripe
-        for slot in self._slots.values():
+        yield from self.ripe
+        for slot in self.slots.values():
             yield from slot
 
 
@@ -85,6 +88,8 @@ class Timers:
         "leases",
         "receipts",
         "sessions",
+        "wake_blocked",
+        "wake_due",
     )
 
     def __init__(self, policy: Policy) -> None:
@@ -114,16 +119,62 @@ class Timers:
         #: Dead letters to purge.
         self.dead: Wheel[int] = Wheel(policy.sweeper.interval_us)
 
+        #: Earliest scheduled check of each agent that may have to be woken.
+        self.wake_due: dict[str, int] = {}
+        #: Agents to check again once another wake has ended.
+        self.wake_blocked: dict[str, None] = {}
+
         self._all: tuple[Wheel[int] | Wheel[str], ...] = (
             *(self.receipts, self.acks, self.backoff, self.aging, self.escalation, self.sessions, self.leases),
             *(self.lease_waits, self.deadlines, self.expiry, self.decay, self.dead),
         )
 
+    def enqueue(self, seq: Any, expires_at: int, boost: int | None, escalation: int | None) -> None:
+        """Schedule the timers of a queued message: its expiry and, if it has them, its next boost and its escalation.
+
+        What `Wheel.schedule` does for each, without its calls: every message passes here.
+        """
+        wheel = self.expiry
+        slot = wheel.slots.get(expires_at // wheel.granularity_us)
+        if slot is None:
+            wheel.schedule(seq, expires_at)
+        else:
+            slot.add(seq)
+        if boost is not None:
+            wheel = self.aging
+            slot = wheel.slots.get(boost // wheel.granularity_us)
+            if slot is None:
+                wheel.schedule(seq, boost)
+            else:
+                slot.add(seq)
+        if escalation is not None:
+            self.escalation.schedule(seq, escalation)
+
+    def dequeue(self, seq: Any, expires_at: int, boost: int | None, escalation: int | None) -> None:
+        """Cancel the timers of a queued message."""
+        wheel = self.expiry
+        slot = wheel.slots.get(expires_at // wheel.granularity_us)
+        if slot is not None:
+            slot.discard(seq)
+        if boost is not None:
+            wheel = self.aging
+            slot = wheel.slots.get(boost // wheel.granularity_us)
+            if slot is not None:
+                slot.discard(seq)
+        if escalation is not None:
+            self.escalation.cancel(seq, escalation)
+
     def next_due(self) -> int | None:
         """Return the earliest time at which anything is due."""
         soonest: int | None = None
         for wheel in self._all:
-            due = wheel.next_due()
+            if wheel.ripe:
+                return 0
+            order = wheel.order
+            if not order:
+                continue
+            # What `Wheel.next_due` returns, called only if the earliest slot is empty.
+            due = (order[0] + 1) * wheel.granularity_us if wheel.slots[order[0]] else wheel.next_due()
             if due is not None and (soonest is None or due < soonest):
                 soonest = due
         return soonest

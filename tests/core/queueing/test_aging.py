@@ -251,3 +251,13 @@ def test_a_slower_policy_lowers_nobody(team: Team) -> None:
     team.adopt(None)
     team.advance(60)
     assert (team.message(sent).level, team.message(sent).boosts) == (BLOCKING, 2)
+
+
+def test_a_slower_policy_postpones_the_next_boost(team: Team) -> None:
+    sent = note(team, "Info")
+    team.advance(30)
+    team.adopt("aging: {threshold_s: 120}")
+    team.advance(30 + LATE_S)
+    assert team.message(sent).boosts == 0
+    team.advance(60)
+    assert team.message(sent).boosts == 1

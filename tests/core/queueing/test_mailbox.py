@@ -193,3 +193,12 @@ def test_what_comes_back_stands_in_one_place_only(parts: list[dict[str, Any]], d
         mailbox.add(message)
     expected = sorted(messages.values(), key=lambda message: rank(message, 0, DECAY, TOP))
     assert emptied(mailbox, 0) == [message.seq for message in expected]
+
+
+@given(st.lists(PARTS, max_size=40), st.sets(st.integers(1, 40)))
+def test_iterating_yields_each_message_that_waits_once(parts: list[dict[str, Any]], taken: set[int]) -> None:
+    mailbox, messages = filled(parts)
+    for seq in taken & messages.keys():
+        mailbox.remove(messages[seq])
+        messages[seq].state = State.OFFERED
+    assert sorted(message.seq for message in mailbox) == sorted(messages.keys() - taken)

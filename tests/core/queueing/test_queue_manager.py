@@ -99,6 +99,16 @@ def test_without_traffic_it_falls_back_step_by_step(team: Team) -> None:
     assert all(later.at - earlier.at >= 30 * SECOND for earlier, later in itertools.pairwise(falls))
 
 
+def test_the_last_latency_says_when_there_is_no_traffic(team: Team) -> None:
+    deliver(team, 20, 61)
+    team.advance(20)
+    deliver(team, 1, 1)
+    last, window_us = team.now, team.exchange.state.policy.queue_manager.window_us
+    team.advance(1000)
+    falls = [event for event in team.happened(ev.DecayRateChanged) if event.rule == "idle"]
+    assert falls[0].at >= last + window_us
+
+
 def test_it_can_be_off(new_team: NewTeam) -> None:
     team = crew(new_team("queue_manager: {enabled: false}"))
     deliver(team, 50, 100)

@@ -39,8 +39,8 @@ def told(team: Team, agent: str, message_type: str) -> list[Message]:
     return [message for message in known if message.recipient == agent and message.type == message_type]
 
 
-def test_liminals_four_handoff_points() -> None:
-    assert set(default_policy().approvals.handoffs) == {
+def test_liminals_four_handoff_points_and_permission_to_use_a_tool() -> None:
+    assert set(default_policy().approvals.handoffs) - {"tool_permission"} == {
         "plan_approval",
         "lease_override",
         "pre_merge_review",
@@ -448,6 +448,7 @@ def test_a_director_that_comes_late_is_notified_of_open_approvals(team: Team) ->
     held = plan(team)
     team.register("late", "Director", "director")
     payloads = [msgspec.json.decode(message.payload) for message in told(team, "late", "ApprovalRequested")]
+    assert (payloads[0]["text"], payloads[1]["text"].startswith("CUSTOM_PLAN to ")) == ("the branch", True)
     assert [payload["subject"] for payload in payloads] == ["the branch", held]
     assert payloads[0]["approval"] == asked.approval
     team.register("late", "Director", "director", capabilities=("ApprovalRequested",))

@@ -131,7 +131,7 @@ def close_a_circle(team: Team) -> None:
 
 
 def degrade(team: Team) -> None:
-    team.ask(cmd.ReportHealth({"clone_spawn_p99_s": 0.016}), "boss", cmd.HealthReported)
+    team.ask(cmd.ReportHealth({"clone_spawn_p99_s": 5.1}), "boss", cmd.HealthReported)
 
 
 def inflate(team: Team) -> None:
@@ -419,7 +419,7 @@ def test_each_action(new_team: NewTeam, actions: list[str], level: Priority, sta
 
 
 @pytest.mark.parametrize("actions", ["boost", "interrupt_recipient", "boost, escalate_to_human"])
-@pytest.mark.parametrize("trigger", sorted(ROUTES))
+@pytest.mark.parametrize("trigger", sorted(ROUTES.keys() - {"wake_failed"}))  # tests/core/wake has that one
 def test_a_rule_with_nothing_to_raise_goes_on_to_the_director(new_team: NewTeam, trigger: str, actions: str) -> None:
     """A deadlock that was to be boosted stayed at a place from which nobody's word could take it."""
     name = next(name for name, rule in default_policy().escalation.rules.items() if rule.trigger == trigger)

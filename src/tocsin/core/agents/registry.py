@@ -1,7 +1,6 @@
 """Registration and retirement of agents, and their sessions: open, heartbeat, window, close."""
 
 import re
-from collections import deque
 
 from tocsin.core import events as ev
 from tocsin.core.agents import attention
@@ -21,13 +20,13 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.leases.transitions import release_leases_of
 from tocsin.core.messages.admission import full_levels
-from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump, requeue
-from tocsin.core.messages.model import State
+from tocsin.core.messages.endings.dead_letters import die
+from tocsin.core.messages.model import NEVER, State
 from tocsin.core.messages.notices import announce, forget_folded
 from tocsin.core.protocol.negotiation import highest_common_version
 from tocsin.core.queueing.mailbox import Mailbox
-from tocsin.core.scheduling import schedule_session, session_due
+from tocsin.core.scheduling import note_absence, schedule_session, session_due
 from tocsin.core.state import Agent, ProjectState, Session
 from tocsin.core.waiting.waits import end_waits_of
 
@@ -155,15 +154,15 @@ def decide_retire(decision: Decision, command: RetireAgent) -> Done:
 def decide_open(decision: Decision, command: OpenSession) -> SessionReady:
     """Open a session for the caller and push queued messages to it; a window of 0 begins paused."""
     me, limits, delivery = decision.me(), decision.policy.limits, decision.policy.delivery
-    if command.kind not in delivery.receipt_timeout_s:
+    if command.kind != "channel" and command.kind not in delivery.receipt_timeout_s:
         raise refusal(
             "E_VALIDATION_003",
             f"{command.kind[:32]!r} is not a kind of session",
             field="$.kind",
             found=command.kind[:32],
-            expected="one of " + ", ".join(delivery.receipt_timeout_s),
+            expected="one of " + ", ".join((*delivery.receipt_timeout_s, "channel")),
         )
-    window = command.window
+    window = 0 if command.kind == "channel" else command.window
     if window is None:
         asks = command.kind == "piggyback"
         window = min(limits.window_max, limits.drain_max if asks else delivery.window_default)
@@ -193,6 +192,14 @@ def decide_credit(decision: Decision, command: GrantCredit) -> SessionReady:
     """Change the number of offers that a session takes at a time; offers in flight stay."""
     me, session = decision.me(), my_session(decision, command.session)
     _check_window(decision, command.window)
+    if session.kind == "channel" and command.window:
+        raise refusal(
+            "E_VALIDATION_004",
+            "a channel is only told of messages that wait: nothing can be offered to it",
+            field="$.window",
+            found=str(command.window),
+            expected="0",
+        )
     touch(decision, session)
     if session.window != command.window:
         decision.emit(ev.SessionWindowChanged(decision.now, session.session, command.window))
@@ -264,7 +271,7 @@ def fire_session(decision: Decision, name: str) -> None:
 
 def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
     """Add the agent, or update its type, role and capabilities."""
-    state.plans.clear()
+    state.drop_plans()
     known = state.agents.get(event.agent)
     tokens, critical, blocking = full_levels(event.role, state.policy)
     if known is None:
@@ -277,13 +284,11 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
             capabilities=event.capabilities,
             registered_at=event.at,
             mailbox=Mailbox(state.messages, state.policy.aging.top_level),
-            sessions={},
             tokens=tokens,
             tokens_at=event.at,
             critical_quota=critical,
             blocking_quota=blocking,
             quotas_at=event.at,
-            usage=deque(),
         )
         return
     if known.role != event.role:
@@ -296,17 +301,25 @@ def apply_registered(state: ProjectState, event: ev.AgentRegistered) -> None:
 
 def apply_retired(state: ProjectState, event: ev.AgentRetired) -> None:
     """Remove the agent."""
-    state.plans.clear()
+    state.drop_plans()
     del state.agents[event.agent]
     state.attention.pop(event.agent, None)
+    woken = state.wakes.get(event.agent)
+    if woken is not None and not woken.wake:
+        del state.wakes[event.agent]
 
 
 def apply_opened(state: ProjectState, event: ev.SessionOpened) -> None:
     """Add the session."""
-    session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window, {})
+    session = Session(event.session, event.agent, event.session_kind, event.at, event.at, event.window)
     state.sessions[event.session] = session
     state.agents[event.agent].sessions[event.session] = session
     schedule_session(state, session)
+    woken = state.wakes.get(event.agent)
+    if woken is not None:
+        woken.failed, woken.rest_until = False, NEVER
+        if not woken.wake:
+            woken.attempt, woken.retry_at = 0, NEVER
 
 
 def apply_heartbeat(state: ProjectState, event: ev.SessionHeartbeat) -> None:
@@ -323,6 +336,7 @@ def apply_stale(state: ProjectState, event: ev.SessionWentStale) -> None:
     session = state.session(event.session)
     session.stale = True
     schedule_session(state, session)
+    note_absence(state, event.agent, event.at)
 
 
 def apply_window(state: ProjectState, event: ev.SessionWindowChanged) -> None:
@@ -335,3 +349,4 @@ def apply_closed(state: ProjectState, event: ev.SessionClosed) -> None:
     session = state.sessions.pop(event.session)
     state.timers.sessions.cancel(session.session, session_due(state, session))
     del state.agents[event.agent].sessions[event.session]
+    note_absence(state, event.agent, event.at)

@@ -76,6 +76,7 @@ from tocsin.core.commands.messages import (
     Drained,
     MarkProcessed,
     QuotedCursors,
+    Reach,
     Recall,
     RecallResult,
     Receipt,
@@ -101,6 +102,7 @@ from tocsin.core.commands.topics import (
     Subscriptions,
     Unsubscribe,
 )
+from tocsin.core.commands.wake import DeclareWakers, ReportWaker, WakerOutcome
 
 __all__ = [
     "SYSTEM",
@@ -124,6 +126,7 @@ __all__ = [
     "Confirmed",
     "Consensus",
     "DecideApproval",
+    "DeclareWakers",
     "Delivery",
     "Discussed",
     "Done",
@@ -147,6 +150,7 @@ __all__ = [
     "Published",
     "PutAside",
     "QuotedCursors",
+    "Reach",
     "ReachPausePoint",
     "Recall",
     "RecallResult",
@@ -163,6 +167,7 @@ __all__ = [
     "Reply",
     "ReportHealth",
     "ReportShedding",
+    "ReportWaker",
     "RequestApproval",
     "Requested",
     "ResolveEscalation",
@@ -181,6 +186,7 @@ __all__ = [
     "TimeoutExtended",
     "Unsubscribe",
     "Vote",
+    "WakerOutcome",
     "WithdrawApproval",
     "receipt_of",
 ]

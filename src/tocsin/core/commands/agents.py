@@ -20,8 +20,9 @@ __all__ = [
     "SessionReady",
 ]
 
-#: How messages reach a session: pushed over a connection, or fetched with the agent's next call.
-SessionKind: TypeAlias = Literal["push", "piggyback", "daemon"]
+#: How messages reach a session: pushed over a connection, or fetched with the agent's next call; a channel only
+#: announces that they wait.
+SessionKind: TypeAlias = Literal["push", "piggyback", "daemon", "channel"]
 Window: TypeAlias = Annotated[int, Meta(ge=0)]
 
 

@@ -11,7 +11,7 @@ from tocsin.core.commands.base import CommandBase, Json, Name
 __all__ = ["ApprovalDecided", "ApprovalRequested", "DecideApproval", "Handoff", "RequestApproval", "WithdrawApproval"]
 
 #: Points at which work is handed to a director for approval.
-Handoff: TypeAlias = Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"]
+Handoff: TypeAlias = Literal["plan_approval", "lease_override", "pre_merge_review", "ratification", "tool_permission"]
 _Approval = Annotated[Name, Meta(description="Id of the approval request.")]
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "Drained",
     "MarkProcessed",
     "QuotedCursors",
+    "Reach",
     "Recall",
     "RecallResult",
     "Receipt",
@@ -46,7 +47,7 @@ QuotedCursors: TypeAlias = Annotated[str, Meta(max_length=16_384)]
 _Message = Annotated[MessageRef, Meta(description="The message_id of the message.")]
 
 
-class Send(CommandBase, frozen=True):
+class Send(CommandBase, frozen=True, gc=False):
     """Send a message to an agent, or to all agents."""
 
     envelope: Envelope
@@ -111,7 +112,11 @@ class Redrive(CommandBase, frozen=True):
     signal_ids: Annotated[tuple[MessageRef, ...], Meta(description="Signal ids of the dead letters.")]
 
 
-class Receipt(msgspec.Struct, frozen=True):
+#: Ways in which a message reaches an agent.
+Reach: TypeAlias = Literal["push", "channel", "hook", "waker", "none"]
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """The result of sending a message to one recipient."""
 
     signal_id: str
@@ -136,6 +141,9 @@ class Receipt(msgspec.Struct, frozen=True):
     durability: str = "none"
     #: Number of nodes that have stored it.
     copies: int = 0
+    #: How it reaches its recipient: `push` (connected), `channel` (an idle agent is notified), `hook` (its next check
+    #: or call), `waker` (it is not running and is woken, if the priority is high enough), `none` until it comes back.
+    reach: Reach = "push"
 
 
 class BroadcastReceipt(msgspec.Struct, frozen=True):
@@ -153,7 +161,7 @@ class BroadcastReceipt(msgspec.Struct, frozen=True):
         return "E_ROUTING_004" if self.failed else None
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message that was offered to a session, as it was then; its envelope is written when it is asked for."""
 
     signal_id: str
@@ -201,7 +209,7 @@ class Confirmed(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
+class Acknowledged(msgspec.Struct, frozen=True, gc=False):
     """An acknowledged message and its state."""
 
     signal_id: str
@@ -235,7 +243,7 @@ class Redriven(msgspec.Struct, frozen=True):
     refused: dict[str, Problem]
 
 
-def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
+def receipt_of(message: Message, signal: str, *, duplicate: bool, reach: Reach = "push") -> Receipt:
     """Return the receipt of an accepted message; a redrive does not change it."""
     held = message.state is _HELD
     # By position, in the order of the fields: every send makes one.
@@ -254,4 +262,5 @@ def receipt_of(message: Message, signal: str, *, duplicate: bool) -> Receipt:
         PRIORITY_NAMES[message.requested],
         duplicate,
         held,
+        reach=reach,
     )

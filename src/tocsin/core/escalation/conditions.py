@@ -41,6 +41,9 @@ def is_over(state: ProjectState, opened: Escalation | Deferred) -> bool:
             return state.leases.contention(opened.subject).depth < (state.policy.escalation.contention_depth or 1)
         case "critical_error":
             return _was_handled(state, opened.about)
+        case "wake_failed":
+            woken = state.wakes.get(opened.subject)
+            return woken is None or not woken.failed
         case "deadlock":
             return True
     return False

@@ -15,7 +15,13 @@ from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.escalation.closing import close, close_if_over
 from tocsin.core.escalation.paths import Place
-from tocsin.core.escalation.steps import DEADLINE_KIND, escalate_to_directors, escalate_to_humans, move
+from tocsin.core.escalation.steps import (
+    DEADLINE_KIND,
+    FOR_DIRECTORS_ONLY,
+    escalate_to_directors,
+    escalate_to_humans,
+    move,
+)
 from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.teamwork.model import Escalation
@@ -45,7 +51,7 @@ def fire_escalation(decision: Decision, name: str) -> None:
         escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
     elif opened.state == Place.INHERITANCE:
         escalate_to_directors(decision, opened, "notified", Priority.BLOCKING)
-    elif opened.state in (Place.DIRECTOR, Place.ALERT):
+    elif opened.state in (Place.DIRECTOR, Place.ALERT) and opened.trigger not in FOR_DIRECTORS_ONLY:
         escalate_to_humans(decision, opened, SYSTEM.agent, "no director acted in time")
     elif opened.trigger in _NO_VISIBLE_END and _human_time_is_over(decision, opened):
         move(decision, opened, "over", detail="not resolved in time")

@@ -15,7 +15,7 @@ from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.scheduling import escalation_due, wait_due
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Deferred, Escalation
-from tocsin.core.waiting.waits import raise_wait
+from tocsin.core.waiting.waits import awaited, raise_wait
 
 __all__ = [
     "apply_deferred",
@@ -63,7 +63,7 @@ def fire_wait(decision: Decision, key: str) -> None:
         decision.state.timers.deadlines.schedule(f"wait {key}", due)
         return
     detail = (
-        f"{wait.waiter} has waited for {', '.join(sorted(wait.on))} ({wait.label}) "
+        f"{wait.waiter} has waited for {', '.join(sorted(wait.on))} ({awaited(decision.state, wait)}) "
         f"longer than {(due - wait.since) / 1_000_000:g} s at {priority_name(wait.level)}"
     )
     asked = decision.state.ids.get(wait.ref) if wait.kind == "request" else None

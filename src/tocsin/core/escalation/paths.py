@@ -90,6 +90,7 @@ ROUTES: dict[str, str] = {
     "health_degraded": "degraded",
     "priority_inflation": "degraded",
     "critical_error": "degraded",
+    "wake_failed": "age_over",
 }
 #: Place of a closed escalation.
 CLOSED = Place.NORMAL

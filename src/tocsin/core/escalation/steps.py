@@ -13,6 +13,7 @@ from tocsin.core.teamwork.model import Escalation, Step
 
 __all__ = [
     "DEADLINE_KIND",
+    "FOR_DIRECTORS_ONLY",
     "NOTICE_CODES",
     "apply_moved",
     "escalate_to_directors",
@@ -35,7 +36,12 @@ NOTICE_CODES: dict[str, str] = {
     "health_degraded": "E_ROUTING_003",
     "priority_inflation": "E_ADMISSION_004",
     "critical_error": "E_TASK_003",
+    "wake_failed": "E_ROUTING_003",
 }
+
+
+#: Triggers that reach humans only if a rule or a director says so: humans see health among the alerts.
+FOR_DIRECTORS_ONLY = frozenset({"health_degraded"})
 
 
 def move(
@@ -49,7 +55,7 @@ def move(
 def escalate_to_directors(
     decision: Decision, opened: Escalation, step: str, priority: Priority, payer: str = ""
 ) -> None:
-    """Notify the directors of an escalation; if there is none, escalate to the humans at once."""
+    """Notify the directors of an escalation; if there is none, escalate to the humans at once, unless it is health."""
     move(decision, opened, step, detail=opened.detail, due_at=decision.now + decision.policy.escalation.director_us)
     if opened.trigger == "deadlock":
         return  # breaking the deadlock has already notified them of the whole cycle
@@ -65,7 +71,7 @@ def escalate_to_directors(
         payer=payer,
         subject=subject_of(opened.trigger),
     )
-    if not notified:
+    if not notified and opened.trigger not in FOR_DIRECTORS_ONLY:
         escalate_to_humans(decision, opened, SYSTEM.agent, "there is no director", payer)
 
 

@@ -119,12 +119,22 @@ from tocsin.core.events.waits import (
     WaitRaised,
     WaitShifted,
 )
+from tocsin.core.events.wake import (
+    AgentWakeFailed,
+    AgentWakeRequested,
+    AgentWoken,
+    WakerExited,
+    WakersDeclared,
+)
 
 __all__ = [
     "EVENT_TYPES",
     "AgentCharged",
     "AgentRegistered",
     "AgentRetired",
+    "AgentWakeFailed",
+    "AgentWakeRequested",
+    "AgentWoken",
     "AlertCleared",
     "AlertEased",
     "AlertRaised",
@@ -202,6 +212,8 @@ __all__ = [
     "WaitEnded",
     "WaitRaised",
     "WaitShifted",
+    "WakerExited",
+    "WakersDeclared",
     "WorkBegun",
     "WorkContinued",
     "WorkFinished",
@@ -296,6 +308,11 @@ Event: TypeAlias = (
     | FramesShed
     | AgentCharged
     | NoticeFolded
+    | WakersDeclared
+    | AgentWakeRequested
+    | AgentWoken
+    | AgentWakeFailed
+    | WakerExited
 )
 
 EVENT_TYPES: tuple[type[EventBase], ...] = get_args(Event)

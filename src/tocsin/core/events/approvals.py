@@ -10,7 +10,7 @@ class ApprovalRequested(EventBase, frozen=True):
 
     #: The approval.
     approval: str
-    #: Handoff point: `plan_approval`, `lease_override`, `pre_merge_review` or `ratification`.
+    #: Handoff point: `plan_approval`, `lease_override`, `pre_merge_review`, `ratification` or `tool_permission`.
     handoff: str
     #: Agent that asks.
     asker: str

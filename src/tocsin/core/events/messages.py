@@ -127,6 +127,14 @@ class MessageAccepted(EventBase, frozen=True):
     blocking_quota: float | None
     #: Handoff point at which it is held; empty if it is queued at once.
     held: str = ""
+    #: For the rule `gaming`: messages of the sender at Blocking or above in the window.
+    high: int = 0
+    #: For the rule `gaming`: all messages of the sender in the window.
+    messages: int = 0
+    #: Limit of the rule: for `gaming` the share that is allowed, for `role_cap` the highest level; null for none.
+    limit: float | None = None
+    #: For the rule `gaming`: length of the window, seconds; null for the others.
+    window_s: float | None = None
 
 
 class MessageReleased(EventBase, frozen=True):
@@ -305,6 +313,10 @@ class MessageDied(EventBase, frozen=True):
     attempts: int
     #: Description of the case.
     detail: str
+    #: Maximum number of retries; 0 if none are allowed, or none would have helped.
+    attempts_max: int = 0
+    #: Timeout that was exceeded, seconds; 0 for none.
+    threshold_s: float = 0.0
 
 
 class DeadLetterRedriven(EventBase, frozen=True):
@@ -327,6 +339,8 @@ class DeadLetterPurged(EventBase, frozen=True):
     message: int
     #: `age` or `limit`.
     reason: str
+    #: Limit that was exceeded: seconds for `age`, dead letters for `limit`; null if it was not recorded.
+    limit: float | None = None
 
 
 class NoticeFolded(EventBase, frozen=True):

@@ -1,13 +1,13 @@
 """Acceptance of a message: the checked draft, the event that accepts it, and the message that the event creates."""
 
 from sys import intern
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.agents.preemption import is_held_back
-from tocsin.core.commands import Receipt, receipt_of
+from tocsin.core.commands import Reach, Receipt, receipt_of
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.admission import Admission, spend
@@ -23,11 +23,14 @@ from tocsin.core.queueing.decay import rounded_rate
 from tocsin.core.scheduling import schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.waiting.inheritance import lend_on_acceptance, level_on_acceptance
+from tocsin.core.wake.reach import reach_of
 
 __all__ = ["Draft", "accept", "apply_accepted", "apply_pushed", "draft_of", "emit_accepted", "message_of"]
 
-_NO_QOS = Qos()
-_HELD, _QUEUED = State.HELD, State.QUEUED
+_NO_QOS: Final = Qos()
+_Message: Final = Message
+_HELD: Final = State.HELD
+_QUEUED: Final = State.QUEUED
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ def draft_of(
 
 def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, broadcast: str | None) -> Receipt:
     """Accept a draft for one recipient and offer it if the recipient can take it now."""
-    envelope = draft.envelope
+    envelope, granted = draft.envelope, admission.granted
     message = emit_accepted(
         decision,
         way.recipient,
@@ -83,8 +86,8 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
             recipient=way.recipient.agent,
             message_type=envelope.message_type,
             requested=draft.requested,
-            priority=admission.priority,
-            rule=admission.rule,
+            priority=granted.priority,
+            rule=granted.rule,
             importance=draft.importance,
             decay_rate=draft.decay_rate,
             delivery_class=draft.delivery_class,
@@ -104,9 +107,14 @@ def accept(decision: Decision, draft: Draft, way: Route, admission: Admission, b
             critical_quota=admission.critical_quota,
             blocking_quota=admission.blocking_quota,
             held=draft.held,
+            high=granted.high,
+            messages=granted.messages,
+            limit=granted.limit,
+            window_s=granted.window_s,
         ),
     )
-    return receipt_of(message, signal_id(message), duplicate=False)
+    reach: Reach = "push" if message.pushed else reach_of(decision.state, way.recipient)
+    return receipt_of(message, signal_id(message), duplicate=False, reach=reach)
 
 
 def emit_accepted(decision: Decision, recipient: Agent, event: ev.MessageAccepted) -> Message:
@@ -133,7 +141,7 @@ def message_of(
     at: Any = event.at
     priority: Any = event.priority
     # By position, in the order of the fields: names cost as much as the rest.
-    return Message(
+    return _Message(
         seq,
         event.message_id,
         sender,
@@ -158,7 +166,7 @@ def message_of(
         event.recipient_state,
         event.publish_path,
         event.resolved_session,
-        own_level=priority,
+        priority,
     )
 
 

@@ -7,18 +7,20 @@ Requirement: LIMINAL.
 """
 
 from itertools import takewhile
+from typing import Final
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
-from tocsin.core.policy import Policy, Role
+from tocsin.core.policy import Policy, Quota
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import Agent, ProjectState
 
 __all__ = [
     "Admission",
+    "Granted",
     "admit",
     "apply_charge",
     "apply_gaming",
@@ -32,36 +34,59 @@ __all__ = [
 ]
 
 
-_BLOCKING = Priority.BLOCKING
+_BLOCKING: Final = int(Priority.BLOCKING)
+#: Rules of messages that the watch for inflated priorities does not count.
+_UNWATCHED: Final = frozenset({"confirmation", "imported"})
 
 
-class Admission(msgspec.Struct, frozen=True):
-    """An admitted message: its priority, the rule that chose it, and the sender's remaining balances."""
+class Granted(msgspec.Struct, frozen=True):
+    """The priority that a message is sent at, the rule that chose it, and what that rule measured."""
 
     priority: Priority
     rule: str
+    #: Messages of the sender at Blocking or above in the window, of how many, for the rule `gaming`.
+    high: int = 0
+    messages: int = 0
+    #: Share that is allowed, or the highest level of the role.
+    limit: float | None = None
+    window_s: float | None = None
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """An admitted message: its priority, and the sender's remaining balances."""
+
+    granted: Granted
     tokens: float | None
     critical_quota: float | None
     blocking_quota: float | None
 
 
-def grant(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> tuple[Priority, str]:
-    """Return the priority at which a sender's message is sent, and the rule that chose it; refuse one over its role."""
-    priority, rule = _priority(decision, sender, decision.policy.roles[sender.role], requested)
-    return priority, "contract_default" if rule == "as_requested" and default else rule
+def grant(decision: Decision, sender: Agent, requested: Priority, *, default: bool) -> Granted:
+    """Return the priority at which a sender's message is sent, and why; refuse one over its role."""
+    role = decision.policy.roles[sender.role]
+    if requested > role.cap:
+        if role.lowers:
+            return Granted(role.cap, "role_cap", limit=float(role.cap))
+        raise refusal(
+            "E_ADMISSION_004",
+            f"{sender.agent} is {sender.role} and may send with a priority up to {role.max_priority}",
+            field="$.priority",
+            found=priority_name(requested),
+            expected=f"at most {role.max_priority}",
+        )
+    lowered = _judge(decision, sender) if role.watched else None
+    return lowered or Granted(requested, "contract_default" if default else "as_requested")
 
 
-def admit(
-    decision: Decision, sender: Agent, priority: Priority, rule: str, copies: int = 1, messages: int = 1
-) -> Admission:
+def admit(decision: Decision, sender: Agent, granted: Granted, copies: int = 1, messages: int = 1) -> Admission:
     """Return the sender's balances after a message of a granted priority; refuse one over a limit, with a retry time.
 
     The price of its priority is paid once for each message, and the Info price for each further copy, so that an urgent
     message to a whole team is possible.
     """
-    role = decision.policy.roles[sender.role]
+    role, priority = decision.policy.roles[sender.role], granted.priority
     if role.quota_multiplier is None:
-        return Admission(priority, rule, None, None, None)
+        return Admission(granted, None, None, None)
     tokens, critical, blocking = levels(sender, decision.policy, decision.now)
     cost = _price_of(decision.policy, priority, copies, messages)
     if tokens < cost:
@@ -75,15 +100,13 @@ def admit(
     quotas = decision.policy.quotas
     if priority is Priority.CRITICAL:
         if critical < 1:
-            wait = (1 - critical) / (quotas.critical.refill_per_s * role.quota_multiplier)
-            raise _exhausted("E_ADMISSION_002", f"{sender.agent} has used up its Critical quota", wait)
+            raise _used_up("E_ADMISSION_002", sender, priority, critical, quotas.critical, role.quota_multiplier)
         critical -= 1
     elif priority is Priority.BLOCKING:
         if blocking < 1:
-            wait = (1 - blocking) / (quotas.blocking.refill_per_s * role.quota_multiplier)
-            raise _exhausted("E_ADMISSION_003", f"{sender.agent} has used up its Blocking quota", wait)
+            raise _used_up("E_ADMISSION_003", sender, priority, blocking, quotas.blocking, role.quota_multiplier)
         blocking -= 1
-    return Admission(priority, rule, tokens - cost, critical, blocking)
+    return Admission(granted, tokens - cost, critical, blocking)
 
 
 def bill(decision: Decision, payer: Agent, cause: str, priority: Priority, *copies: int) -> ev.AgentCharged | None:
@@ -91,7 +114,7 @@ def bill(decision: Decision, payer: Agent, cause: str, priority: Priority, *copi
 
     Each of `copies` is the number of recipients of one message. Emit the charge with the events that it pays for.
     """
-    admission = admit(decision, payer, priority, "as_requested", sum(copies), messages=len(copies))
+    admission = admit(decision, payer, Granted(priority, "as_requested"), sum(copies), messages=len(copies))
     if admission.tokens is None or admission.critical_quota is None or admission.blocking_quota is None:
         return None
     cost = _price_of(decision.policy, priority, sum(copies), len(copies))
@@ -137,24 +160,8 @@ def _price_of(policy: Policy, priority: int, copies: int, messages: int) -> floa
     return messages * costs[priority] + max(0, copies - messages) * costs[Priority.INFO]
 
 
-def _priority(decision: Decision, sender: Agent, role: Role, requested: Priority) -> tuple[Priority, str]:
-    if requested > role.cap:
-        if role.lowers:
-            return role.cap, "role_cap"
-        raise refusal(
-            "E_ADMISSION_004",
-            f"{sender.agent} is {sender.role} and may send with a priority up to {role.max_priority}",
-            field="$.priority",
-            found=priority_name(requested),
-            expected=f"at most {role.max_priority}",
-        )
-    if role.watched and _judge(decision, sender):
-        return Priority.INFO, "gaming"
-    return requested, "as_requested"
-
-
-def _judge(decision: Decision, sender: Agent) -> bool:
-    """Return whether a sender inflates its priorities, and record when that begins or ends."""
+def _judge(decision: Decision, sender: Agent) -> Granted | None:
+    """Return Info, and why, if a sender inflates its priorities; record when that begins or ends."""
     gaming = decision.policy.gaming
     since = decision.now - gaming.window_us
     past = list(takewhile(lambda entry: entry >> 1 <= since, sender.usage))
@@ -164,7 +171,9 @@ def _judge(decision: Decision, sender: Agent) -> bool:
     if found != sender.gaming:
         kind = ev.GamingDetected if found else ev.GamingCleared
         decision.emit(kind(decision.now, sender.agent, recent, high, gaming.high_priority_ratio, gaming.window_s))
-    return found
+    if not found:
+        return None
+    return Granted(Priority.INFO, "gaming", high, recent, gaming.high_priority_ratio, gaming.window_s)
 
 
 def levels(agent: Agent, policy: Policy, now: int) -> tuple[float, float, float]:
@@ -198,6 +207,14 @@ def full_levels(role: str, policy: Policy) -> tuple[float, float, float]:
     )
 
 
+def _used_up(code: str, sender: Agent, priority: Priority, left: float, quota: Quota, multiplier: float) -> Exception:
+    cap, refill = quota.cap * multiplier, quota.refill_per_s * multiplier
+    detail = f"{sender.agent} has used up its {priority_name(priority)} quota"
+    return _exhausted(
+        code, f"{detail}: {left:.1f} of {cap:g} messages left, {refill:g} more per second", (1 - left) / refill
+    )
+
+
 def _exhausted(code: str, detail: str, wait_s: float, *, possible: bool = True) -> Exception:
     if not possible:
         return refusal(code, f"{detail}, more than its bucket can hold", retryable=False)
@@ -209,18 +226,23 @@ def spend(state: ProjectState, event: ev.MessageAccepted) -> None:
     sender = state.agents.get(event.sender)
     if sender is None:
         return
-    if event.tokens is not None and event.critical_quota is not None and event.blocking_quota is not None:
-        sender.tokens, sender.tokens_at = event.tokens, event.at
-        sender.critical_quota, sender.blocking_quota = event.critical_quota, event.blocking_quota
-        sender.quotas_at = event.at
-    if state.policy.roles[sender.role].watched and event.rule not in ("confirmation", "imported"):
-        gaming, at = state.policy.gaming, event.at
-        usage = sender.usage
-        high = event.requested >= _BLOCKING
-        usage.append(at * 2 + high)
-        sender.usage_high += high
+    at, tokens, policy = event.at, event.tokens, state.policy
+    if tokens is not None:
+        critical, blocking = event.critical_quota, event.blocking_quota
+        if critical is not None and blocking is not None:
+            sender.tokens = tokens
+            sender.critical_quota = critical
+            sender.blocking_quota = blocking
+            sender.tokens_at = sender.quotas_at = at
+    if policy.roles[sender.role].watched and event.rule not in _UNWATCHED:
+        gaming, usage = policy.gaming, sender.usage
+        if event.requested >= _BLOCKING:
+            usage.append(at * 2 + 1)
+            sender.usage_high += 1
+        else:
+            usage.append(at * 2)
         since, most = at - gaming.window_us, gaming.samples_max
-        while usage and (len(usage) > most or usage[0] >> 1 <= since):
+        while len(usage) > most or (usage and usage[0] >> 1 <= since):
             sender.usage_high -= usage.popleft() & 1
 
 

@@ -20,11 +20,11 @@ def broadcast_to(
 ) -> BroadcastReceipt:
     """Accept one copy for each recipient that can be reached; the sender pays for each copy, and for `notices`."""
     envelope = draft.envelope
-    priority, rule = grant(decision, sender, draft.requested, default=envelope.priority is None)
+    granted = grant(decision, sender, draft.requested, default=envelope.priority is None)
     ways: list[Route] = []
     failed: dict[str, Problem] = {}
     for recipient in recipients:
-        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class, priority)
+        way = route(decision, recipient, envelope.message_type, draft.contract, draft.delivery_class, granted.priority)
         if isinstance(way, Problem):
             failed[recipient.agent] = way
         else:
@@ -33,7 +33,7 @@ def broadcast_to(
         reasons = ", ".join(f"{agent}: {problem.code}" for agent, problem in list(failed.items())[:5])
         detail = f"{len(failed)} of {len(recipients)} recipients could not be reached ({reasons}): nothing was sent"
         raise refusal("E_ROUTING_004", detail)
-    admission = admit(decision, sender, priority, rule, len(ways) + notices)
+    admission = admit(decision, sender, granted, len(ways) + notices)
     decision.emit(
         ev.BroadcastAccepted(
             at=decision.now,

@@ -4,7 +4,7 @@ from tocsin.core.commands import Acknowledged, Receipt, Rejected
 from tocsin.core.decision import Decision
 from tocsin.core.errors import refusal
 from tocsin.core.messages.acceptance import accept, draft_of
-from tocsin.core.messages.admission import Admission
+from tocsin.core.messages.admission import Admission, Granted
 from tocsin.core.messages.correlation import check_correlation
 from tocsin.core.messages.delivery import pump
 from tocsin.core.messages.model import Message, State, signal_id
@@ -45,7 +45,7 @@ def send_confirmation(
         priority = min(requested, decision.policy.roles[sender.role].cap)
         way = route(decision, recipient, envelope.message_type, contract, draft.delivery_class, priority)
         if isinstance(way, Route):
-            receipt = accept(decision, draft, way, Admission(priority, "confirmation", None, None, None), None)
+            receipt = accept(decision, draft, way, Admission(Granted(priority, "confirmation"), None, None, None), None)
     confirmed = _confirm(decision, subject, payload)
     pump(decision, sender)
     return receipt or confirmed

@@ -11,7 +11,7 @@ from tocsin.core.protocol.contracts import CorrelationRule, ResponseRule
 from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.state import ProjectState, Thread
 
-__all__ = ["answered", "check_correlation", "follow"]
+__all__ = ["answered", "check_correlation", "follow", "may_join"]
 
 _ASSIGNMENT = "TASK_ASSIGNMENT"
 
@@ -30,6 +30,8 @@ def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationR
             expected=_WANTED[rule],
         )
     thread = decision.state.threads.get(given)
+    if may_join(thread, rule):
+        return thread is None
     if rule is CorrelationRule.NEW and thread is not None:
         raise _invalid(given, rule, f"{given} is already the thread of {thread.message_id}: use a new id")
     if rule is CorrelationRule.MATCHES_ASSIGNMENT and (thread is None or thread.message_type != _ASSIGNMENT):
@@ -38,7 +40,19 @@ def check_correlation(decision: Decision, envelope: Envelope, rule: CorrelationR
         subject is None or given not in (subject.correlation_id, subject.message_id)
     ):
         raise _invalid(given, rule, f"{given} is not the correlationId or messageId of the message")
-    return thread is None and rule in (CorrelationRule.NEW, CorrelationRule.OPTIONAL)
+    return False
+
+
+def may_join(thread: Thread | None, rule: CorrelationRule) -> bool:
+    """Tell whether a message of a rule may join a thread, or open it if there is none.
+
+    The id of a confirmation does not depend on a thread.
+    """
+    if rule is CorrelationRule.OPTIONAL:
+        return True
+    if rule is CorrelationRule.NEW:
+        return thread is None
+    return rule is CorrelationRule.MATCHES_ASSIGNMENT and thread is not None and thread.message_type == _ASSIGNMENT
 
 
 _WANTED = {
@@ -54,18 +68,18 @@ def _invalid(given: str, rule: CorrelationRule, detail: str) -> TocsinError:
 
 
 def answered(
-    decision: Decision, correlation_id: str | None, sender: str, receiver: str, *, completes: bool
+    state: ProjectState, correlation_id: str | None, sender: str, receiver: str, *, completes: bool
 ) -> Message | None:
     """Return the request that a message responds to, or null; a task also needs a response that `completes` it."""
     if correlation_id is None:
         return None
-    thread = decision.state.threads.get(correlation_id)
+    thread = state.threads.get(correlation_id)
     if thread is None or thread.sender != receiver:
         return None
-    request = decision.state.copy_for(sender, thread.message_id)
+    request = state.copy_for(sender, thread.message_id)
     if request is None or not request.offers:
         return None
-    rule = decision.state.contract(request).response
+    rule = state.contract(request).response
     if rule is ResponseRule.COMPLETION:
         return request if completes else None
     return request if rule is ResponseRule.ANY else None

@@ -9,24 +9,26 @@ forges can name only messages that the agent may confirm one by one as well.
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from operator import attrgetter
+from typing import Final
 
 from tocsin.core.messages.model import Message
 from tocsin.core.state import Agent
 
 __all__ = ["cursor_of", "offers_of"]
 
-_CHECK_BYTES = 3
-_LOW_BITS, _MORE = 0x7F, 0x80
+_CHECK_BYTES: Final = 3
+_LOW_BITS: Final = 0x7F
+_MORE: Final = 0x80
 
 
-def cursor_of(agent: Agent, messages: Iterable[Message]) -> str:
+def cursor_of(agent: Agent, messages: Sequence[Message]) -> str:
     """Return the cursor of the messages that one answer hands out; empty if there are none."""
     body = bytearray()
     before = 0
-    for message in sorted(messages, key=attrgetter("seq")):
+    for message in messages if len(messages) == 1 else sorted(messages, key=attrgetter("seq")):
         # The lowest bit tells whether the number of the offer follows: it is mostly 1.
         _append(body, message.seq - before << 1 | (message.offers != 1))
         if message.offers != 1:

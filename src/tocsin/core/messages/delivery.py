@@ -4,17 +4,19 @@ An offer is durable before it is sent, and returns to the queue when its session
 a message without ACK is delivered at least once.
 """
 
+from typing import Final
+
 from tocsin.core import events as ev
 from tocsin.core.agents.preemption import may_deliver
 from tocsin.core.agents.presence import has_room, push_session
 from tocsin.core.commands import Delivery
 from tocsin.core.decision import Decision
-from tocsin.core.messages.expiry import expire_if_due
+from tocsin.core.messages.endings.expiry import expire_if_due
 from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import NEVER, Failure, Message, State, signal_id
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.core.protocol.negotiation import type_name_for, type_of
-from tocsin.core.scheduling import move, schedule, unschedule
+from tocsin.core.scheduling import cancel_receipt, check_wake, move, schedule, schedule_receipt, unschedule
 from tocsin.core.state import Agent, ProjectState, Session
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "apply_requeued",
     "clear_in_flight",
     "delivery_of",
+    "end_offer",
     "fire_backoff",
     "note_failure",
     "offer",
@@ -33,7 +36,9 @@ __all__ = [
 ]
 
 
-_LATEST = VERSIONS[-1]
+_LATEST: Final = VERSIONS[-1]
+_Offered: Final = ev.MessageOffered
+_Delivery: Final = Delivery
 
 
 def pump(decision: Decision, agent: Agent, sent: int = 0) -> None:
@@ -71,7 +76,9 @@ def _next(decision: Decision, agent: Agent) -> Message | None:
     """Return the next message in delivery order; expire those before it that are due."""
     for _ in range(decision.policy.limits.timers_per_tick):
         message = agent.mailbox.head(decision.now, decision.policy.decay)
-        if message is None or not expire_if_due(decision, message):
+        if message is None or (decision.now <= message.expires_at and not message.decay_rate):
+            return message
+        if not expire_if_due(decision, message):
             return message
     return None
 
@@ -79,14 +86,14 @@ def _next(decision: Decision, agent: Agent) -> Message | None:
 def offer(decision: Decision, message: Message, session: Session, *, pushed: bool) -> None:
     """Offer a message to a session."""
     decision.emit(
-        ev.MessageOffered(
-            at=decision.now,
-            message=message.seq,
-            session=session.session,
-            offer=message.offers + 1,
-            level=message.level,
-            waited_us=max(0, decision.now - message.enqueued_at),
-            pushed=pushed,
+        _Offered(
+            decision.now,
+            message.seq,
+            session.session,
+            message.offers + 1,
+            message.level,
+            max(0, decision.now - message.enqueued_at),
+            pushed,
         )
     )
 
@@ -98,16 +105,16 @@ def delivery_of(state: ProjectState, message: Message) -> Delivery:
         attention = state.attention.get(message.recipient)
         if attention is not None and attention.work is not None and attention.interrupted_by == message.seq:
             interrupts = attention.work.message_id
-    recipient = state.agents.get(message.recipient)
+    sender, recipient = state.agents.get(message.sender), state.agents.get(message.recipient)
     version = _LATEST if recipient is None else recipient.version
-    return Delivery(
+    return _Delivery(
         message.message_id if message.broadcast_id is None else signal_id(message),
         message.session or "",
         message.offers,
         message,
         message.type if version == _LATEST else type_name_for(message.type, version, state.policy),
-        type_of(message.sender, state),
-        type_of(message.recipient, state),
+        type_of(message.sender, state) if sender is None else sender.agent_type,
+        type_of(message.recipient, state) if recipient is None else recipient.agent_type,
         version,
         message.payload,
         message.metadata,
@@ -148,14 +155,24 @@ def apply_offered(state: ProjectState, event: ev.MessageOffered) -> None:
 
 def start_offer(state: ProjectState, message: Message, event: ev.MessageOffered) -> None:
     """Put a message that is in no queue on its way to a session."""
-    advance(message, ev.MessageOffered)
+    advance(message, _Offered)
     session = state.session(event.session)
     message.offered_at = event.at
     message.session = session.session
     message.offers = event.offer
-    message.pushed = message.pushed or event.pushed
+    if event.pushed:
+        message.pushed = True
     session.in_flight[message.seq] = None
-    schedule(state, message)
+    schedule_receipt(state, message, session)
+
+
+def end_offer(state: ProjectState, message: Message) -> None:
+    """Remove a message that is in no queue from its session, with the timer of the offer; its state changes next."""
+    if message.session is not None:
+        session = state.session(message.session)
+        cancel_receipt(state, message, session)
+        session.in_flight.pop(message.seq, None)
+        message.session = None
 
 
 def clear_in_flight(state: ProjectState, message: Message) -> None:
@@ -184,6 +201,8 @@ def apply_ready(state: ProjectState, event: ev.MessageReady) -> None:
     state.timers.backoff.cancel(message.seq, message.ready_at)
     message.backing_off = False
     state.agents[message.recipient].mailbox.add(message)
+    if message.priority >= state.wake_from:
+        check_wake(state, message)
 
 
 def note_failure(state: ProjectState, seq: int, at: int, reason: str, code: str) -> None:

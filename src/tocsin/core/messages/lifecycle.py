@@ -8,6 +8,8 @@ queued: what is on its way may have been seen. Dead letters are kept, and can be
 `docs/concepts/lifecycle.md` is generated from this table.
 """
 
+from typing import Final
+
 import msgspec
 
 from tocsin.core import events as ev
@@ -48,7 +50,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(State.DEAD, ev.DeadLetterRedriven, State.QUEUED, "redriven"),
 )
 
-_NEXT: dict[tuple[State, type], State] = {(row.before, row.event): row.after for row in TRANSITIONS}
+_NEXT: Final[dict[tuple[State, type], State]] = {(row.before, row.event): row.after for row in TRANSITIONS}
 
 #: APM name of each state, for a message that awaits an ACK and for one that does not.
 APM_STATES: dict[State, tuple[str | None, str | None]] = {

@@ -109,6 +109,8 @@ class Message(msgspec.Struct, gc=False):
     publish_path: PublishPath
     #: Session that the recipient was resolved to at send time.
     resolved_session: str | None
+    #: Level without inherited priority.
+    own_level: int = 0
     #: Whether it was offered in the same decision that accepted it.
     pushed: bool = False
     #: Retries used.
@@ -133,8 +135,6 @@ class Message(msgspec.Struct, gc=False):
     session: str | None = None
     #: Digest of the content, once the content itself is dropped.
     digest: bytes | None = None
-    #: Level without inherited priority.
-    own_level: int = 0
     #: Agents that it inherits priority from: `LENT_BY_SENDER`, `LENT_BY_RECIPIENT`, both or neither.
     lent: int = 0
 

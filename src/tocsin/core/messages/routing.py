@@ -122,13 +122,14 @@ def route(
 
 def _unavailable(recipient: Agent, recipient_state: RecipientState, hint_s: float) -> TocsinError:
     """Return the refusal of a sync message that would have to be queued."""
-    why = f"{recipient.agent} is {recipient_state}"
+    away = "stale: its session has no recent heartbeat" if recipient_state is RecipientState.STALE else "offline"
+    why = f"{recipient.agent} is {away}"
     if recipient_state is RecipientState.AVAILABLE:
         why = f"{recipient.agent} has no live connection with room for another message"
         recipient_state = RecipientState.STALE
     return refusal(
         "E_ADMISSION_006",
-        f"{why}: a sync message is not queued; try again or send it async",
+        f"{why}. A sync message is not queued: try again, or send it async",
         retry_after_s=hint_s,
         recipient_state=recipient_state.value,
     )

@@ -32,12 +32,13 @@ from tocsin.core.messages.routing import check_sender, recipients_of, route
 from tocsin.core.messages.settlement import mark_received, process
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.protocol.envelope import ANYONE, Envelope, body, priority_of, traceparent_of
-from tocsin.core.protocol.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion
+from tocsin.core.protocol.payloads import Ack, Nack, StateSync, check_payload, completes, is_completion, registers
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import Agent
 from tocsin.core.teamwork import approvals
+from tocsin.core.wake.reach import reach_of
 
-__all__ = ["decide_send", "publish", "respond"]
+__all__ = ["decide_send", "publish", "respond", "settle_request"]
 
 
 def decide_send(decision: Decision, command: Send) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
@@ -64,7 +65,7 @@ def _send(
 ) -> Receipt | BroadcastReceipt | Registered | Acknowledged | Rejected:
     _check_identity(decision, envelope)
     payload, contract = _check_content(decision, envelope)
-    if isinstance(payload, StateSync) and _is_registration(decision, payload):
+    if isinstance(payload, StateSync) and registers(payload, decision.caller.agent):
         return _register(decision, envelope, payload)
     sender = decision.me()
     known = _sent_before(decision, envelope, contract)
@@ -83,7 +84,9 @@ def _send(
             draft = msgspec.structs.replace(draft, held=held)
             notices = len(approvals.deciders(decision))
         receiver = envelope.receiver.agent_id
-        request = answered(decision, envelope.correlation_id, sender.agent, receiver, completes=completes(payload))
+        request = answered(
+            decision.state, envelope.correlation_id, sender.agent, receiver, completes=completes(payload)
+        )
         receipt = _dispatch(decision, sender, draft, recipients, notices, whole=whole)
     except TocsinError as error:
         _record_refusal(decision, envelope, requested, error.problem)
@@ -91,7 +94,7 @@ def _send(
     if held:
         approvals.hold(decision, held, envelope.message_id, sender.agent)
     if request is not None:
-        _settle(decision, request, held=bool(held))
+        settle_request(decision, request, held=bool(held))
     return receipt
 
 
@@ -104,11 +107,11 @@ def _dispatch(
         recipients = recipients_of(decision, envelope.receiver)
     if envelope.receiver.agent_id == ANYONE:
         return broadcast_to(decision, sender, draft, recipients, notices, whole=whole)
-    priority, rule = grant(decision, sender, draft.requested, default=envelope.priority is None)
-    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class, priority)
+    granted = grant(decision, sender, draft.requested, default=envelope.priority is None)
+    way = route(decision, recipients[0], envelope.message_type, draft.contract, draft.delivery_class, granted.priority)
     if isinstance(way, Problem):
         raise error_for(way)
-    return accept(decision, draft, way, admit(decision, sender, priority, rule, 1 + notices), None)
+    return accept(decision, draft, way, admit(decision, sender, granted, 1 + notices), None)
 
 
 def _check_identity(decision: Decision, envelope: Envelope) -> None:
@@ -134,12 +137,6 @@ def _check_content(decision: Decision, envelope: Envelope) -> tuple[object, Cont
             expected="one of " + ", ".join([*known, "CUSTOM_*"]),
         )
     return check_payload(envelope.message_type, envelope.payload, contract), contract
-
-
-def _is_registration(decision: Decision, payload: StateSync) -> bool:
-    return (
-        payload.entity_type == "agent" and payload.operation == "create" and payload.entity_id == decision.caller.agent
-    ) and "supportedVersions" in payload.state
 
 
 def _register(decision: Decision, envelope: Envelope, payload: StateSync) -> Registered:
@@ -178,7 +175,11 @@ def _sent_before(decision: Decision, envelope: Envelope, contract: Contract) -> 
             found=message_id,
             expected="an id that was never used",
         )
-    receipts = tuple(receipt_of(copy, signal_id(copy), duplicate=True) for copy in copies)
+    agents = decision.state.agents
+    receipts = tuple(
+        receipt_of(copy, signal_id(copy), duplicate=True, reach=reach_of(decision.state, agents.get(copy.recipient)))
+        for copy in copies
+    )
     if broadcast is None:
         return receipts[0]
     failed = dict(entry.split("=", 1) for entry in broadcast.failed)
@@ -203,7 +204,7 @@ def _record_refusal(decision: Decision, envelope: Envelope, requested: Priority,
     )
 
 
-def _settle(decision: Decision, request: Message, *, held: bool) -> None:
+def settle_request(decision: Decision, request: Message, *, held: bool) -> None:
     """Mark a request as processed by its response; a held response only marks it as received."""
     if request.state in (State.EXPIRED, State.RECALLED, State.DEAD):
         return
@@ -218,6 +219,6 @@ def respond(decision: Decision, message: Message) -> None:
     if message.broadcast_id is not None:
         return
     done = is_completion(message.type, message.payload)
-    request = answered(decision, message.correlation_id, message.sender, message.recipient, completes=done)
+    request = answered(decision.state, message.correlation_id, message.sender, message.recipient, completes=done)
     if request is not None:
-        _settle(decision, request, held=False)
+        settle_request(decision, request, held=False)

@@ -6,6 +6,8 @@ changes nothing. An agent can confirm only its own copy.
 Requirement: APM §4.2, §4.3.
 """
 
+from typing import Final
+
 from tocsin.core import events as ev
 from tocsin.core.commands import (
     Acknowledge,
@@ -20,8 +22,9 @@ from tocsin.core.commands import (
 from tocsin.core.decision import Decision
 from tocsin.core.errors import CATALOGUE, TocsinError, refusal
 from tocsin.core.messages.cursors import offers_of
-from tocsin.core.messages.dead_letters import die
-from tocsin.core.messages.delivery import clear_in_flight, pump, requeue
+from tocsin.core.messages.delivery import clear_in_flight, end_offer, pump, requeue
+from tocsin.core.messages.endings.dead_letters import die
+from tocsin.core.messages.lifecycle import advance
 from tocsin.core.messages.model import Message, State, signal_id
 from tocsin.core.policy import microseconds
 from tocsin.core.protocol.timestamps import as_datetime
@@ -41,6 +44,7 @@ __all__ = [
     "decide_reject",
     "fire_ack",
     "fire_receipt",
+    "follow_ack",
     "follow_receipt",
     "mark_received",
     "must_be_open",
@@ -49,8 +53,11 @@ __all__ = [
     "reject",
 ]
 
-_SETTLED = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
-_STATUSES = ("received", "queued", "processed")
+_SETTLED: Final = frozenset({State.ACKNOWLEDGED, State.PROCESSED})
+_QUEUED: Final = State.QUEUED
+_OFFERED: Final = State.OFFERED
+_DELIVERED: Final = State.DELIVERED
+_STATUSES: Final = ("received", "queued", "processed")
 
 
 def decide_confirm(decision: Decision, command: Confirm) -> Confirmed:
@@ -79,6 +86,12 @@ def follow_receipt(decision: Decision, message: Message) -> None:
     pump(decision, decision.me())
 
 
+def follow_ack(decision: Decision) -> None:
+    """Do what follows from a required ACK that was applied: adapt the decay rate, offer what waits."""
+    observe(decision)
+    pump(decision, decision.me())
+
+
 def _confirm_cursors(decision: Decision, me: Agent, receipt: str, unknown: list[str]) -> int:
     """Confirm the offers of each cursor that a receipt quotes; add the cursors that are not the agent's to `unknown`.
 
@@ -103,14 +116,14 @@ def _confirm_cursors(decision: Decision, me: Agent, receipt: str, unknown: list[
         if message is None or message.recipient != me.agent or message.offers != offer:
             continue
         failure = decision.state.failures.get(number)
-        if message.state is State.OFFERED or failure is None or failure.reason == "receipt_timeout":
+        if message.state is _OFFERED or failure is None or failure.reason == "receipt_timeout":
             confirmed += arrive(decision, message, "receipt")
     return confirmed
 
 
 def arrive(decision: Decision, message: Message, how: str) -> bool:
     """Record that a message has arrived; return whether that changed anything."""
-    on_its_way = message.state is State.OFFERED or (message.state is State.QUEUED and message.offers > 0)
+    on_its_way = message.state is _OFFERED or (message.state is _QUEUED and message.offers > 0)
     if not on_its_way:
         return False
     offered_at = message.offered_at
@@ -141,7 +154,7 @@ def acknowledge(decision: Decision, message: Message, status: str, notes: str = 
     """Acknowledge a message; return whether that changed anything."""
     must_be_open(message, "acknowledged")
     arrive(decision, message, "ack")
-    changed = message.state is State.DELIVERED
+    changed = message.state is _DELIVERED
     if changed:
         offered_at = message.offered_at or message.delivered_at
         decision.emit(
@@ -175,7 +188,7 @@ def process(decision: Decision, message: Message, how: str) -> None:
 def mark_received(decision: Decision, message: Message, how: str) -> None:
     """Mark a message as delivered, and as acknowledged if it awaits an ACK."""
     arrive(decision, message, "response" if how == "response" else "ack")
-    if message.ack_required and message.state is State.DELIVERED:
+    if message.ack_required and message.state is _DELIVERED:
         acknowledge(decision, message, "response" if how == "response" else "processed")
 
 
@@ -211,7 +224,8 @@ def reject(decision: Decision, message: Message, reason: str, code: str, can_ret
         requeue(decision, message, "nack", ready_at, 0.0, contract.retries_max)
     else:
         known = code if code in CATALOGUE else "E_VALIDATION_004"
-        die(decision, message, "rejected", known, f"{message.recipient} rejected {message.message_id}: {reason}")
+        detail = f"{message.recipient} rejected {message.message_id}: {reason}"
+        die(decision, message, "rejected", known, detail, attempts_max=contract.retries_max if can_retry else 0)
 
 
 def fire_receipt(decision: Decision, seq: int) -> None:
@@ -238,7 +252,8 @@ def fire_receipt(decision: Decision, seq: int) -> None:
         requeue(decision, message, "receipt_timeout", decision.now + backoff_us, timeout_s, retries_max)
     else:
         detail = f"{message.recipient} confirmed none of {message.offers} offers of {message.message_id}"
-        die(decision, message, "receipt_timeout", "E_ROUTING_003", detail)
+        code = "E_ROUTING_003"
+        die(decision, message, "receipt_timeout", code, detail, attempts_max=retries_max, threshold_s=timeout_s)
     pump(decision, decision.state.agents[message.recipient])
 
 
@@ -258,7 +273,9 @@ def fire_ack(decision: Decision, seq: int) -> None:
         requeue(decision, message, "ack_timeout", ready_at, timeout_s, contract.retries_max)
     else:
         detail = f"{message.recipient} did not acknowledge {message.message_id} within {timeout_s:g} s"
-        die(decision, message, "ack_timeout", "E_PROTOCOL_004", f"{detail}, {message.attempts} retries used")
+        detail = f"{detail}, {message.attempts} retries used"
+        retries_max = contract.retries_max
+        die(decision, message, "ack_timeout", "E_PROTOCOL_004", detail, attempts_max=retries_max, threshold_s=timeout_s)
 
 
 def _mine(decision: Decision, agent: str, message_id: str) -> Message:
@@ -291,8 +308,13 @@ def must_be_open(message: Message, what: str) -> None:
 
 def apply_delivered(state: ProjectState, event: ev.MessageDelivered) -> None:
     """Mark the message as delivered."""
-    message = move(state, event.message, ev.MessageDelivered)
-    clear_in_flight(state, message)
+    message = state.message(event.message)
+    if message.state is _OFFERED:
+        end_offer(state, message)
+        advance(message, ev.MessageDelivered)
+    else:
+        move(state, event.message, ev.MessageDelivered)
+        clear_in_flight(state, message)
     at = event.at
     message.delivered_at = at
     message.backing_off = False
@@ -310,7 +332,6 @@ def apply_acknowledged(state: ProjectState, event: ev.MessageAcknowledged) -> No
     message.acked_at = event.at
     if message.ack_required:
         state.note_latency(event.at, event.latency_us)
-    schedule(state, message)
     state.settle(message, event.at)
 
 
@@ -318,7 +339,6 @@ def apply_processed(state: ProjectState, event: ev.MessageProcessed) -> None:
     """Mark the message as processed."""
     message = move(state, event.message, ev.MessageProcessed)
     message.processed_at = event.at
-    schedule(state, message)
     state.settle(message, event.at)
 
 

@@ -24,6 +24,7 @@ from tocsin.core.policy.teamwork import (
     TopicPolicy,
 )
 from tocsin.core.policy.waiting import Inheritance, Leases
+from tocsin.core.policy.wake import WakePolicy
 
 __all__ = [
     "Action",
@@ -58,6 +59,7 @@ __all__ = [
     "TimerPolicy",
     "TopicPolicy",
     "Trigger",
+    "WakePolicy",
     "document_of",
     "microseconds",
     "policy_from",

@@ -94,6 +94,12 @@ class Aging(Concern, frozen=True):
         top = self.top_level
         return tuple(None if level > top else -(-(top - level) // self.boost_levels) + 1 for level in Priority)
 
+    @cached_property
+    def boost_after_us(self) -> tuple[int | None, ...]:
+        """Return, for each priority, how long a message waits before it first rises; null if it does not rise."""
+        boosts = self.boosts_to_front
+        return tuple(None if most is None or not self.enabled else self.threshold_us for most in boosts)
+
     def bound_us(self, priority: int) -> int | None:
         """Return the age after which only messages above `top` and older overdue ones go before one of this priority.
 

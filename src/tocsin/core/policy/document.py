@@ -15,6 +15,7 @@ from tocsin.core.policy.limits import Limits
 from tocsin.core.policy.storage import Storage
 from tocsin.core.policy.teamwork import ApprovalPolicy, DiscussionPolicy, NoticePolicy, RequestPolicy, TopicPolicy
 from tocsin.core.policy.waiting import Inheritance, Leases
+from tocsin.core.policy.wake import WakePolicy
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import Contract
 from tocsin.core.protocol.priority import Priority, priority_name
@@ -31,9 +32,28 @@ LATER: dict[str, Any] = {
     "notices": {"per_subject_max": 20},
     "storage.group_bytes_max": 1_048_576,
     "storage.receipt_delay_s": 0.005,
+    "storage.log_reserve_bytes": 1_048_576,
+    "storage.projection_busy_events": 3000,
+    "storage.projection_delay_max_s": 10.0,
+    "storage.projection_bytes_max": 67_108_864,
     "storage.projection_lag_max": 200_000,
     "storage.projection_slice": 2000,
     "storage.backup_interval_s": 21_600.0,
+    "approvals.handoffs.tool_permission": {"enabled": False, "message_types": [], "timeout_s": 300.0},
+    "wake": {
+        "level": "Blocking",
+        "after_s": 5.0,
+        "grace_s": 120.0,
+        "run_s": 3600.0,
+        "cooldown_s": 60.0,
+        "per_hour_max": 12,
+        "retries_max": 3,
+        "backoff_s": [10.0, 60.0, 300.0],
+        "rest_s": 3600.0,
+        "processes_max": 4,
+        "notifications_max": 4,
+        "notify_again_s": [30.0, 120.0, 600.0],
+    },
     "contracts.NoticesFolded": {
         "priority": "ASK",
         "delivery_class": "async",
@@ -82,6 +102,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     topics: TopicPolicy
     health: HealthPolicy
     escalation: EscalationPolicy
+    wake: WakePolicy
     storage: Storage
     #: Contract of each message type.
     contracts: dict[str, Contract]
@@ -116,14 +137,18 @@ def policy_from(document: object) -> Policy:
 def stored_policy(document: object) -> Policy:
     """Parse a policy from a journal; settings that the version which stored it did not have are added."""
     if isinstance(document, dict):
-        document = dict(document)
         for path, value in LATER.items():
-            section, _, name = path.partition(".")
-            if not name:
-                document.setdefault(section, value)
-            elif isinstance(settings := document.get(section), dict):
-                document[section] = {name: value, **settings}
+            document = _with_default(document, path, value)
     return policy_from(document)
+
+
+def _with_default(settings: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return settings with a value at a path, unless they have one or lack what the path leads through."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return {name: value, **settings}
+    inner = settings.get(name)
+    return settings | {name: _with_default(inner, rest, value)} if isinstance(inner, dict) else settings
 
 
 def document_of(policy: Policy) -> Any:
@@ -185,6 +210,7 @@ def _contradictions(policy: Policy) -> list[tuple[str, str]]:
         found.append(("$.requests.timeout_s", "must be at most timeout_max_s"))
     found += policy.approvals.contradictions()
     found += policy.escalation.contradictions()
+    found += policy.wake.contradictions()
     for name, role in policy.roles.items():
         if role.max_priority not in levels:
             found.append((f"$.roles.{name}.max_priority", "must be one of " + ", ".join(levels)))

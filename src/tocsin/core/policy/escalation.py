@@ -19,6 +19,7 @@ Trigger = Literal[
     "health_degraded",
     "priority_inflation",
     "critical_error",
+    "wake_failed",
 ]
 Action = Literal["boost", "notify_director", "interrupt_recipient", "escalate_to_human"]
 
@@ -30,6 +31,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "resource_contended": ("count",),
     "request_timeout": ("level",),
     "critical_error": ("level",),
+    "wake_failed": ("level",),
 }
 _REQUIRED = {"after_s": "a time in seconds", "count": "a number of agents"}
 #: Setting that holds the threshold of a trigger whose rule has none.
@@ -39,6 +41,7 @@ _ELSEWHERE: dict[str, str] = {
     "consensus_timeout": "discussions.max_s",
     "health_degraded": "health.sustained_s",
     "priority_inflation": "gaming",
+    "wake_failed": "wake",
 }
 
 

@@ -41,7 +41,7 @@ class Limits(Concern, frozen=True):
     timers_per_tick: Count
     #: Message ids in one receipt, acknowledgement or redrive command.
     batch_max: Count
-    #: Prepared send decisions kept, one for each sender, recipient and type in use; they are all dropped above it.
+    #: Prepared send decisions kept: one for each sender and type in use, and its recipients; all are dropped above it.
     plans_max: Count
     #: Characters of a free-text field in a command, such as a reason.
     text_max: Count

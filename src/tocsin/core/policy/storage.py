@@ -20,10 +20,13 @@ class Storage(Concern, frozen=True):
     receipt_delay_s: Pause
     #: Commands that may wait for a commit.
     commands_waiting_max: Count
-    #: Replies and pushes sent in one turn of the event loop; Critical ones do not count.
+    #: Replies and pushes sent in one turn of the event loop, and commands decided that waited for a commit; Critical
+    #: ones do not count.
     turn_words_max: Count
-    #: Bytes of commits after which a SQLite journal is checkpointed.
+    #: Size of the write-ahead log at which a SQLite journal is checkpointed, bytes.
     checkpoint_bytes: Count
+    #: Bytes by which the write-ahead log of a SQLite journal is extended ahead of commits; 0 switches that off.
+    log_reserve_bytes: Annotated[int, Meta(ge=0)]
     #: Attempts to rebuild after a failed commit before the hub stops.
     recovery_attempts_max: Count
     #: Wait before each of those attempts, seconds.
@@ -31,8 +34,14 @@ class Storage(Concern, frozen=True):
     #: Time between two updates of the tables from the journal, seconds. A reader that needs newer tables does not wait
     #: for it.
     projection_interval_s: Seconds
-    #: Events after which the tables are updated sooner.
+    #: Events within that time from which on the update is left for later, because the processor is needed for them.
+    projection_busy_events: Count
+    #: Longest time for which it is left for later, seconds.
+    projection_delay_max_s: Seconds
+    #: Events after which the tables are updated in any case.
     projection_events_max: Count
+    #: Payload bytes of new messages after which they are too, because they are kept in memory until then.
+    projection_bytes_max: Count
     #: Events that the tables may be behind; commands wait while it is more.
     projection_lag_max: Count
     #: Events after which the messages that they changed are copied for the next update.

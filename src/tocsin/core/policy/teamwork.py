@@ -55,7 +55,7 @@ class ApprovalPolicy(Concern, frozen=True):
     per_agent_max: Count
     #: Time after its escalation at which an undecided action is given up, seconds.
     give_up_after_s: Seconds
-    #: The four handoff points.
+    #: The handoff points.
     handoffs: dict[str, Handoff]
 
     @cached_property
@@ -89,7 +89,7 @@ class ApprovalPolicy(Concern, frozen=True):
 
 
 #: Names of the handoff points.
-HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification")
+HANDOFFS = ("plan_approval", "lease_override", "pre_merge_review", "ratification", "tool_permission")
 
 
 class DiscussionPolicy(Concern, frozen=True):

@@ -18,10 +18,12 @@ from tocsin.core.errors import Problem, error_for, refusal
 from tocsin.core.protocol import validation
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import APM_VOCABULARY, VOCABULARY, Priority
+from tocsin.core.protocol.timestamps import EPOCH, MICROSECOND
 
 __all__ = [
     "ANYONE",
     "NESTING_MAX",
+    "NO_METADATA",
     "TRACEPARENT",
     "VERSIONS",
     "AgentRef",
@@ -31,17 +33,16 @@ __all__ = [
     "body",
     "check_nesting",
     "instant",
-    "is_plain",
     "iso",
     "metadata_of",
     "parse_envelope",
     "priority_of",
     "traceparent_of",
+    "ttl_of",
 ]
 
 #: Supported protocol versions, oldest first.
 VERSIONS = ("1.0.0", "1.1.0")
-_LATEST = VERSIONS[-1]
 #: Wildcard of a receiver.
 ANYONE = "*"
 #: Maximum nesting of an envelope, itself included, that every JSON reader on the way can handle.
@@ -50,10 +51,9 @@ NESTING_MAX = 128
 #: Format of a `traceparent` (W3C Trace Context).
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _EMPTY = b"{}"
-_NOTHING = Raw(_EMPTY)
+#: Metadata of an envelope that has none.
+NO_METADATA = Raw(_EMPTY)
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 
 #: An agent's id is also part of file names, so it contains no character that is special in a path.
@@ -65,7 +65,7 @@ TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*\Z", max_length=6
 Tag = Annotated[str, Meta(max_length=64)]
 
 
-class AgentRef(msgspec.Struct, frozen=True, rename="camel"):
+class AgentRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An agent as named in an envelope."""
 
     agent_id: AgentId
@@ -89,7 +89,7 @@ class _Traced(msgspec.Struct):
     traceparent: Any = None
 
 
-class Qos(msgspec.Struct, frozen=True, rename="camel"):
+class Qos(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Quality-of-service fields that version 1.1.0 adds; they override the contract for one message."""
 
     delivery_class: DeliveryClass | None = None
@@ -99,7 +99,7 @@ class Qos(msgspec.Struct, frozen=True, rename="camel"):
     decay_rate: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True, rename="camel"):
+class Envelope(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A message as its sender wrote it (APM §1.2)."""
 
     version: str
@@ -112,14 +112,14 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     #: A name from the version's vocabulary; optional in 1.1.0.
     priority: str | None = None
     correlation_id: CorrelationId | None = None
-    metadata: Raw = _NOTHING
+    metadata: Raw = NO_METADATA
     qos: Qos | None = None
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _METADATA = msgspec.json.Decoder(Metadata)
 _TRACED = msgspec.json.Decoder(_Traced)
-_NO_METADATA = Metadata()
+_DEFAULTS = Metadata()
 
 
 def parse_envelope(data: bytes, bytes_max: int) -> Envelope:
@@ -172,25 +172,23 @@ def check_nesting(document: Any) -> None:
         raise _malformed("nested too deeply", f"one JSON object of at most {NESTING_MAX} levels")
 
 
-def is_plain(envelope: Envelope) -> bool:
-    """Tell whether an envelope of the latest version has neither a thread, metadata nor QoS fields."""
-    return (
-        envelope.correlation_id is None
-        and envelope.qos is None
-        and envelope.metadata is _NOTHING
-        and envelope.version == _LATEST
-    )
-
-
 def metadata_of(envelope: Envelope) -> Metadata:
     """Decode the metadata keys that Tocsin uses."""
-    if envelope.metadata is _NOTHING:
-        return _NO_METADATA
+    if envelope.metadata is NO_METADATA:
+        return _DEFAULTS
     loose = msgspec.json.decode(envelope.metadata)
     try:
         return _METADATA.decode(envelope.metadata)
     except msgspec.ValidationError:
         raise error_for(validation.explain(Metadata, loose, "$.metadata")) from None
+
+
+def ttl_of(envelope: Envelope) -> float | None:
+    """Return the TTL of the metadata, seconds; null if there is none. Metadata that is not valid raises `DecodeError`.
+
+    It is read in another way than `metadata_of` does, which explains what is not valid.
+    """
+    return _METADATA.decode(envelope.metadata).ttl
 
 
 def traceparent_of(envelope: Envelope) -> str:
@@ -203,7 +201,7 @@ def traceparent_of(envelope: Envelope) -> str:
 
 def body(raw: Raw) -> bytes:
     """Return an object of an envelope as one line, so that it fits a line of NDJSON."""
-    if raw is _NOTHING:
+    if raw is NO_METADATA:
         return _EMPTY
     data = bytes(raw)
     return msgspec.json.format(data, indent=-1) if _LINE_FEED in data or _CARRIAGE_RETURN in data else data
@@ -279,7 +277,7 @@ def _field(code: str, path: str, found: str, expected: str) -> Exception:
 
 def instant(moment: datetime) -> int:
     """Convert a datetime to microseconds since the epoch."""
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // MICROSECOND
 
 
 def iso(moment_us: int) -> str:
@@ -291,4 +289,4 @@ def iso(moment_us: int) -> str:
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
     """Format a whole second; cached, because timestamps formatted at one time mostly share a few of them."""
-    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]
+    return (EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:-6]

@@ -3,6 +3,7 @@
 Requirement: APM §2.2 to §2.8.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -22,8 +23,11 @@ __all__ = [
     "TaskUpdate",
     "check_payload",
     "completes",
+    "decoder_of",
     "is_completion",
+    "is_confirmation",
     "is_critical_error",
+    "registers",
 ]
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -167,6 +171,29 @@ def check_payload(message_type: str, payload: bytes | msgspec.Raw, contract: Con
     except msgspec.ValidationError:
         shape = PAYLOADS.get(message_type, contract.shape)
         raise error_for(validation.explain(shape, msgspec.json.decode(payload), "$.payload")) from None
+
+
+def decoder_of(message_type: str, contract: Contract) -> Callable[[Any], Any] | None:
+    """Return the function that decodes a payload of a type, or raises; null if the type allows any payload.
+
+    It decides as `check_payload` does, and is prepared once for many payloads.
+    """
+    decoder = _DECODERS.get(message_type)
+    if decoder is not None:
+        return decoder.decode
+    return None if contract.payload is None else msgspec.json.Decoder(contract.shape).decode
+
+
+def is_confirmation(message_type: str) -> bool:
+    """Return whether messages of a type settle another message."""
+    return message_type in ("ACK", "NACK")
+
+
+def registers(payload: StateSync, agent: str) -> bool:
+    """Return whether a payload registers an agent (APM §5.3)."""
+    return (
+        payload.entity_type == "agent" and payload.operation == "create" and payload.entity_id == agent
+    ) and "supportedVersions" in payload.state
 
 
 def completes(payload: object) -> bool:

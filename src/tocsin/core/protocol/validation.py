@@ -20,16 +20,27 @@ __all__ = ["explain", "problems", "unknown_keys"]
 
 #: Maximum length of a quoted value, characters.
 _QUOTE_MAX = 60
+_MISSING = "E_VALIDATION_001"
 #: Range of integers that a field can hold.
 _INTEGER_MAX = 2**63 - 1
 _FLOAT_MAX = 1.7e308
 
 
 def explain(shape: Any, value: object, path: str = "$") -> Problem:
-    """Return the first problem of `value` against the type `shape`."""
-    for problem in problems(inspect.type_info(shape), value, path):
-        return problem
+    """Return the first problem of `value` against the type `shape`; a missing field names all that are missing."""
+    for problem in (found := problems(inspect.type_info(shape), value, path)):
+        return problem if problem.code != _MISSING else _all_missing(problem, found)
     return Problem("E_VALIDATION_004", f"{path} does not match its schema", path, quote(value), "a value that matches")
+
+
+def _all_missing(first: Problem, rest: Iterator[Problem]) -> Problem:
+    """Return one problem for all missing fields, so that one correction is enough."""
+    missing = [first, *(problem for problem in rest if problem.code == _MISSING)]
+    if len(missing) == 1:
+        return first
+    wanted = "; ".join(f"{problem.field}: {problem.expected}" for problem in missing)
+    names = ", ".join(str(problem.field) for problem in missing)
+    return Problem(_MISSING, f"{names} are missing", first.field, "nothing", wanted)
 
 
 def quote(value: object) -> str:
@@ -92,7 +103,7 @@ def _struct(shape: inspect.StructType, value: object, path: str) -> Iterator[Pro
             yield from problems(field.type, value[field.encode_name], where)
         elif field.required:
             wanted = describe(field.type)
-            yield Problem("E_VALIDATION_001", f"{where} is missing: it must be {wanted}", where, "nothing", wanted)
+            yield Problem(_MISSING, f"{where} is missing: it must be {wanted}", where, "nothing", wanted)
     if shape.forbid_unknown_fields:
         yield from unknown_keys([field.encode_name for field in shape.fields], value, path)
 

@@ -13,6 +13,7 @@ live ones and the level is swept. Entries are plain integers, so the garbage col
 
 import heapq
 from collections.abc import Iterator
+from typing import Final
 
 from tocsin.core.errors import InvariantViolation
 from tocsin.core.messages.model import Message, State
@@ -22,18 +23,18 @@ from tocsin.core.queueing.decay import current_importance
 
 __all__ = ["Mailbox", "rank"]
 
-_QUEUED = State.QUEUED
-_SEQ_BITS = 48
-_SEQ_MASK = (1 << _SEQ_BITS) - 1
-_ATTEMPT_BITS = 12
-_TIME_SHIFT = _SEQ_BITS + _ATTEMPT_BITS
+_QUEUED: Final = State.QUEUED
+_SEQ_BITS: Final = 48
+_SEQ_MASK: Final = (1 << _SEQ_BITS) - 1
+_ATTEMPT_BITS: Final = 12
+_TIME_SHIFT: Final = _SEQ_BITS + _ATTEMPT_BITS
 #: A time later than any clock, microseconds; newest-first keys count down from it.
-_END_OF_TIME = 1 << 56
+_END_OF_TIME: Final = 1 << 56
 #: Class of overdue messages, and the attempts field of their keys, which no other key has.
-_OVERDUE = -1
-_OVERDUE_ATTEMPTS = (1 << _ATTEMPT_BITS) - 1
+_OVERDUE: Final = -1
+_OVERDUE_ATTEMPTS: Final = (1 << _ATTEMPT_BITS) - 1
 #: A level is swept once dead entries exceed live ones by this many.
-_SLACK = 64
+_SLACK: Final = 64
 
 
 def rank(message: Message, now: int, decay: Decay, top: int) -> tuple[int, bool, float, int, int]:
@@ -83,23 +84,25 @@ class _Level:
 class Mailbox:
     """The queued messages of one agent."""
 
-    __slots__ = ("_levels", "_messages", "_top", "depth")
+    __slots__ = ("_falling", "_levels", "_messages", "_top", "depth")
 
     def __init__(self, messages: dict[int, Message], top: int) -> None:
         self._messages = messages
         #: Level at which aging ends.
         self._top = top
         self._levels = [_Level(number) for number in Priority]
+        #: The levels, highest first.
+        self._falling = self._levels[::-1]
         #: Number of queued messages, retries in backoff not counted.
         self.depth = 0
 
     def depths(self) -> tuple[int, ...]:
         """Return the number of queued messages by level."""
-        return tuple(level.live for level in self._levels)
+        return tuple([level.live for level in self._levels])
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the queued messages by level, in no particular order within a level."""
-        for level in reversed(self._levels):
+        for level in self._falling:
             for heap in level.classes.values():
                 for key in heap:
                     message = self._messages.get(key & _SEQ_MASK)
@@ -109,11 +112,15 @@ class Mailbox:
     def add(self, message: Message) -> None:
         """Add a queued message."""
         level = self._levels[message.level]
-        name = _class_of(message, self._top)
+        if message.overdue or message.attempts or message.decay_rate:
+            name, key = _class_of(message, self._top), _key_of(message, self._top)
+        else:
+            name, key = float(message.importance), message.seq
         heap = level.classes.get(name)
         if heap is None:
-            heap = level.classes[name] = []
-        heapq.heappush(heap, _key_of(message, self._top))
+            level.classes[name] = [key]
+        else:
+            heapq.heappush(heap, key)
         level.entries += 1
         level.live += 1
         self.depth += 1
@@ -131,8 +138,13 @@ class Mailbox:
 
     def head(self, now: int, decay: Decay) -> Message | None:
         """Return the next message in delivery order."""
-        for level in reversed(self._levels):
+        for level in self._falling:
             if level.live:
+                if len(level.classes) == 1:
+                    (heap,) = level.classes.values()
+                    message = self._head(level, heap)
+                    if message is not None:
+                        return message
                 return self._best(level, now, decay)
         return None
 

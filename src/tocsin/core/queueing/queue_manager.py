@@ -35,8 +35,10 @@ def observe(decision: Decision) -> None:
 def is_steady(state: ProjectState, now: int) -> bool:
     """Tell whether `observe` would leave the rate as it is."""
     manager, window = state.policy.queue_manager, state.latency
+    if not manager.enabled or now < window.changed_at + manager.cooldown_us:
+        return True
     samples = len(window.samples)
-    if not manager.enabled or now < window.changed_at + manager.cooldown_us or samples < manager.samples_min:
+    if samples < manager.samples_min:
         return True
     average_s = window.total_us / samples / 1_000_000
     if average_s > manager.latency_high_s:

@@ -26,14 +26,14 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.leases.transitions import release
 from tocsin.core.messages.admission import bill
-from tocsin.core.messages.dead_letters import die
 from tocsin.core.messages.delivery import pump
+from tocsin.core.messages.endings.dead_letters import die
 from tocsin.core.messages.model import NEVER, Message, State, renewed_expiry
 from tocsin.core.messages.notices import notify
 from tocsin.core.protocol.payloads import check_payload
+from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.protocol.timestamps import as_datetime
-from tocsin.core.protocol.validation import quote
 from tocsin.core.scheduling import move, schedule
 from tocsin.core.state import Agent, ProjectState
 from tocsin.core.teamwork.model import Approval
@@ -64,6 +64,8 @@ __all__ = [
 
 _KIND = "approval"
 _OVERRIDE = "lease_override"
+#: Permission to use a tool: an agent stands still meanwhile, so it is denied at the timeout and not escalated.
+_PERMISSION = "tool_permission"
 #: Outcomes that the asker is notified of by `ApprovalDecided`; it learns of the others in another way.
 _NOTIFIED_OUTCOMES = frozenset({"approved", "changed", "refused", "moot", "timeout"})
 
@@ -87,8 +89,9 @@ def hold(decision: Decision, handoff: str, message_id: str, sender: str) -> None
     """Open the approval of a message that was accepted and is held."""
     copies = decision.state.copies_of(message_id)
     whom = ", ".join(copy.recipient for copy in copies[:5])
-    details = f"{copies[0].type} to {whom}: {quote(msgspec.json.decode(copies[0].payload))}"
-    _request(decision, handoff, sender, message_id, details, holds=True)
+    most = decision.policy.limits.text_max
+    details = f"{copies[0].type} to {whom}: {preview(copies[0].payload, most)}"
+    _request(decision, handoff, sender, message_id, details[:most], holds=True)
 
 
 def decide_ask(decision: Decision, command: RequestApproval) -> ApprovalRequested:
@@ -142,7 +145,7 @@ def _request(
     approval, asked = decision.state.approvals[name], deciders(decision)
     for director in asked:
         _notify_decider(decision, approval, director)
-    if not asked:
+    if not asked and handoff != _PERMISSION:
         _escalate(decision, approval, 0.0, "there is nobody in the project to decide it")
     return approval
 
@@ -152,7 +155,9 @@ def _notify_decider(decision: Decision, approval: Approval, director: str) -> No
     asker = approval.asker
     if director == asker:
         return
+    question = approval.details if approval.holds else f"{approval.subject}\n{approval.details}".rstrip()
     payload = {
+        "text": question,
         "approval": approval.approval,
         "handoff": approval.handoff,
         "asker": asker,
@@ -266,7 +271,9 @@ def fire_approval(decision: Decision, name: str) -> None:
     if decision.now < approval.due_at:
         decision.state.timers.deadlines.schedule(f"{_KIND} {name}", approval.due_at)
         return
-    if approval.overdue:
+    if approval.handoff == _PERMISSION:
+        _end(decision, approval, "timeout", SYSTEM.agent, "nobody answered in time, so it is denied")
+    elif approval.overdue:
         _end(decision, approval, "timeout", SYSTEM.agent, "not decided after it was escalated")
     else:
         _escalate(decision, approval, approval.timeout_s, "nobody has decided it")

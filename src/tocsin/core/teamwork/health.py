@@ -2,7 +2,8 @@
 
 The core has no clock and measures nothing: latencies are reported to it as percentiles over a sliding window. It adds
 the values that it has itself (queue depths, the rate of escalations) to each report. A limit that is exceeded for
-`sustained_s` raises an alert and is escalated; the alert is cleared when the value has stayed well under the limit.
+`sustained_s` raises an alert and is escalated to the directors; humans find it among the alerts, not in their inbox.
+The alert is cleared when the value has stayed well under the limit.
 
 Requirement: LIMINAL's SLAs.
 """
@@ -17,6 +18,7 @@ from tocsin.core.messages.model import NEVER
 from tocsin.core.protocol.priority import Priority
 from tocsin.core.state import ProjectState
 from tocsin.core.teamwork.model import Alert
+from tocsin.core.units import duration_text, measure_text, metric_text
 
 __all__ = ["apply_change", "decide_report", "known_values"]
 
@@ -80,7 +82,9 @@ def _judge(decision: Decision, metric: str, value: float, limit: float) -> None:
 def _raise(decision: Decision, alert: Alert, value: float, limit: float) -> None:
     threshold_s = decision.policy.health.sustained_s
     decision.emit(ev.AlertRaised(decision.now, alert.metric, value, limit, alert.since, threshold_s))
-    detail = f"{alert.metric} has been over {limit:g} for {threshold_s:g} s: it is {value:g}"
+    name, over, now = metric_text(alert.metric), measure_text(alert.metric, limit), measure_text(alert.metric, value)
+    name = name[:1].upper() + name[1:]
+    detail = f"{name} has been over its limit of {over} for {duration_text(threshold_s)}: it is {now}"
     open_escalation(decision, "health_degraded", _cause(alert), alert.metric, detail, threshold=threshold_s)
 
 

@@ -7,7 +7,7 @@ on this one.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tocsin.core import events as ev
 from tocsin.core.agents import attention
@@ -18,17 +18,18 @@ from tocsin.core.escalation.opening import open_escalation
 from tocsin.core.escalation.steps import notify_newcomer
 from tocsin.core.leases.globs import intersects, parse_pattern
 from tocsin.core.messages import sending
-from tocsin.core.messages.dead_letters import was_refused
+from tocsin.core.messages.endings.dead_letters import was_refused
 from tocsin.core.messages.notices import unfold
 from tocsin.core.protocol.payloads import is_critical_error
 from tocsin.core.teamwork import approvals, discussions, requests, topics
 from tocsin.core.teamwork.model import Escalation
 from tocsin.core.waiting.graph import wait_key
 from tocsin.core.waiting.resolution import settle
+from tocsin.core.wake import decisions as wake
 
 __all__ = ["react"]
 
-_ERROR = "ERROR_REPORT"
+_ERROR: Final = "ERROR_REPORT"
 
 
 def react(decision: Decision) -> None:
@@ -84,6 +85,12 @@ def _left_queue(decision: Decision, event: Any) -> None:
             close_if_over(decision, decision.state.escalations[name])
 
 
+def _offered(decision: Decision, event: ev.MessageOffered) -> None:
+    _left_queue(decision, event)
+    if decision.state.wake_targets:
+        wake.taken(decision, event)
+
+
 def _delivered(decision: Decision, event: ev.MessageDelivered) -> None:
     if decision.state.folded:
         unfold(decision, event.message)
@@ -92,6 +99,8 @@ def _delivered(decision: Decision, event: ev.MessageDelivered) -> None:
 def _ended(decision: Decision, event: ev.MessageExpired | ev.MessageRecalled | ev.MessageDied) -> None:
     _left_queue(decision, event)
     attention.end_interrupt(decision, event.message)
+    if decision.state.wake_targets:
+        wake.left_queue(decision, event.message)
     if decision.state.approvals:
         approvals.lapse(decision, event.message)
     if decision.state.requests:
@@ -113,6 +122,7 @@ def _retired(decision: Decision, event: ev.AgentRetired) -> None:
     approvals.end_approvals_of(decision, event.agent)
     discussions.leave(decision, event.agent)
     topics.leave(decision, event.agent)
+    wake.retire(decision, event.agent)
     _follow_directors(decision)
 
 
@@ -188,7 +198,8 @@ def _contended(decision: Decision, event: ev.LeaseContended) -> None:
     """Escalate contention for a resource, once for as long as it lasts."""
     if any(known.subject == event.resource for known in _open_about(decision, "resource_contended")):
         return
-    detail = f"{event.depth} wait for {event.resource}: {', '.join(event.waiters)}; held by {', '.join(event.holders)}"
+    waits = "1 request waits" if event.depth == 1 else f"{event.depth} requests wait"
+    detail = f"{waits} for {event.resource} ({', '.join(event.waiters)}); held by {', '.join(event.holders)}"
     cause = f"resource_contended {event.resource} {decision.state.seq}"
     open_escalation(decision, "resource_contended", cause, event.resource, detail)
 
@@ -222,11 +233,11 @@ _ENDINGS: dict[type, str] = {
     ev.MessageDied: "could not be delivered",
 }
 
-_REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
+_REACTIONS: Final[dict[type, Callable[[Decision, Any], None]]] = {
     ev.MessageAccepted: _accepted,
     ev.MessageReleased: _released,
     ev.DeadLetterRedriven: _released,
-    ev.MessageOffered: _left_queue,
+    ev.MessageOffered: _offered,
     ev.MessageDelivered: _delivered,
     ev.MessageExpired: _ended,
     ev.MessageRecalled: _ended,
@@ -235,6 +246,7 @@ _REACTIONS: dict[type, Callable[[Decision, Any], None]] = {
     ev.PolicyAdopted: _adopted,
     ev.MessageRequeued: _requeued,
     ev.AgentRetired: _retired,
+    ev.SessionOpened: wake.attached,
     ev.AgentRegistered: _registered,
     ev.ApprovalEnded: _decided,
     ev.WaitEnded: _wait_ended,

@@ -40,6 +40,9 @@ def break_deadlock(decision: Decision, release: Release, *, places: bool) -> boo
 
 def _break(decision: Decision, cycle: list[Wait], release: Release) -> None:
     graph = decision.state.waits
+    # The cycle begins with its newest wait. Where the search came upon it is different in a rebuilt state.
+    newest = max(range(len(cycle)), key=lambda index: cycle[index].seq)
+    cycle = cycle[newest:] + cycle[:newest]
     members = {wait.waiter for wait in cycle}
     levels = [_own_level(graph, wait, members) for wait in cycle]
     place = min(range(len(cycle)), key=lambda index: (levels[index], -cycle[index].seq))

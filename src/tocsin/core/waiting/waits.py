@@ -22,6 +22,7 @@ __all__ = [
     "apply_wait_ended",
     "apply_wait_raised",
     "apply_wait_shifted",
+    "awaited",
     "begin_wait",
     "end_wait",
     "end_waits_of",
@@ -36,6 +37,12 @@ Breaker = Callable[[Decision, Wait, str], None]
 
 #: Breaker of each kind of wait, registered by the module that owns the kind.
 BREAKERS: dict[str, Breaker] = {}
+
+
+def awaited(state: ProjectState, wait: Wait) -> str:
+    """Name what an agent waits for: the resources of a lease, otherwise the kind and id."""
+    request = state.leases.queue.get(wait.ref) if wait.kind == "lease" else None
+    return wait.label if request is None else ", ".join(claim.resource for claim in request.claims)
 
 
 def begin_wait(

@@ -18,13 +18,24 @@ from tocsin.core.waiting.inheritance import relevel
 __all__ = ["apply_died", "apply_purged", "apply_redriven", "decide_redrive", "die", "fire_dead", "was_refused"]
 
 
-def die(decision: Decision, message: Message, reason: str, code: str, detail: str, *, report: bool = True) -> None:
+def die(
+    decision: Decision,
+    message: Message,
+    reason: str,
+    code: str,
+    detail: str,
+    *,
+    attempts_max: int = 0,
+    threshold_s: float = 0.0,
+    report: bool = True,
+) -> None:
     """Move a message to the dead letters and notify its sender."""
-    decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, message.attempts, detail))
+    attempts, limit = message.attempts, decision.policy.limits.dead_letters_max
+    decision.emit(ev.MessageDied(decision.now, message.seq, reason, code, attempts, detail, attempts_max, threshold_s))
     if report and message.sender != SYSTEM.agent:
         report_death(decision, message, code, detail)
-    while len(decision.state.dead) > decision.policy.limits.dead_letters_max:
-        decision.emit(ev.DeadLetterPurged(decision.now, next(iter(decision.state.dead)), "limit"))
+    while len(decision.state.dead) > limit:
+        decision.emit(ev.DeadLetterPurged(decision.now, next(iter(decision.state.dead)), "limit", float(limit)))
 
 
 def decide_redrive(decision: Decision, command: Redrive) -> Redriven:
@@ -79,7 +90,7 @@ def fire_dead(decision: Decision, seq: int) -> None:
     if decision.now < due:
         decision.state.timers.dead.schedule(seq, due)
     else:
-        decision.emit(ev.DeadLetterPurged(decision.now, seq, "age"))
+        decision.emit(ev.DeadLetterPurged(decision.now, seq, "age", decision.policy.retention.dead_us / 1_000_000))
 
 
 def apply_died(state: ProjectState, event: ev.MessageDied) -> None:

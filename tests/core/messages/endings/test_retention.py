@@ -3,8 +3,9 @@
 import pytest
 
 from tests.core.conftest import NewTeam
-from tests.core.driver import Team
+from tests.core.driver import SECOND, Team
 from tocsin.core import events as ev
+from tocsin.core.messages.endings.retention import retention_due
 
 
 def settle(team: Team) -> str:
@@ -77,3 +78,31 @@ def test_what_died_after_its_delivery_is_not_forgotten_with_the_delivered(new_te
     team.advance(4000)
     assert team.message(sent).state == "dead"
     assert team.redrive("a", sent).redriven == (sent,)
+
+
+def next_forgetting_s(team: Team, since: int) -> float:
+    """Return the seconds from a moment to the sweep that forgets next; sweeps are a second apart here."""
+    due = retention_due(team.exchange.state)
+    assert due is not None
+    return (due - since) / SECOND
+
+
+@pytest.mark.parametrize(("later_s", "next_s"), [(0, 90), (60, 100)])
+def test_the_first_entry_to_be_forgotten_says_when(new_team: NewTeam, later_s: int, next_s: int) -> None:
+    keep = "retention: {acknowledged_s: 100, settled_s: 90, thread_idle_s: 100000}\nsweeper: {interval_s: 1}\n"
+    team = crew(new_team, keep + "contracts: {CUSTOM_WORK: {ack: required, timeout_s: 1000}}")
+    assert retention_due(team.exchange.state) is None
+    began = team.now
+    work = team.send("a", "b", "CUSTOM_WORK").signal_id
+    team.ack("b", work)
+    assert next_forgetting_s(team, began) == pytest.approx(100, abs=1.1)
+    team.advance(later_s)
+    settle(team)
+    assert next_forgetting_s(team, began) == pytest.approx(next_s, abs=1.1)
+
+
+def test_an_ended_message_is_forgotten_although_nothing_else_is_remembered(new_team: NewTeam) -> None:
+    team = crew(new_team, "retention: {settled_s: 90}\nsweeper: {interval_s: 1}")
+    began = team.now
+    settle(team)
+    assert next_forgetting_s(team, began) == pytest.approx(90, abs=1.1)

@@ -20,34 +20,35 @@ _ENDED = frozenset({State.DELIVERED, State.PROCESSED, State.EXPIRED, State.RECAL
 
 def trim(decision: Decision) -> None:
     """Forget the oldest entries over the limits, a batch at a time."""
-    state, retention = decision.state, decision.policy.retention
-    batch = retention.batch
-    settled = len(state.settled) >= retention.settled_max + batch
-    acknowledged = len(state.acknowledged) >= retention.acknowledged_max + batch
-    threads = len(state.threads) >= decision.policy.limits.threads_max + batch
+    state, batch = decision.state, decision.policy.retention.batch
+    settled = len(state.settled) >= state.settled_full
+    acknowledged = len(state.acknowledged) >= state.acknowledged_full
+    threads = len(state.threads) >= state.threads_full
     if settled or acknowledged or threads:
         decision.emit(ev.MessagesForgotten(decision.now, settled * batch, acknowledged * batch, threads * batch))
 
 
 def is_over_limits(state: ProjectState) -> bool:
     """Tell whether `trim` would forget anything."""
-    retention = state.policy.retention
-    batch = retention.batch
     return (
-        len(state.settled) >= retention.settled_max + batch
-        or len(state.acknowledged) >= retention.acknowledged_max + batch
-        or len(state.threads) >= state.policy.limits.threads_max + batch
+        len(state.settled) >= state.settled_full
+        or len(state.acknowledged) >= state.acknowledged_full
+        or len(state.threads) >= state.threads_full
     )
 
 
 def retention_due(state: ProjectState) -> int | None:
     """Return when the next entry can be forgotten."""
-    retention, interval = state.policy.retention, state.policy.sweeper.interval_us
+    if not state.settled and not state.acknowledged and not state.threads:
+        return None
+    policy = state.policy
+    retention, interval = policy.retention, policy.sweeper.interval_us
     over: int | None = None
     if state.settled:
         over = state.settled[0][0] + retention.settled_us
     if state.acknowledged:
-        over = earliest(over, state.acknowledged[0][0] + retention.acknowledged_us)
+        due = state.acknowledged[0][0] + retention.acknowledged_us
+        over = due if over is None or due < over else over
     if state.threads:
         over = earliest(over, next(iter(state.threads.values())).last_at + retention.thread_idle_us)
     return None if over is None else (over // interval + 1) * interval
