@@ -33,13 +33,14 @@ class Store(Protocol):
 class SqliteStore:
     """A directory."""
 
-    def __init__(self, path: Path, mode: str) -> None:
+    def __init__(self, path: Path, mode: str, checkpoint_bytes: int = CHECKPOINT_BYTES) -> None:
         self.name = f"sqlite-{mode.lower()}"
         self.path = path
         self._mode = mode
+        self._checkpoint_bytes = checkpoint_bytes
 
     def open(self, project: str = "test") -> Journal:
-        return SqliteJournal(self.path, project, mode=self._mode, checkpoint_bytes=CHECKPOINT_BYTES)
+        return SqliteJournal(self.path, project, mode=self._mode, checkpoint_bytes=self._checkpoint_bytes)
 
     def usurp(self) -> None:
         self.execute("UPDATE ownership SET epoch = epoch + 1")
@@ -67,5 +68,5 @@ class PostgresStore:
 
     def execute(self, sql: str) -> None:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute("SET search_path = tocsin")
+            connection.execute("SET search_path = tocsin_test, tocsin")
             connection.execute(sql.encode())

@@ -4,7 +4,6 @@
 directory is added here whenever a schema changes; none is ever made anew.
 """
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -53,13 +52,10 @@ def test_a_directory_of_an_earlier_version_holds_what_it_held(folder: Path) -> N
         journal.close()
 
 
-def test_a_directory_of_an_earlier_version_is_served(folder: Path) -> None:
-    async def test() -> None:
-        host = await Host.start(opened(folder), default_policy())
-        assert host.exchange.state.policy_version > 0
-        await host.close()
-
-    asyncio.run(test())
+async def test_a_directory_of_an_earlier_version_is_served(folder: Path) -> None:
+    host = await Host.start(opened(folder), default_policy())
+    assert host.exchange.state.policy_version > 0
+    await host.close()
     journal = opened(folder)
     tables = journal.tables()
     reopen(journal, tables, SeededIds(0))
@@ -67,21 +63,17 @@ def test_a_directory_of_an_earlier_version_is_served(folder: Path) -> None:
     journal.close()
 
 
-def test_rows_from_before_there_was_a_ttl_and_a_path_are_opened(folder: Path) -> None:
+async def test_rows_from_before_there_was_a_ttl_and_a_path_are_opened(folder: Path) -> None:
     connection = apsw.Connection(str(folder / "tables.db"))
     connection.execute("UPDATE signal_queue SET expires_at = NULL, publish_path = NULL WHERE state = 'queued'")
     assert connection.changes()
     connection.close()
-
-    async def test() -> None:
-        host = await Host.start(opened(folder), default_policy())
-        queued = [message for message in host.exchange.state.messages.values() if message.expires_at == UNENDING]
-        assert queued
-        assert {message.publish_path for message in queued} == {PublishPath.UNKNOWN}
-        assert {message.state for message in queued} <= {State.QUEUED, State.OFFERED}, "one expired"
-        await host.close()
-
-    asyncio.run(test())
+    host = await Host.start(opened(folder), default_policy())
+    queued = [message for message in host.exchange.state.messages.values() if message.expires_at == UNENDING]
+    assert queued
+    assert {message.publish_path for message in queued} == {PublishPath.UNKNOWN}
+    assert {message.state for message in queued} <= {State.QUEUED, State.OFFERED}, "one expired"
+    await host.close()
 
 
 def test_a_directory_of_a_later_version_is_refused_with_what_to_do(folder: Path) -> None:
@@ -96,5 +88,8 @@ def test_a_stored_policy_gets_the_settings_that_it_lacks() -> None:
     document = document_of(default_policy())
     for path in LATER:
         *sections, name = path.split(".")
-        del (document[sections[0]] if sections else document)[name]
+        place = document
+        for section in sections:
+            place = place[section]
+        del place[name]
     assert stored_policy(document) == default_policy()

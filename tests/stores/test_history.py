@@ -15,7 +15,7 @@ from tocsin.core.messages.model import State
 from tocsin.core.policy import document_of
 from tocsin.journal.base import Journal
 from tocsin.journal.changes import LEVEL_EVENTS, ObservedExchange
-from tocsin.journal.history import Page, Wanted, life_of
+from tocsin.journal.history import EXCERPT_CHARS, Page, Wanted, life_of
 from tocsin.journal.log import EventLog, tail
 from tocsin.journal.table_definitions import MESSAGES, POLICIES
 from tocsin.journal.tables import Tables
@@ -62,7 +62,7 @@ def test_a_message_is_found_with_its_whole_life(journal: Journal, tables: Tables
         signals = {signal.seq: signal for signal in tables.signals(message_id)}
         signal = signals[seq]
         assert signal.recipient == recipient
-        assert [entry["kind"] for entry in life_of(signal)] == lives[seq]
+        assert [entry["kind"] for entry in life_of(signal.life)] == lives[seq]
         assert isinstance(msgspec.json.decode(signal.payload), dict)
         assert isinstance(msgspec.json.decode(signal.metadata), dict)
         assert tables.signals(signal.signal_id)[0].signal_id == signal.signal_id
@@ -135,6 +135,8 @@ def test_a_payload_as_large_as_they_get_can_be_stored_and_searched(journal: Jour
         pass
     assert [signal.message_id for signal in tables.search("w77", 0, 10).items] == ["msg_1_large"]
     assert msgspec.json.decode(tables.signals("msg_1_large")[0].payload)["text"] == words
+    (brief,) = (brief for brief in tables.find(Wanted(), 0, 10, 10**9).items if brief.message_id == "msg_1_large")
+    assert len(brief.excerpt) == EXCERPT_CHARS
     assert len(list(tables.rows(POLICIES))) == 1
 
 
@@ -156,6 +158,10 @@ def test_messages_are_found_by_what_they_are(journal: Journal, tables: Tables) -
         assert 0 < len(seqs) < len(rows), "a filter that takes all or nothing shows nothing"
         return seqs
 
+    for brief in tables.find(Wanted(), 0, 500, 10**9).items + tables.expiring(0, 500):
+        (copy,) = [signal for signal in tables.signals(brief.message_id) if signal.seq == brief.seq]
+        assert brief.excerpt == copy.payload.decode()[:EXCERPT_CHARS].encode()
+        assert tables.lives([brief.seq]) == {brief.seq: copy.life}
     assert found(Wanted()) == sorted(rows, reverse=True)
     assert found(Wanted(), depth=7) == sorted(rows, reverse=True)
     one = expected(lambda row: row["sender"] == "agent1" and row["message_type"] == kind)

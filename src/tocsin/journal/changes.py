@@ -33,10 +33,11 @@ __all__ = ["LEVEL_EVENTS", "MESSAGE_EVENTS", "Capture", "EventNumbers", "Observe
 
 #: Events about one message, named by its number.
 MESSAGE_EVENTS = frozenset(kind for kind in ev.EVENT_TYPES if kind.__struct_fields__[1:2] == ("message",))
-#: Events about several messages at once, and how they name them.
+#: Events about messages and something else, and how they name the messages.
 LEVEL_EVENTS: dict[type, Callable[[Any], tuple[int, ...]]] = {
     ev.PriorityInherited: attrgetter("raised"),
     ev.PriorityRestored: attrgetter("lowered"),
+    **dict.fromkeys((ev.AgentWakeRequested, ev.AgentWoken, ev.AgentWakeFailed), lambda event: (event.message,)),
 }
 #: `copy.copy` of a struct, without looking for other ways to copy it.
 _copied: Callable[[Any], Any] = methodcaller("__copy__")
@@ -164,12 +165,12 @@ class ObservedExchange(Exchange):
         """Apply an event to the state, and keep it for the next capture."""
         if type(event) in _REMOVALS:
             self._keep_removed(event)
-        super().apply(event)
+        Exchange.apply(self, event)
         self._observed.events.append(event)
 
     def apply_pushed(self, accepted: ev.MessageAccepted, offered: ev.MessageOffered) -> None:
         """Apply an acceptance and its offer to the state, and keep both for the next capture."""
-        super().apply_pushed(accepted, offered)
+        Exchange.apply_pushed(self, accepted, offered)
         self._observed.events += (accepted, offered)
 
     def _keep_removed(self, event: Event) -> None:

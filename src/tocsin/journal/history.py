@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "BRIEF_COLUMNS",
+    "EXCERPT_CHARS",
     "LATEST",
     "SIGNAL_COLUMNS",
     "Brief",
@@ -27,6 +28,8 @@ __all__ = [
 Item = TypeVar("Item")
 #: Later than any sequence number.
 LATEST = (1 << 63) - 1
+#: Characters of a payload that a list reads: enough for a line of its text, however large the payload is.
+EXCERPT_CHARS = 2000
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
@@ -77,7 +80,7 @@ SIGNAL_COLUMNS = Signal.__struct_fields__
 
 
 class Brief(msgspec.Struct, frozen=True):
-    """One recipient's copy of a message without its content, for lists."""
+    """One recipient's copy of a message with the beginning of its payload, for lists."""
 
     seq: int
     signal_id: str
@@ -100,10 +103,12 @@ class Brief(msgspec.Struct, frozen=True):
     #: Null for a row from before there was such a column: it never expires.
     expires_at: int | None
     ended_at: int | None
+    #: The first `EXCERPT_CHARS` characters of the payload.
+    excerpt: bytes
 
 
-#: The columns that a `Brief` is made of, in order.
-BRIEF_COLUMNS = Brief.__struct_fields__
+#: The columns that a `Brief` is made of, in order, without the excerpt.
+BRIEF_COLUMNS = Brief.__struct_fields__[:-1]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -160,9 +165,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
     code: str | None
 
 
-def life_of(signal: Signal) -> list[dict[str, Any]]:
+def life_of(life: bytes) -> list[dict[str, Any]]:
     """Decode a message's history, oldest event first."""
-    return [msgspec.json.decode(line) for line in signal.life.splitlines()]
+    return [msgspec.json.decode(line) for line in life.splitlines()]
 
 
 def page_of(rows: list[tuple[Any, ...]], limit: int) -> Page[Signal]:

@@ -23,8 +23,10 @@ _NUMBERS = frozenset({"message", "raised", "lowered"})
 #: Fields of an acceptance in a message history; the others are in the message's columns.
 _ACCEPTANCE = (
     *("at", "version", "requested", "priority", "rule", "importance", "held", "recipient_state", "publish_path"),
-    *("tokens", "critical_quota", "blocking_quota"),
+    *("tokens", "critical_quota", "blocking_quota", "high", "messages", "limit", "window_s"),
 )
+#: Fields that explain a decision; where an event leaves one at its default, a message history leaves it out.
+_EXPLAINING = frozenset({"high", "messages", "limit", "window_s"})
 
 _JSON = msgspec.json.Encoder()
 _FIELDS: dict[type, tuple[str, ...]] = {kind: kind.__struct_fields__ for kind in EVENT_TYPES}
@@ -39,7 +41,10 @@ class _EntryMakers(dict[type, Callable[[int, Any], msgspec.Struct]]):
     def __missing__(self, kind: type) -> Callable[[int, Any], msgspec.Struct]:
         accepted = kind is ev.MessageAccepted
         names = _ACCEPTANCE if accepted else tuple(name for name in _FIELDS[kind] if name not in _NUMBERS)
-        entry = msgspec.defstruct(f"{kind.__name__}Entry", ["seq", "kind", *names], gc=False)
+        names = tuple(sorted(names, key=_EXPLAINING.__contains__))
+        defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+        fields = [(name, Any, defaults[name]) if name in _EXPLAINING else name for name in ("seq", "kind", *names)]
+        entry = msgspec.defstruct(f"{kind.__name__}Entry", fields, gc=False, omit_defaults=True)
         values = ", ".join(f"event.{name}" for name in names)
         source = f"def function(seq, event): return entry(seq, {kind.__name__!r}, {values})"
         function: Callable[[int, Any], msgspec.Struct] = compiled(source, entry=entry)

@@ -152,6 +152,9 @@ class Tables(Protocol):
     def expiring(self, after_at: int, limit: int) -> list[Brief]:
         """List undelivered messages that expire after a time, soonest first."""
 
+    def lives(self, seqs: list[int]) -> dict[int, bytes]:
+        """Return the histories of messages by sequence number, one JSON object per line, oldest first."""
+
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
         """Count the latest messages by sender and recipient, most first."""
 

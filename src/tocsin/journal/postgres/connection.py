@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: required version, settings, time limits, migrations, and translation of exceptions.
+"""Connections to PostgreSQL: required version, settings, time limits, and translation of exceptions.
 
 Every statement has the time limit of its connection. The limit is measured here, because a server that is stopped or
 cut off does not enforce its own. A connection whose statement took too long is closed: its state is not known.
@@ -16,17 +16,14 @@ from psycopg import errors, sql
 from psycopg.abc import PQGen
 
 from tocsin.journal.errors import CommitFailed, JournalDamaged, JournalError, JournalUnavailable, JournalUnsupported
-from tocsin.journal.migrations import migrations, pending
 
-__all__ = ["Connection", "connect", "hang_up", "migrate", "translated"]
+__all__ = ["Connection", "connect", "hang_up", "translated", "use_schema"]
 
 #: Time to connect where no other limit is given, seconds.
 _CONNECT_S = 10.0
 #: Interval at which the driver looks for signals while it waits, seconds.
 _INTERVAL_S = 0.1
 _VERSION_MIN = 150000
-#: Serialises hubs that bring the schema up to date at the same time.
-_MIGRATION_LOCK = 0x70C51
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -48,9 +45,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(
-    dsn: str, purpose: str, synchronous_commit: str = "remote_apply", timeout_s: float | None = None
+    dsn: str,
+    purpose: str,
+    synchronous_commit: str = "remote_apply",
+    timeout_s: float | None = None,
+    *,
+    schema: str | None = None,
 ) -> Connection:
-    """Open a connection that commits every statement by itself; `timeout_s` limits each statement."""
+    """Open a connection that commits every statement by itself; `timeout_s` limits each statement.
+
+    Tables without a schema in their names are those of `schema`.
+    """
     with translated(JournalUnavailable):
         connection = Connection.connect(
             dsn,
@@ -65,10 +70,18 @@ def connect(
                 raise JournalUnsupported(f"PostgreSQL {found} is too old: 15 or newer is needed")
             connection.execute(sql.SQL("SET synchronous_commit = {}").format(sql.Literal(synchronous_commit)))
             connection.execute("SET client_min_messages = warning")
+            if schema is not None:
+                use_schema(connection, schema)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def use_schema(connection: Connection, schema: str) -> None:
+    """Find tables without a schema in their names in a schema from now on."""
+    with translated(JournalUnavailable):
+        connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def hang_up(connection: Connection) -> None:
@@ -78,48 +91,6 @@ def hang_up(connection: Connection) -> None:
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
-
-
-def migrate(connection: Connection, upto: int | None = None) -> int:
-    """Apply the numbered steps that the schema lacks, in one transaction; return its version.
-
-    A step may rewrite a large table, and another hub may be applying it: there is no time limit for it.
-    """
-    steps = migrations("tocsin.journal.postgres", "migrations")
-    if upto is None and _schema_version(connection) == len(steps):
-        return len(steps)
-    with translated(JournalUnavailable), _unlimited(connection), connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-        connection.execute("CREATE SCHEMA IF NOT EXISTS tocsin")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS tocsin.migrations"
-            " (version int PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
-        )
-        row = connection.execute("SELECT coalesce(max(version), 0) FROM tocsin.migrations").fetchone()
-        version = 0 if row is None else int(row[0])
-        for step in pending(steps, version, "the database")[: None if upto is None else max(0, upto - version)]:
-            connection.execute(step.sql.encode())
-            connection.execute("INSERT INTO tocsin.migrations VALUES (%s, %s, now())", (step.number, step.name))
-            version = step.number
-    return version
-
-
-def _schema_version(connection: Connection) -> int:
-    with translated(JournalUnavailable):
-        try:
-            row = connection.execute("SELECT coalesce(max(version), 0) FROM tocsin.migrations").fetchone()
-        except (errors.UndefinedTable, errors.InvalidSchemaName):
-            return 0
-    return 0 if row is None else int(row[0])
-
-
-@contextmanager
-def _unlimited(connection: Connection) -> Iterator[None]:
-    limit, connection.timeout_s = connection.timeout_s, None
-    try:
-        yield
-    finally:
-        connection.timeout_s = limit
 
 
 @contextmanager

@@ -14,19 +14,20 @@ from typing import Any
 
 from psycopg.errors import Diagnostic
 
-from tocsin.journal.base import Commit, Group, checked
+from tocsin.journal.base import Commit, Group
 from tocsin.journal.checksums import chained
 from tocsin.journal.errors import (
     CommitFailed,
-    JournalDamaged,
     JournalUnavailable,
     OwnershipLost,
     ProjectBusy,
     TablesDamaged,
 )
 from tocsin.journal.postgres import ownership
-from tocsin.journal.postgres.connection import Connection, connect, hang_up, migrate, translated
+from tocsin.journal.postgres.connection import Connection, connect, hang_up, translated, use_schema
 from tocsin.journal.postgres.copies import commit_of
+from tocsin.journal.postgres.reading import stored_groups
+from tocsin.journal.postgres.schemas import migrate, migrate_project, schema_of
 from tocsin.journal.postgres.tables import PostgresTables
 from tocsin.journal.tables import Tables
 from tocsin.journal.terms import OwnershipTerms, StoreTimeouts
@@ -38,23 +39,16 @@ CHANNEL = "tocsin"
 
 _INSERT = """
 WITH owner AS (SELECT FROM tocsin.projects WHERE project = %(project)s AND epoch = %(epoch)s FOR SHARE)
-INSERT INTO tocsin.journal (project, first_seq, last_seq, at, epoch, checksum, events, chain)
+INSERT INTO journal (project, first_seq, last_seq, at, epoch, checksum, events, chain)
 SELECT %(project)s, %(first)s, %(last)s, %(at)s, %(epoch)s, %(checksum)s, %(events)b, %(chain)s FROM owner
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
 _PROBE = """
 UPDATE tocsin.projects SET probes = probes + 1 WHERE project = %s AND epoch = %s
 RETURNING current_setting('synchronous_standby_names'), current_setting('synchronous_commit')"""
-_FROM = "SELECT coalesce(max(first_seq), 0) FROM tocsin.journal WHERE project = %s AND first_seq <= %s"
-_READ = """
-SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM tocsin.journal
-WHERE project = %s AND first_seq >= %s AND last_seq > %s ORDER BY first_seq LIMIT %s"""
 _SESSION = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-_LAST = "SELECT last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
-_BEFORE = """
-SELECT chain FROM tocsin.journal WHERE project = %s AND first_seq < %s ORDER BY first_seq DESC LIMIT 1"""
+_LAST = "SELECT last_seq, at, chain FROM journal WHERE project = %s ORDER BY first_seq DESC LIMIT 1"
 _PRUNED = "SELECT pruned_seq, pruned_chain FROM tocsin.projects WHERE project = %s"
-_OLDEST = "SELECT first_seq, last_seq, at, chain FROM tocsin.journal WHERE project = %s ORDER BY first_seq LIMIT %s"
-_CHUNK = 64
+_OLDEST = "SELECT first_seq, last_seq, at, chain FROM journal WHERE project = %s ORDER BY first_seq LIMIT %s"
 #: Time that the lock of this journal's previous connection may outlive the connection, seconds.
 _OWN_LOCK_S = 5.0
 
@@ -85,6 +79,7 @@ class PostgresJournal:
         self.commit_timeout_s = None if timeouts is None else timeouts.commit_timeout_s
         self._batch_timeout_s = None if timeouts is None else timeouts.batch_timeout_s
         self._dsn = dsn
+        self._schema = schema_of(project)
         self._synchronous_commit = synchronous_commit
         self._reading = threading.Lock()
         self._unreplicated = False
@@ -101,6 +96,7 @@ class PostgresJournal:
                         "SELECT set_config('application_name', %s, false)",
                         (f"tocsin {ownership.session_name('writer', project)}",),
                     )
+                use_schema(locked, self._schema)
             else:
                 migrate(self._writer)
                 if not ownership.lock(self._writer, project, wait_s):
@@ -108,6 +104,7 @@ class PostgresJournal:
                     raise ProjectBusy(project, "" if seen is None else seen.hub)
             if terms is not None:
                 ownership.end_former_owner(self._writer, project)
+            migrate_project(self._writer, project)
             self._renewed_at = ownership.clock()
             lease_s = 0.0 if terms is None else terms.lease_s
             self.epoch = ownership.take(self._writer, project, hub, address, lease_s)
@@ -166,27 +163,7 @@ class PostgresJournal:
 
     def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
         """Return the groups that end after a sequence number, checked and in order; `limit` 0 is all."""
-        pruned = self.pruned_seq()
-        if after_seq < pruned:
-            raise JournalDamaged(
-                f"journal of {self.project}: events {after_seq + 1} to {pruned} were requested but have been pruned"
-            )
-        first = self._read(_FROM, self.project, after_seq + 1)[0][0]
-        before = self._read(_BEFORE, self.project, first)
-        chain = before[0][0] if before else self._read(_PRUNED, self.project)[0][1]
-        return checked(self._groups(first, after_seq, limit), after_seq, f"journal of {self.project}", chain)
-
-    def _groups(self, first: int, after_seq: int, limit: int) -> Iterator[Group]:
-        left = limit
-        while True:
-            chunk = min(_CHUNK, left) if limit else _CHUNK
-            rows = self._read(_READ, self.project, first, after_seq, chunk)
-            for row in rows:
-                yield Group(*row)
-            left -= len(rows)
-            if len(rows) < chunk or (limit and not left):
-                return
-            first = rows[-1][0] + 1
+        return stored_groups(self._read, self.project, after_seq, limit)
 
     def last_seq(self) -> int:
         """Return the sequence number of the last event."""
@@ -211,7 +188,7 @@ class PostgresJournal:
                     (gone[-1][1], gone[-1][3], self.project),
                 )
                 self._reader.execute(
-                    "DELETE FROM tocsin.journal WHERE project = %s AND first_seq <= %s", (self.project, gone[-1][0])
+                    "DELETE FROM journal WHERE project = %s AND first_seq <= %s", (self.project, gone[-1][0])
                 )
         return len(gone)
 
@@ -271,7 +248,7 @@ class PostgresJournal:
     def tables(self) -> Tables:
         """Open the project's tables, on a connection of their own."""
         # The tables are in the same log, so a crash can undo their last batches only together with everything later.
-        connection = connect(self._dsn, ownership.session_name("tables", self.project), "off", self._batch_timeout_s)
+        connection = self._connect_tables(ownership.session_name("tables", self.project))
         with self._opening:
             self._table_connections.add(connection)
         return PostgresTables(connection, self.project, self.epoch)
@@ -283,7 +260,7 @@ class PostgresJournal:
                 f"{error}. They cannot be rebuilt: the journal begins with event {pruned + 1}."
                 " Restore the database from a backup of the server"
             ) from error
-        connection = connect(self._dsn, f"tables {self.project}", "off", self._batch_timeout_s)
+        connection = self._connect_tables(f"tables {self.project}")
         tables = PostgresTables(connection, self.project, self.epoch)
         try:
             tables.empty()
@@ -299,7 +276,10 @@ class PostgresJournal:
 
     def _connect(self, purpose: str) -> Connection:
         name = ownership.session_name(purpose, self.project)
-        return connect(self._dsn, name, self._synchronous_commit, self.commit_timeout_s)
+        return connect(self._dsn, name, self._synchronous_commit, self.commit_timeout_s, schema=self._schema)
+
+    def _connect_tables(self, name: str) -> Connection:
+        return connect(self._dsn, name, "off", self._batch_timeout_s, schema=self._schema)
 
     def _use_writer(self, connection: Connection) -> None:
         """Append on a connection from now on."""

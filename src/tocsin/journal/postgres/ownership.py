@@ -8,13 +8,13 @@ owner's session, gets the lock and takes the next epoch. What the former owner s
 """
 
 import time
-from hashlib import blake2b
 
 import msgspec
 from psycopg import errors
 
 from tocsin.journal.errors import JournalUnavailable, OwnershipLost
 from tocsin.journal.postgres.connection import Connection, translated
+from tocsin.journal.postgres.schemas import lock_key
 
 __all__ = [
     "Sighting",
@@ -29,6 +29,7 @@ __all__ = [
     "renew",
     "session_name",
     "take",
+    "unlock",
 ]
 
 #: Keeps counting while the machine sleeps, where the system has such a clock.
@@ -99,11 +100,6 @@ def clock() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-def lock_key(project: str) -> int:
-    """Return the key of a project's advisory lock."""
-    return int.from_bytes(blake2b(f"tocsin project {project}".encode(), digest_size=8).digest(), "big", signed=True)
-
-
 def session_name(purpose: str, project: str) -> str:
     """Return the name of a session; PostgreSQL cuts long names off at the end."""
     return f"{purpose} {lock_key(project) & ((1 << 64) - 1):016x} {project}"
@@ -132,6 +128,13 @@ def lock(connection: Connection, project: str, wait_s: float) -> bool:
             connection.timeout_s = limit
             if not connection.closed:
                 connection.execute("SET lock_timeout = 0")
+
+
+def unlock(connection: Connection, project: str) -> None:
+    """Release the project's lock, if the session still lives."""
+    if not connection.closed:
+        with translated(JournalUnavailable):
+            connection.execute("SELECT pg_advisory_unlock(%s)", (lock_key(project),))
 
 
 def take(connection: Connection, project: str, hub: str, address: str, lease_s: float) -> int:

@@ -61,7 +61,7 @@ _FETCH = 5000
 
 
 class PostgresTables:
-    """One project's tables."""
+    """One project's tables, on a connection that has the project's schema as its search path."""
 
     def __init__(self, connection: Connection, project: str, epoch: int) -> None:
         self._connection = connection
@@ -70,7 +70,7 @@ class PostgresTables:
 
     def standing(self) -> Standing:
         """Return the position of the tables in the journal."""
-        rows = self._all("SELECT seq, document, checksum FROM tocsin.standing WHERE project = %s", self._project)
+        rows = self._all("SELECT seq, document, checksum FROM standing WHERE project = %s", self._project)
         return standing_of(rows[0], f"tables of {self._project}") if rows else Standing()
 
     def write(self, batch: Batch) -> None:
@@ -84,7 +84,7 @@ class PostgresTables:
             self._change_messages(batch.changed_messages, batch.life_bytes_max)
             if batch.forgotten:
                 self._run(
-                    "UPDATE tocsin.signal_queue SET remembered = false WHERE project = %s AND seq = ANY(%s)",
+                    "UPDATE signal_queue SET remembered = false WHERE project = %s AND seq = ANY(%s)",
                     self._project,
                     batch.forgotten,
                 )
@@ -124,10 +124,10 @@ class PostgresTables:
         if queue.added:
             first = queue.end - len(queue.added)
             values = (queue.name, first, len(queue.added), _PACK.encode(queue.added))
-            statement = "INSERT INTO tocsin.lines VALUES (%s, %s, %s, %s, %s, %s)"
+            statement = "INSERT INTO lines VALUES (%s, %s, %s, %s, %s, %s)"
             self._run(statement, self._project, *values, chunk_checksum(*values))
         self._run(
-            "DELETE FROM tocsin.lines WHERE project = %s AND name = %s AND first + count <= %s",
+            "DELETE FROM lines WHERE project = %s AND name = %s AND first + count <= %s",
             self._project,
             queue.name,
             queue.head,
@@ -135,7 +135,7 @@ class PostgresTables:
 
     def _drop_threads(self, oldest: str | None) -> None:
         if oldest is None:
-            self._run("DELETE FROM tocsin.threads WHERE project = %s", self._project)
+            self._run("DELETE FROM threads WHERE project = %s", self._project)
         else:
             self._run(history.DROP_THREADS, self._project, self._project, oldest)
 
@@ -146,7 +146,7 @@ class PostgresTables:
         """Delete every row of the project, also those of the search index and of segments."""
         with self._transaction():
             for name in ("signal_search", "segments", "lines", "standing", *(table.name for table in RECOVERED)):
-                self._run(f"DELETE FROM tocsin.{name} WHERE project = %s", self._project)
+                self._run(f"DELETE FROM {name} WHERE project = %s", self._project)
 
     def back_up(self, pause: Callable[[], None]) -> int:
         """Copy nothing: the server's own backups and standbys have the tables."""
@@ -159,19 +159,19 @@ class PostgresTables:
     def rows(self, table: Table, where: str = "", order: str = "") -> Iterator[Row]:
         """Read rows in the order of the table's columns; `where` and `order` are SQL of both stores."""
         columns = ", ".join(history.readable(column.name, column.kind) for column in table.columns)
-        query = f"SELECT {columns} FROM tocsin.{table.name} WHERE project = %s"
+        query = f"SELECT {columns} FROM {table.name} WHERE project = %s"
         query += (f" AND {where}" if where else "") + (f" ORDER BY {order}" if order else "")
-        with translated(JournalUnavailable), self._connection.transaction():
-            self._connection.execute("SET LOCAL search_path = tocsin")
-            with self._connection.cursor("tocsin_rows", binary=True) as cursor:
-                cursor.itersize = _FETCH
-                yield from cursor.execute(query.encode(), (self._project,))
+        with (
+            translated(JournalUnavailable),
+            self._connection.transaction(),
+            self._connection.cursor("tocsin_rows", binary=True) as cursor,
+        ):
+            cursor.itersize = _FETCH
+            yield from cursor.execute(query.encode(), (self._project,))
 
     def ended_queue(self, name: str) -> list[tuple[int, int]]:
         """Return the entries of a queue of ended messages that the state still holds."""
-        statement = (
-            "SELECT first, count, entries, checksum FROM tocsin.lines WHERE project = %s AND name = %s ORDER BY first"
-        )
+        statement = "SELECT first, count, entries, checksum FROM lines WHERE project = %s AND name = %s ORDER BY first"
         return entries_of(
             name, self._all(statement, self._project, name), self.standing(), f"tables of {self._project}"
         )
@@ -182,7 +182,7 @@ class PostgresTables:
             seqs = self._all(history.UNINDEXED, self._project, self._project, limit)
             if seqs:
                 self._run(history.INDEX, self._project, seqs[0][0], seqs[-1][0])
-                self._run("UPDATE tocsin.standing SET indexed_seq = %s WHERE project = %s", seqs[-1][0], self._project)
+                self._run("UPDATE standing SET indexed_seq = %s WHERE project = %s", seqs[-1][0], self._project)
         return len(seqs)
 
     def prune(self, before_at: int, limit: int) -> int:
@@ -199,7 +199,7 @@ class PostgresTables:
 
     def exported_seq(self) -> int:
         """Return the last sequence number in a segment."""
-        statement = "SELECT coalesce(max(last_seq), 0) FROM tocsin.segments WHERE project = %s"
+        statement = "SELECT coalesce(max(last_seq), 0) FROM segments WHERE project = %s"
         return int(self._all(statement, self._project)[0][0])
 
     def record_segment(self, segment: Segment) -> None:
@@ -252,6 +252,10 @@ class PostgresTables:
     def expiring(self, after_at: int, limit: int) -> list[Brief]:
         """List undelivered messages that expire after a time, soonest first."""
         return [Brief(*row) for row in self._all(history.EXPIRING, self._project, after_at, limit)]
+
+    def lives(self, seqs: list[int]) -> dict[int, bytes]:
+        """Return the histories of messages by sequence number, one JSON object per line, oldest first."""
+        return {seq: bytes(life) for seq, life in self._all(history.LIVES, self._project, seqs)}
 
     def conversations(self, latest: int, limit: int) -> list[Conversation]:
         """Count the latest messages by sender and recipient, most first."""
@@ -320,7 +324,7 @@ def _merge(table: Table) -> str:
     changes = [f"{column.name} = EXCLUDED.{column.name}" for column in table.columns if column.update is Update.SET]
     action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
     return (
-        f"INSERT INTO tocsin.{table.name} (project, {', '.join(table.names)}) SELECT %s, {values}"
+        f"INSERT INTO {table.name} (project, {', '.join(table.names)}) SELECT %s, {values}"
         f" FROM pg_temp.staged_{table.name} ON CONFLICT (project, {table.key}) DO {action}"
     )
 
@@ -341,7 +345,7 @@ def _change(table: Table, life_bytes_max: int) -> str:
                 f" THEN old.{name} || E'\\n' || {new} ELSE old.{name} END"
             )
     return (
-        f"UPDATE tocsin.{table.name} AS old SET {', '.join(changes)} FROM pg_temp.staged_{table.name} AS new"
+        f"UPDATE {table.name} AS old SET {', '.join(changes)} FROM pg_temp.staged_{table.name} AS new"
         f" WHERE old.project = %s AND old.{table.key} = new.{table.key}"
     )
 
@@ -364,7 +368,7 @@ def _binary_writer(table: Table) -> Callable[[str, Row], Row]:
     return function
 
 
-_COPY_MESSAGES = f"COPY tocsin.signal_queue (project, {', '.join(MESSAGES.names)}) FROM STDIN (FORMAT BINARY)"
+_COPY_MESSAGES = f"COPY signal_queue (project, {', '.join(MESSAGES.names)}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ["text", *(_BINARY[column.kind] for column in MESSAGES.columns)]
 _binary_message = _binary_writer(MESSAGES)
 #: Columns that a change of a message may set, and the key; `remembered` is set when the state forgets it.

@@ -5,20 +5,21 @@ from collections.abc import Iterator
 from tocsin.journal.base import Group
 from tocsin.journal.errors import JournalUnavailable
 from tocsin.journal.postgres.connection import connect, translated
+from tocsin.journal.postgres.schemas import schema_of
 from tocsin.journal.postgres.tables import PostgresTables
 from tocsin.journal.verification import Examined, examine_journal, examine_tables
 
 __all__ = ["verify_database"]
 
 _GROUPS = """
-SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM tocsin.journal
+SELECT first_seq, last_seq, at, epoch, events, checksum, chain FROM journal
 WHERE project = %s ORDER BY first_seq"""
 _PRUNED = "SELECT pruned_seq, pruned_chain FROM tocsin.projects WHERE project = %s"
 
 
 def verify_database(dsn: str, project: str) -> Iterator[Examined]:
     """Read everything of a project; a hub may have it open."""
-    connection = connect(dsn, f"verify {project}")
+    connection = connect(dsn, f"verify {project}", schema=schema_of(project))
     try:
         with translated(JournalUnavailable), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tocsin.journal.columns import Kind
-from tocsin.journal.history import BRIEF_COLUMNS, SIGNAL_COLUMNS, Wanted
+from tocsin.journal.history import BRIEF_COLUMNS, EXCERPT_CHARS, SIGNAL_COLUMNS, Wanted
 from tocsin.journal.table_definitions import FAILURE_COLUMNS, MESSAGES, SEGMENTS
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "EXPIRING",
     "FORGET",
     "INDEX",
+    "LIVES",
     "PRUNE_BROADCASTS",
     "SEARCH",
     "SEGMENTS_AFTER",
@@ -59,12 +60,14 @@ ORDER BY q.dead_seq LIMIT ?2"""
 SEARCH = f"""
 SELECT {_SIGNAL} {_FROM} WHERE q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?1) AND q.seq < ?2
 AND {_seen_by("?4")} ORDER BY q.seq DESC LIMIT ?3"""
-_BRIEF = ", ".join(map(_selected, BRIEF_COLUMNS))
+_EXCERPT = f"CAST(substr(coalesce(q.payload, b.payload), 1, {EXCERPT_CHARS}) AS BLOB)"
+_BRIEF = ", ".join([*map(_selected, BRIEF_COLUMNS), _EXCERPT])
 #: The first conditions match a partial index.
 EXPIRING = f"""
-SELECT {_BRIEF} FROM signal_queue q
+SELECT {_BRIEF} {_FROM}
 WHERE q.expires_at IS NOT NULL AND q.delivered_at IS NULL AND q.expired_at IS NULL AND q.recalled_at IS NULL
 AND q.expires_at > ? AND q.state IN ('held', 'queued', 'offered') ORDER BY q.expires_at LIMIT ?"""
+LIVES = f"SELECT q.seq, {_selected('life')} FROM signal_queue q WHERE q.seq IN (SELECT value FROM json_each(?))"
 CONVERSATIONS = """
 SELECT sender, recipient, count(*), max(created_at)
 FROM (SELECT sender, recipient, created_at FROM signal_queue ORDER BY seq DESC LIMIT ?)
@@ -98,4 +101,4 @@ def find(wanted: Wanted, words: str) -> tuple[str, list[Any]]:
         conditions.append("q.seq IN (SELECT rowid FROM signal_search WHERE signal_search MATCH ?)")
         values.append(words)
     conditions += ["q.seq < ?", "q.seq >= ?"]
-    return f"SELECT {_BRIEF} FROM signal_queue q WHERE {' AND '.join(conditions)} ORDER BY q.seq DESC LIMIT ?", values
+    return f"SELECT {_BRIEF} {_FROM} WHERE {' AND '.join(conditions)} ORDER BY q.seq DESC LIMIT ?", values

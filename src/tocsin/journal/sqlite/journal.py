@@ -25,6 +25,7 @@ from tocsin.journal.sqlite import commit_note
 from tocsin.journal.sqlite.checkpoints import Checkpointer
 from tocsin.journal.sqlite.commit_note import CommitNote
 from tocsin.journal.sqlite.connection import connect, translated
+from tocsin.journal.sqlite.log_reserve import LogReserve
 from tocsin.journal.sqlite.repair import PAGE_SIZE, check_present, lock_project, reset_tables
 from tocsin.journal.sqlite.schema import migrate
 from tocsin.journal.sqlite.tables import SqliteTables
@@ -58,6 +59,7 @@ class SqliteJournal:
         *,
         mode: str = "FULL",
         checkpoint_bytes: int,
+        log_reserve_bytes: int = 0,
         vfs: str | None = None,
         commit_timeout_s: float | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class SqliteJournal:
         self._reading = threading.Lock()
         self._closing = contextlib.ExitStack()
         self._last_seq = self._chain = 0
+        self._reserve = LogReserve(self._file, PAGE_SIZE, log_reserve_bytes if self._flushed and vfs is None else 0)
         with contextlib.ExitStack() as opening:
             opening.callback(self._closing.close)
             with translated(JournalUnavailable, path.name):
@@ -85,7 +88,7 @@ class SqliteJournal:
             check_present(path, project)
             self._note = CommitNote(path / commit_note.NAME)
             self._closing.callback(self._note.close)
-            self._writer = self._connect()
+            self._writer = self._connect_writer()
             self._closing.callback(lambda: _close(self._writer))
             migrate(self._writer, "journal")
             self._take_ownership()
@@ -94,6 +97,7 @@ class SqliteJournal:
             self._load_end()
             self._checkpoints = Checkpointer(path / "journal.db", checkpoint_bytes, vfs, self._note.sync)
             self._closing.callback(self._checkpoints.close)
+            self._reserve.extend(self._writer)
             opening.pop_all()
 
     def append(self, group: Group) -> Commit:
@@ -109,7 +113,8 @@ class SqliteJournal:
                 raise OwnershipLost(self.project, group.epoch)
         self._last_seq, self._chain = group.last_seq, chain
         self._note.write(group.last_seq, flushed=self._flushed)
-        self._checkpoints.appended(len(group.events))
+        self._checkpoints.appended(self._reserve.take_written())
+        self._reserve.extend(self._writer)
         return self._commit
 
     def read(self, after_seq: int, limit: int = 0) -> Iterator[Group]:
@@ -179,7 +184,7 @@ class SqliteJournal:
     def recover(self) -> None:
         """Reconnect as the owner after a failed commit."""
         _close(self._writer)
-        self._writer = self._connect()
+        self._writer = self._connect_writer()
         self._load_end()
         if int(self._one("SELECT epoch FROM ownership")) != self.epoch:
             raise OwnershipLost(self.project, self.epoch)
@@ -209,6 +214,11 @@ class SqliteJournal:
 
     def _connect(self) -> apsw.Connection:
         return connect(self._file, self._mode, self._vfs, PAGE_SIZE)
+
+    def _connect_writer(self) -> apsw.Connection:
+        connection = self._connect()
+        self._reserve.watch(connection)
+        return connection
 
     def _take_ownership(self) -> None:
         with translated(JournalUnavailable, "journal.db"), self._writer:
