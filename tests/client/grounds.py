@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.processes import RunningHub
+from tests.soak import tally
 from tocsin.cli.remote import Refused, Remote
 from tocsin.client import Agent, SyncAgent, client_config
 from tocsin.client.agent import Connecting
@@ -78,6 +79,7 @@ class HubGround(Ground):
 
     def kill(self) -> None:
         """End it as a power cut would."""
+        tally("kills")
         self.hub.process.send_signal(signal.SIGKILL)
         self.hub.process.communicate(timeout=30)
 

@@ -1,36 +1,32 @@
 """Where the hub is, who one is there, what a client goes by, and what works without the library for sockets."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.client.grounds import POLICY, hub_ground, run
+from tests.client.grounds import POLICY, hub_ground
 from tocsin.client import Agent, client_config
 from tocsin.client.endpoint import token_from
-from tocsin.client.websocket import _socket_url
+from tocsin.client.websocket import WebSocketTransport, _socket_url
 from tocsin.core.errors import NotPermitted, PolicyRefused, RoutingFailed
 
 NOTE = "CUSTOM_NOTE"
 
 
-def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with hub_ground(tmp_path) as ground:
-            monkeypatch.setenv("TOCSIN_URL", ground.url)
-            monkeypatch.setenv("TOCSIN_TOKEN", ground.token("ada"))
-            async with Agent.connect(type="AdHoc") as ada:
-                assert ada.name == "ada"
-            file = tmp_path / "bob.token"
-            file.write_text(ground.token("bob") + "\n", encoding="utf-8")
-            monkeypatch.delenv("TOCSIN_TOKEN")
-            monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
-            async with Agent.connect(type="AdHoc") as bob:
-                assert bob.name == "bob"
-
-    run(test())
+async def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub_ground(tmp_path) as ground:
+        monkeypatch.setenv("TOCSIN_URL", ground.url)
+        monkeypatch.setenv("TOCSIN_TOKEN", ground.token("ada"))
+        async with Agent.connect(type="AdHoc") as ada:
+            assert ada.name == "ada"
+        file = tmp_path / "bob.token"
+        file.write_text(ground.token("bob") + "\n", encoding="utf-8")
+        monkeypatch.delenv("TOCSIN_TOKEN")
+        monkeypatch.setenv("TOCSIN_TOKEN_FILE", str(file))
+        async with Agent.connect(type="AdHoc") as bob:
+            assert bob.name == "bob"
 
 
 def test_a_token_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,26 +42,19 @@ def test_a_token_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_pat
         token_from(None)
 
 
-def test_nobody_is_refused_before_anything_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_is_refused_before_anything_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TOCSIN_TOKEN", "TOCSIN_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
-
-    async def test() -> None:
-        with pytest.raises(NotPermitted, match="needs a token"):
-            await Agent.connect("http://127.0.0.1:9")
-
-    asyncio.run(test())
+    with pytest.raises(NotPermitted, match="needs a token"):
+        await Agent.connect("http://127.0.0.1:9")
 
 
-def test_a_hub_that_trusts_this_machine_takes_a_name(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with (
-            hub_ground(tmp_path, POLICY, options=("--insecure-loopback",)) as ground,
-            Agent.connect(ground.url, agent="ada", role="director", type="Manager") as ada,
-        ):
-            assert (await ada.get_agent("ada")).role == "director"
-
-    run(test())
+async def test_a_hub_that_trusts_this_machine_takes_a_name(tmp_path: Path) -> None:
+    async with (
+        hub_ground(tmp_path, POLICY, options=("--insecure-loopback",)) as ground,
+        Agent.connect(ground.url, agent="ada", role="director", type="Manager") as ada,
+    ):
+        assert (await ada.get_agent("ada")).role == "director"
 
 
 @pytest.mark.parametrize(
@@ -83,31 +72,25 @@ def test_the_address_of_a_hub(url: str, socket: tuple[str, bool]) -> None:
 @pytest.mark.parametrize("url", ["127.0.0.1:7077", "ftp://hub", "http://"])
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(RoutingFailed, match="E_ROUTING_002"):
-        _socket_url(url)
+        WebSocketTransport(url, client_config(), token=None, agent="ada")
 
 
-def test_signed_envelopes_pass_a_hub_that_wants_them(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with hub_ground(tmp_path, POLICY + "security: {require_signatures: true}\n") as ground:
-            async with ground.join("ada", sign=True) as ada:
-                assert (await ada.send(to="ada", type=NOTE, payload={"ü": 1})).durability == "flushed"
-                opened = await ada.open_discussion("tabs, or ü?", ["ada"], voters_min=1)
-                await ada.speak_in_discussion(opened.discussion, "spaces")
-            async with ground.join("ada") as ada:
-                with pytest.raises(NotPermitted, match="E_AUTH_006"):
-                    await ada.speak_in_discussion(opened.discussion, "tabs")
-                with pytest.raises(NotPermitted, match="E_AUTH_006"):
-                    await ada.send(to="ada", type=NOTE)
-
-    run(test())
+async def test_signed_envelopes_pass_a_hub_that_wants_them(tmp_path: Path) -> None:
+    async with hub_ground(tmp_path, POLICY + "security: {require_signatures: true}\n") as ground:
+        async with ground.join("ada", sign=True) as ada:
+            assert (await ada.send(to="ada", type=NOTE, payload={"ü": 1})).durability == "flushed"
+            opened = await ada.open_discussion("tabs, or ü?", ["ada"], voters_min=1)
+            await ada.speak_in_discussion(opened.discussion, "spaces")
+        async with ground.join("ada") as ada:
+            with pytest.raises(NotPermitted, match="E_AUTH_006"):
+                await ada.speak_in_discussion(opened.discussion, "tabs")
+            with pytest.raises(NotPermitted, match="E_AUTH_006"):
+                await ada.send(to="ada", type=NOTE)
 
 
-def test_signing_needs_a_token() -> None:
-    async def test() -> None:
-        with pytest.raises(NotPermitted, match="signing needs a token"):
-            await Agent.connect("http://127.0.0.1:9", token="nonsense", sign=True)  # noqa: S106
-
-    asyncio.run(test())
+async def test_signing_needs_a_token() -> None:
+    with pytest.raises(NotPermitted, match="signing needs a token"):
+        await Agent.connect("http://127.0.0.1:9", token="nonsense", sign=True)  # noqa: S106
 
 
 def test_the_configuration_is_checked() -> None:

@@ -24,23 +24,20 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @each_kind
-def test_a_request_is_escalated_by_default(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with (
-            ground_of(kind, tmp_path) as ground,
-            ground.join("ada") as ada,
-            ground.join("bob"),
-            ground.join("dora", role="director") as dora,
-        ):
-            options: tuple[tuple[dict[str, Any], int], ...] = (({"escalate": False}, 0), ({}, 1))
-            for option, opened in options:
-                name = f"msg_unanswered_{opened}"
-                with pytest.raises(NoResponse):
-                    await ada.request("bob", NOTE, timeout_s=0.1, message_id=name, **option)
-                escalations = await dora.list_escalations(closed=True)
-                assert len([row for row in escalations if row.subject == name]) == opened
-
-    run(test())
+async def test_a_request_is_escalated_by_default(kind: str, tmp_path: Path) -> None:
+    async with (
+        ground_of(kind, tmp_path) as ground,
+        ground.join("ada") as ada,
+        ground.join("bob"),
+        ground.join("dora", role="director") as dora,
+    ):
+        options: tuple[tuple[dict[str, Any], int], ...] = (({"escalate": False}, 0), ({}, 1))
+        for option, opened in options:
+            name = f"msg_unanswered_{opened}"
+            with pytest.raises(NoResponse):
+                await ada.request("bob", NOTE, timeout_s=0.1, message_id=name, **option)
+            escalations = await dora.list_escalations(closed=True)
+            assert len([row for row in escalations if row.subject == name]) == opened
 
 
 def test_the_default_of_escalate_is_the_hubs() -> None:
@@ -50,28 +47,25 @@ def test_the_default_of_escalate_is_the_hubs() -> None:
 
 
 @each_kind
-def test_leases_are_listed_up_to_the_limit(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
-            held = [await ada.acquire(f"res {number}") for number in range(3)]
-            waiting = [asyncio.ensure_future(_wait(bob, f"res {number}")) for number in range(3)]
-            while len((await bob.list_leases(agent="bob")).waiting) < 3:
-                await asyncio.sleep(0.01)
-            listed = await ada.list_leases(limit=2)
-            assert [record.lease for record in listed.held] == [lease.lease for lease in held[:2]]
-            assert listed.waiting == []
-            rest = await ada.list_leases(limit=4, after=listed.next or "")
-            assert [record.lease for record in rest.held] == [held[2].lease]
-            assert (len(rest.waiting), rest.next) == (3, None)
-            for limit in (0, 10_001):
-                with pytest.raises(ValidationFailed) as refused:
-                    await ada.list_leases(limit=limit)
-                assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_004", "$.limit")
-            for lease in held:
-                await lease.release()
-            await asyncio.gather(*waiting)
-
-    run(test())
+async def test_leases_are_listed_up_to_the_limit(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+        held = [await ada.acquire(f"res {number}") for number in range(3)]
+        waiting = [asyncio.ensure_future(_wait(bob, f"res {number}")) for number in range(3)]
+        while len((await bob.list_leases(agent="bob")).waiting) < 3:
+            await asyncio.sleep(0.01)
+        listed = await ada.list_leases(limit=2)
+        assert [record.lease for record in listed.held] == [lease.lease for lease in held[:2]]
+        assert listed.waiting == []
+        rest = await ada.list_leases(limit=4, after=listed.next or "")
+        assert [record.lease for record in rest.held] == [held[2].lease]
+        assert (len(rest.waiting), rest.next) == (3, None)
+        for limit in (0, 10_001):
+            with pytest.raises(ValidationFailed) as refused:
+                await ada.list_leases(limit=limit)
+            assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_004", "$.limit")
+        for lease in held:
+            await lease.release()
+        await asyncio.gather(*waiting)
 
 
 async def _wait(agent: Agent, resource: str) -> None:
@@ -80,35 +74,29 @@ async def _wait(agent: Agent, resource: str) -> None:
 
 
 @each_kind
-def test_a_daemon_session_is_shown_apart(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with (
-            ground_of(kind, tmp_path) as ground,
-            ground.join("ada", daemon=True) as listener,
-            ground.join("ada") as ada,
-        ):
-            assert (await ada.get_agent("ada")).sessions == {"daemon": 1, "push": 1}
-            inbox = listener.inbox()
-            sent = await ada.send(to="ada", type=NOTE)
-            assert (await anext(inbox)).message_id == sent.message_id
-
-    run(test())
+async def test_a_daemon_session_is_shown_apart(kind: str, tmp_path: Path) -> None:
+    async with (
+        ground_of(kind, tmp_path) as ground,
+        ground.join("ada", daemon=True) as listener,
+        ground.join("ada") as ada,
+    ):
+        assert (await ada.get_agent("ada")).sessions == {"daemon": 1, "push": 1}
+        inbox = listener.inbox()
+        sent = await ada.send(to="ada", type=NOTE)
+        assert (await anext(inbox)).message_id == sent.message_id
 
 
 @each_kind
-def test_a_request_can_be_cancelled_by_its_id(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
-            asking = asyncio.create_task(ada.request("bob", NOTE, message_id="msg_asked_1"))
-            while not (known := await bob.list_requests()):
-                await asyncio.sleep(0.01)
-            assert known[0].request == "msg_asked_1"
-            await ada.cancel_request("msg_asked_1")
-            assert await bob.list_requests() == []
-            await (await anext(bob.inbox())).reply({"late": True})
-            assert (await asking).payload == {"late": True}, "the message was delivered, and its answer counts"
-
-    run(test())
+async def test_a_request_can_be_cancelled_by_its_id(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada, ground.join("bob") as bob:
+        asking = asyncio.create_task(ada.request("bob", NOTE, message_id="msg_asked_1"))
+        while not (known := await bob.list_requests()):
+            await asyncio.sleep(0.01)
+        assert known[0].request == "msg_asked_1"
+        await ada.cancel_request("msg_asked_1")
+        assert await bob.list_requests() == []
+        await (await anext(bob.inbox())).reply({"late": True})
+        assert (await asking).payload == {"late": True}, "the message was delivered, and its answer counts"
 
 
 #: Wrong arguments, and the code and field of their refusal.
@@ -128,27 +116,24 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str]] = [
 
 
 @each_kind
-def test_wrong_arguments_are_refused_alike(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground, ground.join("ada", "director") as ada:
-            for name, arguments, options, code, field in WRONG:
-                with pytest.raises(ValidationFailed) as refused:
-                    await getattr(ada, name)(*arguments, **options)
-                assert (refused.value.code, refused.value.problem.field) == (code, field), name
-            await ada.send(to="ada", type="CUSTOM_TRIED")
-            message = await anext(ada.inbox())
+async def test_wrong_arguments_are_refused_alike(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada", "director") as ada:
+        for name, arguments, options, code, field in WRONG:
             with pytest.raises(ValidationFailed) as refused:
-                await message.acknowledge("seen")  # type: ignore[arg-type]
-            assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_003", "$.status")
-            with pytest.raises(ValidationFailed) as refused:
-                await ada._caller.call("list_lease", {}, msgspec.json.Decoder(Any))
-            assert "did you mean 'list_leases'?" in refused.value.problem.detail
-            with pytest.raises(ValidationFailed) as refused:
-                await ada._caller.call("register_agent", {"agent_type": "Manager"}, msgspec.json.Decoder(Any))
-            assert "it is called 'type'" in refused.value.problem.detail
-            assert (await ada.get_agent("ada")).agent == "ada", "the connection is as it was"
-
-    run(test())
+                await getattr(ada, name)(*arguments, **options)
+            assert (refused.value.code, refused.value.problem.field) == (code, field), name
+        await ada.send(to="ada", type="CUSTOM_TRIED")
+        message = await anext(ada.inbox())
+        with pytest.raises(ValidationFailed) as refused:
+            await message.acknowledge("seen")  # type: ignore[arg-type]
+        assert (refused.value.code, refused.value.problem.field) == ("E_VALIDATION_003", "$.status")
+        with pytest.raises(ValidationFailed) as refused:
+            await ada._caller.call("list_lease", {}, msgspec.json.Decoder(Any))
+        assert "did you mean 'list_leases'?" in refused.value.problem.detail
+        with pytest.raises(ValidationFailed) as refused:
+            await ada._caller.call("register_agent", {"agent_type": "Manager"}, msgspec.json.Decoder(Any))
+        assert "it is called 'type'" in refused.value.problem.detail
+        assert (await ada.get_agent("ada")).agent == "ada", "the connection is as it was"
 
 
 @each_kind
@@ -164,42 +149,35 @@ def test_an_old_spelling_is_refused_with_the_new_one(kind: str, tmp_path: Path) 
 
 
 @each_kind
-def test_access_is_checked_alike(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
-            for call in (ada.list_waits(), ada.count_dead_letters(), ada.list_escalations(), ada.list_roster()):
-                with pytest.raises(NotPermitted, match="E_AUTH_003"):
-                    await call
-            if kind == "embedded":
-                with pytest.raises(StateConflict, match="only a hub serves get_me"):
-                    await ada.get_me()
-            else:
-                assert (await ada.get_me()).agent == "ada"
-
-    run(test())
+async def test_access_is_checked_alike(kind: str, tmp_path: Path) -> None:
+    async with ground_of(kind, tmp_path) as ground, ground.join("ada") as ada:
+        for call in (ada.list_waits(), ada.count_dead_letters(), ada.list_escalations(), ada.list_roster()):
+            with pytest.raises(NotPermitted, match="E_AUTH_003"):
+                await call
+        if kind == "embedded":
+            with pytest.raises(StateConflict, match="only a hub serves get_me"):
+                await ada.get_me()
+        else:
+            assert (await ada.get_me()).agent == "ada"
 
 
 @each_kind
-def test_questions_of_a_director(kind: str, tmp_path: Path) -> None:
+async def test_questions_of_a_director(kind: str, tmp_path: Path) -> None:
     """Call the operations that list and count, so that every reply is read once."""
-
-    async def test() -> None:
-        async with ground_of(kind, tmp_path, POLICY) as ground, ground.join("ada", "director") as ada:
-            await ada.send(to="ada", type=NOTE, payload={"n": 1}, message_id="msg_found_1")
-            found = await ada.find_messages(sender="ada", states="queued")
-            assert "msg_found_1" in [row.message_id for row in found.items]
-            assert "msg_found_1" in [row.message_id for row in (await ada.list_inbox()).items]
-            assert (await ada.list_waits()).waits == []
-            assert await ada.check_paths(["src/a.py"]) == []
-            assert (await ada.get_status()).agents >= 1
-            assert (await ada.get_policy()).version >= 1
-            assert (await ada.check_policy({"limits": {"window_max": -1}})).valid is False
-            assert "ada" in [row.agent for row in (await ada.list_roster()).items]
-            assert (await ada.find_dead_letters(reason="none")).items == []
-            assert (await ada.redrive_matching(reason="none")).redriven == ()
-            assert await ada.count_dead_letters(reason="none") == []
-
-    run(test())
+    async with ground_of(kind, tmp_path, POLICY) as ground, ground.join("ada", "director") as ada:
+        await ada.send(to="ada", type=NOTE, payload={"n": 1}, message_id="msg_found_1")
+        found = await ada.find_messages(sender="ada", states="queued")
+        assert "msg_found_1" in [row.message_id for row in found.items]
+        assert "msg_found_1" in [row.message_id for row in (await ada.list_inbox()).items]
+        assert (await ada.list_waits()).waits == []
+        assert await ada.check_paths(["src/a.py"]) == []
+        assert (await ada.get_status()).agents >= 1
+        assert (await ada.get_policy()).version >= 1
+        assert (await ada.check_policy({"limits": {"window_max": -1}})).valid is False
+        assert "ada" in [row.agent for row in (await ada.list_roster()).items]
+        assert (await ada.find_dead_letters(reason="none")).items == []
+        assert (await ada.redrive_matching(reason="none")).redriven == ()
+        assert await ada.count_dead_letters(reason="none") == []
 
 
 def test_every_operation_has_its_place_in_the_sdk() -> None:

@@ -189,75 +189,60 @@ def on_loop(test: Any) -> None:
     asyncio.run(asyncio.wait_for(test, 10))
 
 
-def test_a_redriven_message_counts_as_new() -> None:
-    async def test() -> None:
-        confirmed: list[str] = []
-        inbox = Inbox(client_config(), confirmed.append, lambda _: None)
-        first = message(1, attempt=2)
-        inbox.put(first)
-        inbox.confirm(first)
-        assert not inbox.is_news("msg_1_a", 2)
-        assert not inbox.is_news("msg_1_a", 3)
-        assert inbox.is_news("msg_1_a", 0), "fresh retries: it was redriven"
-        inbox.end()
-
-    on_loop(test())
+async def test_a_redriven_message_counts_as_new() -> None:
+    confirmed: list[str] = []
+    inbox = Inbox(client_config(), confirmed.append, lambda _: None)
+    first = message(1, attempt=2)
+    inbox.put(first)
+    inbox.confirm(first)
+    assert not inbox.is_news("msg_1_a", 2)
+    assert not inbox.is_news("msg_1_a", 3)
+    assert inbox.is_news("msg_1_a", 0), "fresh retries: it was redriven"
+    inbox.end()
 
 
-def test_memory_of_what_was_seen_is_bounded() -> None:
-    async def test() -> None:
-        inbox = Inbox(client_config(remembered_max=3), lambda _: None, lambda _: None)
-        for number in range(1, 6):
-            inbox.put(message(number))
-            inbox.confirm(message(number))
-        assert [number for number in range(1, 6) if inbox.is_news(f"msg_{number}_a", 0)] == [1, 2]
-        inbox.end()
-
-    on_loop(test())
+async def test_memory_of_what_was_seen_is_bounded() -> None:
+    inbox = Inbox(client_config(remembered_max=3), lambda _: None, lambda _: None)
+    for number in range(1, 6):
+        inbox.put(message(number))
+        inbox.confirm(message(number))
+    assert [number for number in range(1, 6) if inbox.is_news(f"msg_{number}_a", 0)] == [1, 2]
+    inbox.end()
 
 
-def test_the_credit_follows_the_applications_pace() -> None:
-    async def test() -> None:
-        granted: list[int] = []
-        inbox = Inbox(client_config(window=16, pause_after_s=0.01), lambda _: None, granted.append)
-        inbox.listen()
-        inbox.put(message(1))
-        while 0 not in granted:
-            await asyncio.sleep(0.005)
-        assert granted == [16, 0], "nobody took it in time"
+async def test_the_credit_follows_the_applications_pace() -> None:
+    granted: list[int] = []
+    inbox = Inbox(client_config(window=16, pause_after_s=0.01), lambda _: None, granted.append)
+    inbox.listen()
+    inbox.put(message(1))
+    while 0 not in granted:
+        await asyncio.sleep(0.005)
+    assert granted == [16, 0], "nobody took it in time"
+    await inbox.take()
+    assert granted[2:] == [8], "it begins smaller again"
+    inbox.put(message(2))
+    await inbox.take()
+    assert granted[3:] == [16]
+    inbox.end()
+
+
+async def test_a_reader_that_is_cancelled_as_it_is_woken_wakes_the_next() -> None:
+    inbox = Inbox(client_config(), lambda _: None, lambda _: None)
+    first, second = asyncio.create_task(inbox.take()), asyncio.create_task(inbox.take())
+    await asyncio.sleep(0)
+    inbox.put(message(1))
+    first.cancel()
+    taken = await second
+    assert taken is not None
+    assert taken.payload == {"n": 1}
+    inbox.end()
+
+
+async def test_an_ended_inbox_hands_out_nothing() -> None:
+    inbox = Inbox(client_config(), lambda _: None, lambda _: None)
+    inbox.put(message(1))
+    inbox.end()
+    assert await inbox.take() is None
+    inbox.end(refusal("E_HUB_004", "gone"))
+    with pytest.raises(Exception, match="E_HUB_004"):
         await inbox.take()
-        assert granted[2:] == [8], "it begins smaller again"
-        inbox.put(message(2))
-        await inbox.take()
-        assert granted[3:] == [16]
-        inbox.end()
-
-    on_loop(test())
-
-
-def test_a_reader_that_is_cancelled_as_it_is_woken_wakes_the_next() -> None:
-    async def test() -> None:
-        inbox = Inbox(client_config(), lambda _: None, lambda _: None)
-        first, second = asyncio.create_task(inbox.take()), asyncio.create_task(inbox.take())
-        await asyncio.sleep(0)
-        inbox.put(message(1))
-        first.cancel()
-        taken = await second
-        assert taken is not None
-        assert taken.payload == {"n": 1}
-        inbox.end()
-
-    on_loop(test())
-
-
-def test_an_ended_inbox_hands_out_nothing() -> None:
-    async def test() -> None:
-        inbox = Inbox(client_config(), lambda _: None, lambda _: None)
-        inbox.put(message(1))
-        inbox.end()
-        assert await inbox.take() is None
-        inbox.end(refusal("E_HUB_004", "gone"))
-        with pytest.raises(Exception, match="E_HUB_004"):
-            await inbox.take()
-
-    on_loop(test())

@@ -15,12 +15,13 @@ import uvicorn
 from tests.gateways.websocket.sockets import Client
 from tests.operations.story import ROLES
 from tocsin.cli.remote import Refused, Remote
-from tocsin.cli.serve import neighbours
 from tocsin.client import Agent, client_config
 from tocsin.client.operations import Operations
 from tocsin.core import commands as cmd
 from tocsin.core.errors import TocsinError
-from tocsin.gateways.http.app import build_app
+from tocsin.fleet.assembly import project_app
+from tocsin.fleet.home import open_projects
+from tocsin.fleet.router import Router
 from tocsin.gateways.http.server import listen, server_settings
 from tocsin.gateways.mcp.tools import TOOLS
 from tocsin.hub.config import load_config
@@ -275,8 +276,7 @@ async def hub_interface(path: Path, kind: str) -> AsyncIterator[Interface]:
         tokens[agent] = hub.authority.issue(agent, role, admin=agent == "root").secret.spell()
         await hub.host.submit(cmd.RegisterAgent(kind_of), cmd.Caller(agent, role))
     async with contextlib.AsyncExitStack() as stack:
-        beside = await neighbours(hub, stack)
-        app = build_app(hub, beside=beside.routes, described=beside.endpoints)
+        app = Router("story", await project_app(hub, stack), hub.authority, await open_projects(hub, ""))
         listener = listen("127.0.0.1", 0)
         server = uvicorn.Server(server_settings(app, settings))
         serving = asyncio.create_task(server._serve([listener]))

@@ -16,6 +16,7 @@ from tocsin.wire.table import OPERATIONS
 #: Parts of replies that follow from when and how a caller is attached, not from the operation.
 VOLATILE = {
     *("seq", "presence", "sessions", "recipient_state", "resolved_to_session", "publish_path", "session", "events"),
+    "reach",
     *("token", "token_id", "budget", "facts", "since", "frames", "time_to_drain", "delivery_latency", "bounds_s"),
     *("reached_seq", "behind_events", "behind_s", "next", "recent", "gaming", "holders", "value", "limit", "states"),
     "cursor",
@@ -39,7 +40,10 @@ def normal(value: Any, names: dict[str, str]) -> Any:
         return {
             key: normal(part, names)
             for key, part in value.items()
-            if key not in VOLATILE and not (key == "waiting" and isinstance(part, dict))
+            if key not in VOLATILE
+            and not (key == "waiting" and isinstance(part, dict))
+            # The sentence of a history entry names sessions and durations, as its facts do.
+            and not (key == "text" and "facts" in value)
         }
     if isinstance(value, list):
         return [normal(part, names) for part in value if not _is_notice(part)]

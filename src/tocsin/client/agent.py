@@ -32,7 +32,7 @@ from tocsin.client.leases import Leases
 from tocsin.client.message import LocalMessage, Message
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.client.requests import Awaited, Requests, failure_in
-from tocsin.client.sending import Outcome, Sender
+from tocsin.client.sending import Outcome, Sender, local_result
 from tocsin.client.settling import Settler
 from tocsin.client.teamwork import Teamwork
 from tocsin.client.transport import Bus, Transport
@@ -51,6 +51,8 @@ __all__ = ["Agent", "Connecting", "Messages", "Receipts", "refuse_unknown"]
 _log = logging.getLogger("tocsin.client")
 #: The sender's type in envelopes of an agent that connects without one; the hub uses the registered type.
 _SOME_TYPE = "AdHoc"
+#: Options of a message that is sent to a bus in this process without a draft.
+_PLAIN = frozenset({"priority"})
 _CONNECT = ("token", "agent", "role", "type", "capabilities", "daemon", "sign", "retry", "config")
 
 
@@ -99,7 +101,7 @@ class Agent(Teamwork):
         self._connection.watch(self._followed)
         self._inbox = Inbox(config, self._connection.confirm, self._connection.credit)
         self._caller = OperationCaller(self._connection, config.call_timeout_s, writer.sign)
-        self._sender = Sender(self._connection, self._caller, writer, retry)
+        self._sender = Sender(self._connection, self._caller, writer, retry, config.batch)
         self._settler = Settler(self._connection, self._inbox, self._sender, config.call_timeout_s)
         self._leases = Leases(self._caller, self._inbox, config, writer.fresh_id)
         self._worker = Worker(self._caller, self._inbox, config.call_timeout_s)
@@ -236,8 +238,20 @@ class Agent(Teamwork):
 
         `to="*"` sends to all agents, or to all of `to_type`. `options` are the fields of `Draft`.
         """
-        draft = Draft(to=to, type=type, payload={} if payload is None else payload, **options)
-        return await self._sender.send(draft, timeout_s or self._call_timeout_s, retry)
+        if payload is None:
+            payload = {}
+        timeout_s = timeout_s or self._call_timeout_s
+        if retry is None and options.keys() <= _PLAIN:
+            sending = self._sender.send_plain(to, type, payload, options.get("priority"), timeout_s)
+            if sending is not None:
+                try:
+                    reply = await sending[0]
+                except NoAnswer as error:
+                    error.problem.facts["message_id"] = sending[1]
+                    raise
+                return reply if isinstance(reply, Receipt) else local_result(reply)
+        draft = Draft(to=to, type=type, payload=payload, **options)
+        return await self._sender.send(draft, timeout_s, retry)
 
     async def send_many(
         self, drafts: Iterable[Draft], *, timeout_s: float | None = None, retry: Retry | None = None
@@ -331,14 +345,23 @@ class Agent(Teamwork):
             return
         if not self._inbox.is_news(delivery.signal_id, attempt):
             return
-        self._receive(
-            Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, delivery.interrupts)
-        )
+        interrupts = delivery.interrupts
+        message = Message(self._settler, delivery.signal_id, delivery.offer, received, attempt, ttl_s, interrupts)
+        if interrupts is None and not self._requests.waiting and received.sender.agent_id != SYSTEM.agent:
+            self._inbox.put(message)
+        else:
+            self._receive(message)
 
     def _take(self, delivery: Delivery) -> None:
         """Take a message from a project in this process."""
-        if self._inbox.is_news(delivery.signal_id, delivery.attempt):
-            self._receive(LocalMessage(self._settler, delivery))
+        inbox = self._inbox
+        if not inbox.is_news(delivery.signal_id, delivery.attempt):
+            return
+        message = LocalMessage(self._settler, delivery)
+        if delivery.interrupts is None and not self._requests.waiting and delivery.message.sender != SYSTEM.agent:
+            inbox.put(message)
+        else:
+            self._receive(message)
 
     def _receive(self, message: Message) -> None:
         self._worker.arrived(message)

@@ -8,16 +8,20 @@ everything is answered.
 
 import asyncio
 import logging
+import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from tocsin.client.config import ClientConfig
 from tocsin.client.errors import error_of, no_answer
-from tocsin.client.transport import Refused
+from tocsin.client.transport import LocalLink, Refused
 from tocsin.core.errors import InvariantViolation, TocsinError, ValidationFailed, refusal
+from tocsin.core.protocol.envelope import Envelope
+from tocsin.wire.drafts import Written
 from tocsin.wire.socket import Answer, Bye, Call, Confirm, Credit, Operation, Ping, Send, Welcome
 
 __all__ = ["Calls", "read_reply"]
@@ -25,6 +29,8 @@ __all__ = ["Calls", "read_reply"]
 _log = logging.getLogger("tocsin.client")
 #: Size of an operation in a frame besides its envelope, bytes, rounded up.
 _OVERHEAD_BYTES = 256
+#: Code of the refusal of a hub that does not serve the project any more.
+_MOVED = "E_HUB_002"
 
 
 class _Pending:
@@ -63,10 +69,15 @@ class Calls:
         self._unanswered: dict[int, _Pending] = {}
         #: Sends to a bus in this process, oldest first, with their deadlines; those that are done are dropped later.
         self._local: deque[tuple[asyncio.Future[Any], float]] = deque()
+        #: Number of messages in the batches among them, without one for each batch.
+        self._batched = 0
+        self._backlog_max = config.backlog_max
         self._receipts: list[str] = []
         self._credit: int | None = None
         self._welcome: Welcome | None = None
         self._sweeper: asyncio.TimerHandle | None = None
+        #: No call has an earlier deadline; in the loop's time.
+        self._first_deadline = math.inf
         #: State of the connection, for the error of a call that was given up.
         self.circumstance = ""
         #: Set while there is something to write.
@@ -79,7 +90,7 @@ class Calls:
         local = self._local
         while local and local[0][0].done():
             local.popleft()
-        return len(self._backlog) + len(self._unanswered) + len(local)
+        return len(self._backlog) + len(self._unanswered) + len(local) + self._batched
 
     @property
     def has_unanswered(self) -> bool:
@@ -103,23 +114,54 @@ class Calls:
         future: asyncio.Future[Any] = self._loop.create_future()
         self._last_id += 1
         operation.id = self._last_id
-        self._backlog.append(_Pending(operation, decode, future, self._loop.time() + timeout_s))
+        deadline = self._loop.time() + timeout_s
+        self._backlog.append(_Pending(operation, decode, future, deadline))
         self.quiet.clear()
         self.work.set()
-        if self._sweeper is None:
-            self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
+        self._watch(deadline)
         return future
 
-    def expect_local(self, future: "asyncio.Future[Any]", timeout_s: float) -> None:
-        """Give a send to a bus in this process a deadline."""
-        self._local.append((future, self._loop.time() + timeout_s))
+    def _watch(self, deadline: float) -> None:
+        """See to it that a deadline is checked."""
+        if deadline < self._first_deadline:
+            self._first_deadline = deadline
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
+
+    def send_local(self, link: LocalLink, message: Envelope | Written, timeout_s: float) -> "asyncio.Future[Any]":
+        """Send a message to a bus in this process; the future holds the reply, or a timeout."""
+        local = self._local
+        while local and local[0][0].done():
+            local.popleft()
+        if len(local) + len(self._backlog) + len(self._unanswered) + self._batched >= self._backlog_max:
+            self.must_have_room()
+        return self._expect_local(link.send_message(message), timeout_s)
+
+    def send_batch(
+        self, link: LocalLink, messages: "Sequence[Envelope | Written]", timeout_s: float
+    ) -> "asyncio.Future[Any]":
+        """Send messages together to a bus in this process; the future holds their replies, or a timeout."""
+        self.must_have_room()
+        future = self._expect_local(link.send_messages(messages), timeout_s)
+        self._batched += len(messages) - 1
+        future.add_done_callback(partial(self._batch_ended, len(messages) - 1))
+        return future
+
+    def _batch_ended(self, more: int, future: "asyncio.Future[Any]") -> None:
+        self._batched -= more
+
+    def _expect_local(self, future: "asyncio.Future[Any]", timeout_s: float) -> "asyncio.Future[Any]":
+        """Fail a future at its deadline."""
+        deadline = self._loop.time() + timeout_s
+        self._local.append((future, deadline))
+        if deadline < self._first_deadline or self._sweeper is None:
+            self._watch(deadline)
+        return future
 
     def must_have_room(self) -> None:
         """Refuse a call that the backlog has no room for."""
-        if len(self) >= self._config.backlog_max:
-            detail = f"{self._config.backlog_max} calls wait for an answer already"
+        if len(self) >= self._backlog_max:
+            detail = f"{self._backlog_max} calls wait for an answer already"
             raise refusal("E_ADMISSION_008", detail, field="$.backlog_max")
 
     def confirm(self, signal_id: str) -> None:
@@ -137,25 +179,34 @@ class Calls:
         if not self._unanswered and not self._backlog:
             self.quiet.set()
 
-    def answered(self, answer: Answer | Refused) -> None:
+    def answered(self, answer: Answer) -> None:
         """Give an answer to its call."""
-        number = answer.re
-        pending = None if number is None else self._unanswered.pop(number, None)
-        if self._backlog and len(self._unanswered) < self._in_flight_max:
-            self.work.set()
-        if pending is None:
-            if isinstance(answer, Refused):
-                _log.warning("the hub refused an operation: %s", answer.problem.detail)
-            return
-        if pending.future.done():
-            return
-        if isinstance(answer, Refused):
-            pending.future.set_exception(error_of(answer.problem))
+        pending = self._unanswered.pop(answer.re, None)
+        if self._backlog:
+            self._continue_writing()
+        if pending is None or pending.future.done():
             return
         try:
             pending.future.set_result(read_reply(pending.decode, answer))
         except msgspec.DecodeError as error:
             pending.future.set_exception(refusal("E_PROTOCOL_002", f"the hub's answer cannot be read: {error}"))
+
+    def refused(self, answer: Refused) -> None:
+        """Give a refusal to its call."""
+        number = answer.re
+        if answer.problem.code == _MOVED and number in self._unanswered:
+            return  # The hub did nothing and closes the link: the call is written to the next one.
+        pending = None if number is None else self._unanswered.pop(number, None)
+        if self._backlog:
+            self._continue_writing()
+        if pending is None:
+            _log.warning("the hub refused an operation: %s", answer.problem.detail)
+        elif not pending.future.done():
+            pending.future.set_exception(error_of(answer.problem))
+
+    def _continue_writing(self) -> None:
+        if len(self._unanswered) < self._in_flight_max:
+            self.work.set()
 
     @property
     def _in_flight_max(self) -> int:
@@ -204,6 +255,7 @@ class Calls:
         future.add_done_callback(lambda reply: self._credited(reply, window))
         deadline = self._loop.time() + self._config.call_timeout_s
         self._unanswered[self._last_id] = _Pending(operation, _ignore, future, deadline)
+        self._watch(deadline)
         return operation
 
     def _credited(self, reply: "asyncio.Future[Any]", window: int) -> None:
@@ -229,13 +281,26 @@ class Calls:
                 self._backlog.appendleft(pending)
 
     def _sweep(self) -> None:
-        """Fail the calls whose deadline has passed."""
+        """Fail the calls whose deadline has passed; they are looked at one by one only if one may have."""
         self._sweeper = None
         now = self._loop.time()
+        if now >= self._first_deadline:
+            self._fail_late(now)
+        if len(self):
+            self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
+        else:
+            self._first_deadline = math.inf
+
+    def _fail_late(self, now: float) -> None:
+        first = math.inf
         for pending in (*self._unanswered.values(), *self._backlog):
-            if now >= pending.deadline and not pending.future.done():
+            if pending.future.done():
+                continue
+            if now >= pending.deadline:
                 detail = f"no answer to {_name(pending.operation)} in time, while {self.circumstance}"
                 pending.future.set_exception(no_answer(detail))
+            else:
+                first = min(first, pending.deadline)
         local, self._local = self._local, deque()
         for future, deadline in local:
             if future.done():
@@ -244,8 +309,8 @@ class Calls:
                 future.set_exception(no_answer(f"no answer to send in time, while {self.circumstance}"))
             else:
                 self._local.append((future, deadline))
-        if self._unanswered or self._backlog or self._local:
-            self._sweeper = self._loop.call_later(self._config.sweep_interval_s, self._sweep)
+                first = min(first, deadline)
+        self._first_deadline = first
 
     def refuse_all(self, error: TocsinError) -> None:
         """Fail all calls with an error."""

@@ -24,8 +24,10 @@ Seconds = Annotated[float, Meta(gt=0, le=3.2e9)]
 class ClientConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Timeouts and limits of one client."""
 
-    #: Address of the hub if neither `connect` nor `TOCSIN_URL` gives one.
+    #: Address of the hub if neither `connect` nor `TOCSIN_URL` gives one; several are separated by commas.
     url: str
+    #: Hubs that one attempt to connect is sent on to; then it has failed.
+    hops_max: Count
     #: Timeout of one attempt to connect to the hub, seconds.
     dial_timeout_s: Seconds
     #: Timeout of the first connection, all attempts together, seconds.

@@ -11,7 +11,7 @@ connection has failed, and every call, now and later, raises that reason.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -138,22 +138,29 @@ class Connection:
 
     def submit(self, operation: Operation, decode: Callable[[msgspec.Raw], Any], timeout_s: float) -> Any:
         """Put an operation on its way; the future holds the reply, or raises the refusal."""
-        self._must_be_open()
+        if self._closing or self.error is not None:
+            self._must_be_open()
+        self._calls.must_have_room()
         return self._calls.submit(operation, decode, timeout_s)
 
     def send_local(self, local: LocalLink, message: Envelope | Written, timeout_s: float) -> "asyncio.Future[Reply]":
         """Send a message to the project in this process; the future holds the reply or the problem."""
+        if self._closing or self.error is not None:
+            self._must_be_open()
+        return self._calls.send_local(local, message, timeout_s)
+
+    def send_batch(
+        self, local: LocalLink, messages: "Sequence[Envelope | Written]", timeout_s: float
+    ) -> "asyncio.Future[list[Reply]]":
+        """Send messages together to the project in this process; the future holds the replies or problems."""
         self._must_be_open()
-        future = local.send_message(message)
-        self._calls.expect_local(future, timeout_s)
-        return future
+        return self._calls.send_batch(local, messages, timeout_s)
 
     def _must_be_open(self) -> None:
         if self.error is not None:
             raise self.error
         if self._closing:
             raise refusal("E_STATE_003", "this agent is closed: connect again", retryable=False)
-        self._calls.must_have_room()
 
     def confirm(self, signal_id: str) -> None:
         """Send a receipt with the next frame, or at once to a project in this process."""
@@ -288,15 +295,18 @@ class Connection:
 
     async def _read(self, link: Link, items: list[Item]) -> None:
         leave: Leave | None = None
+        calls = self._calls
         while True:
             for item in items:
-                if isinstance(item, Deliver):
+                if isinstance(item, Answer):
+                    calls.answered(item)
+                elif isinstance(item, Deliver):
                     self._deliver(item)
-                elif isinstance(item, Leave):
-                    leave = item
+                elif isinstance(item, Refused):
+                    calls.refused(item)
                 else:
-                    self._calls.answered(item)
-            self._calls.note_quiet()
+                    leave = item
+            calls.note_quiet()
             try:
                 items = list(await link.receive())
             except LinkLost as lost:

@@ -34,11 +34,15 @@ class Inbox:
         self._credit = credit
         #: By priority; each message with the time of its arrival.
         self._levels: tuple[deque[tuple[float, Message]], ...] = tuple(deque() for _ in Priority)
+        self._most_urgent_first = tuple(reversed(self._levels))
         self._waiters: deque[asyncio.Future[None]] = deque()
         #: Futures of `take_named`, by messageId.
         self._wanted: dict[str, asyncio.Future[Message]] = {}
         self._held: set[str] = set()
+        #: Most messages without a receipt, less one: only then the credit depends on their number.
+        self._held_many = config.held_max - 1
         self._remembered: dict[str, int] = {}
+        self._remembered_max = config.remembered_max
         self._listening = False
         self._awaited = 0
         self._window = config.window
@@ -99,7 +103,8 @@ class Inbox:
 
     def put(self, message: Message) -> None:
         """Add a message for the application."""
-        self._held.add(message.signal_id)
+        held = self._held
+        held.add(message.signal_id)
         if self._wanted:
             wanted = self._wanted.pop(message.message_id, None)
             if wanted is not None and not wanted.done():
@@ -112,16 +117,26 @@ class Inbox:
             self._wake()
         if self._pause_timer is None and not self._paused:
             self._pause_timer = self._loop.call_later(self._config.pause_after_s, self._look)
-        self._held_changed()
+        if self._awaited or len(held) >= self._held_many:
+            self._adjust()
 
     def take_now(self) -> Message | None:
         """Return the next message if one is here, most urgent first."""
-        return self._pop() if self._depth else None
+        if not self._depth:
+            return None
+        for level in self._most_urgent_first:
+            if level:
+                message = level.popleft()[1]
+                self._depth -= 1
+                if not self._depth:
+                    self._emptied()
+                return message
+        raise InvariantViolation("the inbox counts messages that it does not have")
 
     async def take(self) -> Message | None:
         """Wait for the next message, most urgent first; return null when the inbox has ended."""
         self.listen()
-        while not len(self):
+        while (message := self.take_now()) is None:
             if self._has_ended:
                 if self._why is not None:
                     raise self._why
@@ -134,10 +149,10 @@ class Inbox:
                 waiter.cancel()
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
-                elif len(self):
+                elif self._depth:
                     self._wake()
                 raise
-        return self._pop()
+        return message
 
     def has(self, message_id: str) -> bool:
         """Tell whether a message waits here."""
@@ -149,7 +164,9 @@ class Inbox:
             for entry in level:
                 if entry[1].message_id == message_id:
                     level.remove(entry)
-                    self._taken()
+                    self._depth -= 1
+                    if not self._depth:
+                        self._emptied()
                     return entry[1]
         wanted: asyncio.Future[Message] = self._loop.create_future()
         self._wanted[message_id] = wanted
@@ -176,21 +193,26 @@ class Inbox:
 
     def confirm(self, message: Message) -> None:
         """Confirm the receipt of a message, unless it is confirmed already."""
-        if message.signal_id in self._held:
-            self._confirm(message.signal_id)
-            self.settled(message)
+        signal_id = message.signal_id
+        if signal_id in self._held:
+            self._confirm(signal_id)
+            self._remember(signal_id, message)
 
     def settled(self, message: Message) -> None:
         """Record that the hub has a receipt of a message, or an operation that implies one."""
-        if message.signal_id not in self._held:
-            return
-        self._held.discard(message.signal_id)
-        remembered = self._remembered
-        remembered.pop(message.signal_id, None)
-        remembered[message.signal_id] = message.attempt
-        while len(remembered) > self._config.remembered_max:
+        if message.signal_id in self._held:
+            self._remember(message.signal_id, message)
+
+    def _remember(self, signal_id: str, message: Message) -> None:
+        held, remembered = self._held, self._remembered
+        held.discard(signal_id)
+        if signal_id in remembered:  # Written again at the end: the oldest is forgotten first.
+            del remembered[signal_id]
+        remembered[signal_id] = message.attempt
+        if len(remembered) > self._remembered_max:
             del remembered[next(iter(remembered))]
-        self._held_changed()
+        if self._awaited or len(held) >= self._held_many:
+            self._adjust()
 
     def forget(self, message: Message) -> None:
         """Forget a message, so that it is handed out when it is delivered again."""
@@ -210,17 +232,9 @@ class Inbox:
         while self._waiters:
             self._wake()
 
-    def _pop(self) -> Message:
-        for level in reversed(self._levels):
-            if level:
-                message = level.popleft()[1]
-                self._taken()
-                return message
-        raise InvariantViolation("the inbox counts messages that it does not have")
-
-    def _taken(self) -> None:
-        self._depth -= 1
-        if not self._depth:
+    def _emptied(self) -> None:
+        """Continue pushing, and with a larger credit: the application has taken everything."""
+        if self._paused or self._allowance != self._window:
             self._paused = False
             self._allowance = min(self._window, self._allowance * 2)
             self._adjust()
@@ -245,11 +259,6 @@ class Inbox:
         self._paused = True
         self._allowance = max(1, self._allowance // 4)
         self._adjust()
-
-    def _held_changed(self) -> None:
-        """Adjust the credit if it depends on the number of held messages: at their limit, and during a request."""
-        if self._awaited or len(self._held) >= self._config.held_max - 1:
-            self._adjust()
 
     def _adjust(self) -> None:
         wanted = self.window

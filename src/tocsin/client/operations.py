@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tocsin.client.operation_caller import OperationCaller
 from tocsin.core.commands import (
@@ -26,7 +27,7 @@ from tocsin.core.commands import (
     Subscriptions,
     TimeoutExtended,
 )
-from tocsin.wire.agents import AgentRecord, Me
+from tocsin.wire.agents import AgentRecord, IssuedToken, Me, TokenRecord
 from tocsin.wire.archive import AdviceRecord, ArchiveStatus, ReportRecord, TableRows
 from tocsin.wire.history import (
     DeadLetterGroup,
@@ -76,6 +77,10 @@ _GET_ME = msgspec.json.Decoder(Me)
 _LIST_AGENTS = msgspec.json.Decoder(NamedPage[AgentRecord])
 _GET_AGENT = msgspec.json.Decoder(AgentRecord)
 _RETIRE_AGENT = msgspec.json.Decoder(Done)
+_LIST_TOKENS = msgspec.json.Decoder(NamedPage[TokenRecord])
+_ISSUE_TOKEN = msgspec.json.Decoder(IssuedToken)
+_ROTATE_TOKENS = msgspec.json.Decoder(IssuedToken)
+_REVOKE_TOKENS = msgspec.json.Decoder(list[TokenRecord])
 _LIST_LEASES = msgspec.json.Decoder(LeaseRecords)
 _RELEASE_RESOURCES = msgspec.json.Decoder(Released)
 _CHECK_PATHS = msgspec.json.Decoder(list[PathConflict])
@@ -439,6 +444,83 @@ class Operations:
             reason: Reason, recorded with the removal.
         """
         return await self._caller.call("retire_agent", {"agent": agent, "reason": reason}, _RETIRE_AGENT)
+
+    async def list_tokens(
+        self,
+        *,
+        agent: str | None = None,
+        limit: int | None = None,
+    ) -> list[TokenRecord]:
+        """List tokens that the caller may administer, and its own, without their secrets.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Only tokens of this agent.
+            limit: Maximum number of items; all by default.
+        """
+        return await self._caller.call_pages("list_tokens", {"agent": agent}, _LIST_TOKENS, limit)
+
+    async def issue_token(
+        self,
+        agent: str,
+        *,
+        role: Literal["director", "primary", "clone", "human"] = "primary",
+        type: str | None = "AdHoc",
+        admin: bool = False,
+        types: Sequence[str] | None = None,
+        lifetime_s: float | None = None,
+    ) -> IssuedToken:
+        """Issue a token for an agent, and register the agent if a type is given.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+            role: Role of the agent.
+            type: Register the agent with this type; null leaves that to the agent.
+            admin: Whether the token may administer tokens.
+            types: Agent types that the agent may register as; by default `type`, or any if that is null.
+            lifetime_s: Seconds until the token expires; null is never.
+        """
+        return await self._caller.call(
+            "issue_token",
+            {"agent": agent, "role": role, "type": type, "admin": admin, "types": types, "lifetime_s": lifetime_s},
+            _ISSUE_TOKEN,
+        )
+
+    async def rotate_tokens(
+        self,
+        agent: str,
+        *,
+        overlap_s: float = 0.0,
+        lifetime_s: float | UnsetType | None = UNSET,
+    ) -> IssuedToken:
+        """Issue a new token for an agent that replaces all its tokens.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+            overlap_s: Seconds for which the old tokens remain valid.
+            lifetime_s: Seconds until the new token expires; null is never; by default as long as the last one.
+        """
+        return await self._caller.call(
+            "rotate_tokens", {"agent": agent, "overlap_s": overlap_s, "lifetime_s": lifetime_s}, _ROTATE_TOKENS
+        )
+
+    async def revoke_tokens(
+        self,
+        agent: str,
+    ) -> list[TokenRecord]:
+        """Revoke all tokens of an agent.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+        """
+        return await self._caller.call("revoke_tokens", {"agent": agent}, _REVOKE_TOKENS)
 
     async def list_leases(
         self,
@@ -834,7 +916,7 @@ class Operations:
 
     async def request_approval(
         self,
-        handoff: Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"],
+        handoff: Literal["plan_approval", "lease_override", "pre_merge_review", "ratification", "tool_permission"],
         subject: str,
         *,
         details: str = "",
@@ -1021,7 +1103,7 @@ class Operations:
         *,
         limit: int | None = None,
     ) -> list[ReportRecord]:
-        """List the lab's reports, newest first.
+        """List the reports of the pipeline and the lab, newest first.
 
         Only directors, humans and administrators may call it. Only a hub serves it.
 

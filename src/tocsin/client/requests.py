@@ -46,6 +46,11 @@ class Requests:
         self._awaited: dict[str, list[Awaited]] = {}
         self._made: dict[str, None] = {}
 
+    @property
+    def waiting(self) -> bool:
+        """Tell whether a request waits for a response."""
+        return bool(self._awaited)
+
     def expect(self, correlation_id: str, awaited: Awaited) -> None:
         """Add a request."""
         self._made[awaited.message_id] = None

@@ -5,6 +5,7 @@ A send whose refusal is retryable is repeated under the same messageId if the ca
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -26,11 +27,12 @@ from tocsin.core.commands import (
 )
 from tocsin.core.errors import InvariantViolation, Problem, TocsinError
 from tocsin.core.protocol.envelope import Envelope
+from tocsin.core.protocol.priority import Priority
 from tocsin.wire import socket as op
-from tocsin.wire.drafts import Draft, EnvelopeWriter, Written
+from tocsin.wire.drafts import Draft, EnvelopeWriter, Payload, Written
 from tocsin.wire.messages import SendReply, Sent, Settled
 
-__all__ = ["Outcome", "Sender"]
+__all__ = ["Outcome", "Sender", "local_result"]
 
 _REPLY = msgspec.json.Decoder(SendReply)
 _REQUESTED = msgspec.json.Decoder(Requested)
@@ -47,9 +49,11 @@ class Sender:
     """Sends for one agent."""
 
     def __init__(
-        self, connection: Connection, caller: OperationCaller, writer: EnvelopeWriter, retry: Retry | None
+        self, connection: Connection, caller: OperationCaller, writer: EnvelopeWriter, retry: Retry | None, turn: int
     ) -> None:
         self._connection = connection
+        #: Messages that are written or submitted in one turn of the event loop.
+        self._turn = turn
         self._caller = caller
         self._retry = retry
         self.writer = writer
@@ -67,19 +71,43 @@ class Sender:
             except NoAnswer as error:
                 error.problem.facts["message_id"] = message.message_id
                 raise
-            return reply if type(reply) is Receipt else _local_result(reply)
+            return reply if type(reply) is Receipt else local_result(reply)
         sent: Sent = await self._persistently(lambda: self._send_local(message, timeout_s), message, retry)
         return sent
+
+    def send_plain(
+        self, to: str, message_type: str, payload: Payload, priority: str | Priority | None, timeout_s: float
+    ) -> "tuple[asyncio.Future[Reply], str] | None":
+        """Send a message that names nothing else to a bus in this process, with the future of its reply and its id.
+
+        Null if there is no such bus, if refusals are retried, or if the envelope has to be written.
+        """
+        connection = self._connection
+        local = connection.local
+        if local is None or self._retry is not None:
+            return None
+        envelope = self.writer.prepare_plain(to, message_type, payload, priority, local.message_bytes_max)
+        if envelope is None:
+            return None
+        return connection.send_local(local, envelope, timeout_s), envelope.message_id
 
     async def _send_local(self, message: Envelope | Written, timeout_s: float) -> Sent:
         local = self._connection.local
         if local is None:
             raise unreachable("the project in this process is closed")
-        return _local_result(await self._connection.send_local(local, message, timeout_s))
+        return local_result(await self._connection.send_local(local, message, timeout_s))
 
     async def send_written(self, written: Written, timeout_s: float, retry: Retry | None) -> Sent:
         """Send an envelope that is written already."""
-        sent: Sent = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
+        sent: Sent
+        if retry is None and self._retry is None:
+            try:
+                sent = await self._submit(written, timeout_s)
+            except NoAnswer as error:
+                error.problem.facts["message_id"] = written.message_id
+                raise
+            return sent
+        sent = await self._persistently(lambda: self._submit(written, timeout_s), written, retry)
         return sent
 
     async def request(
@@ -124,13 +152,7 @@ class Sender:
     async def send_many(self, drafts: Iterable[Draft], timeout_s: float, retry: Retry | None) -> list[Outcome]:
         """Send many messages, in order and without waiting for one before the next."""
         retry = retry or self._retry
-        local = self._connection.local
-        written: list[Envelope | Written]
-        if local is None:
-            written = [self.writer.write(draft) for draft in drafts]
-        else:
-            bytes_max = local.message_bytes_max
-            written = [self.writer.prepare(draft, bytes_max) for draft in drafts]
+        written = await self._write_all(drafts)
         outcomes = await self._round(written, timeout_s)
         if retry is None:
             return outcomes
@@ -146,8 +168,19 @@ class Sender:
             for number, outcome in zip(again, retried, strict=True):
                 outcomes[number] = outcome
 
+    async def _write_all(self, drafts: Iterable[Draft]) -> "list[Envelope | Written]":
+        """Write all drafts before any is sent, so that one that cannot be written prevents all."""
+        local, write, written = self._connection.local, self.writer.write, []
+        for draft in drafts:
+            written.append(write(draft) if local is None else self.writer.prepare(draft, local.message_bytes_max))
+            if not len(written) % self._turn:
+                await asyncio.sleep(0)
+        return written
+
     async def _round(self, written: "Sequence[Envelope | Written]", timeout_s: float) -> list[Outcome]:
         """Send each of them once, with no more on their way than there is room for."""
+        if self._connection.local is not None:
+            return await self._round_local(written, timeout_s)
         futures: list[asyncio.Future[Any]] = []
         outcomes: list[Outcome] = []
         try:
@@ -155,6 +188,8 @@ class Sender:
                 while not self._connection.has_room and len(outcomes) < len(futures):
                     outcomes.append(await _outcome(futures[len(outcomes)]))
                 futures.append(self._submit(item, timeout_s))
+                if not len(futures) % self._turn:
+                    await asyncio.sleep(0)
             while len(outcomes) < len(futures):
                 outcomes.append(await _outcome(futures[len(outcomes)]))
         except BaseException:
@@ -163,10 +198,29 @@ class Sender:
             raise
         return outcomes
 
+    async def _round_local(self, written: "Sequence[Envelope | Written]", timeout_s: float) -> list[Outcome]:
+        """Send each of them once to the project in this process, some at a time, which share a future."""
+        under_way: deque[tuple[asyncio.Future[list[Reply]], int]] = deque()
+        outcomes: list[Outcome] = []
+        try:
+            for begin in range(0, len(written), self._turn):
+                while under_way and not self._connection.has_room:
+                    outcomes += await _outcomes(*under_way.popleft())
+                local = self._connection.local
+                if local is None:
+                    raise unreachable("the project in this process is closed")
+                some = written[begin : begin + self._turn]
+                under_way.append((self._connection.send_batch(local, some, timeout_s), len(some)))
+                await asyncio.sleep(0)
+            while under_way:
+                outcomes += await _outcomes(*under_way.popleft())
+        except BaseException:
+            for future, _ in under_way:
+                future.cancel()
+            raise
+        return outcomes
+
     def _submit(self, written: Envelope | Written, timeout_s: float) -> "asyncio.Future[Any]":
-        local = self._connection.local
-        if local is not None:
-            return self._connection.send_local(local, written, timeout_s)
         if isinstance(written, Envelope):
             raise unreachable("the project in this process is closed")
         operation = op.Send(id=0, envelope=written.envelope, signature=written.signature)
@@ -178,7 +232,7 @@ def _sent(reply: msgspec.Raw) -> Sent:
     return _REPLY.decode(reply).sent()
 
 
-def _local_result(reply: Reply) -> Sent:
+def local_result(reply: Reply) -> Sent:
     """Return what a bus in this process answered to a send; a refusal is raised."""
     if type(reply) is Receipt:
         return reply
@@ -192,11 +246,25 @@ def _local_result(reply: Reply) -> Sent:
 
 
 async def _outcome(future: "asyncio.Future[Any]") -> Outcome:
-    """Return the receipt or the refusal that a future holds, from a hub or from a bus in this process."""
+    """Return the receipt or the refusal that a future holds."""
     try:
-        reply = future.result() if future.done() else await future
-        if type(reply) is Receipt:
-            return reply
-        return reply if isinstance(reply, BroadcastReceipt | Registered | Settled) else _local_result(reply)
+        reply: Sent = future.result() if future.done() else await future
+    except TocsinError as error:
+        return error
+    return reply
+
+
+async def _outcomes(future: "asyncio.Future[list[Reply]]", count: int) -> list[Outcome]:
+    """Return the receipts and refusals that a bus in this process answered to some messages."""
+    try:
+        replies = await future
+    except TocsinError as error:
+        return [error] * count
+    return [reply if type(reply) is Receipt else _local_outcome(reply) for reply in replies]
+
+
+def _local_outcome(reply: Reply) -> Outcome:
+    try:
+        return local_result(reply)
     except TocsinError as error:
         return error

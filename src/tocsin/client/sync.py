@@ -12,6 +12,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Never, Unpack, overload
 
+from msgspec import UNSET, UnsetType
+
 from tocsin.client.agent import Agent
 from tocsin.client.backoff import Retry
 from tocsin.client.config import ClientConfig
@@ -46,7 +48,7 @@ from tocsin.core.commands import (
 )
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import Priority
-from tocsin.wire.agents import AgentRecord, Me
+from tocsin.wire.agents import AgentRecord, IssuedToken, Me, TokenRecord
 from tocsin.wire.archive import AdviceRecord, ArchiveStatus, ReportRecord, TableRows
 from tocsin.wire.drafts import Draft, Options, Payload
 from tocsin.wire.history import (
@@ -806,6 +808,67 @@ class SyncAgent(AgentFacade):
         """
         return self._background.run(self._wrapped.retire_agent(agent, reason=reason))
 
+    def list_tokens(self, *, agent: str | None = None, limit: int | None = None) -> list[TokenRecord]:
+        """List tokens that the caller may administer, and its own, without their secrets.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Only tokens of this agent.
+            limit: Maximum number of items; all by default.
+        """
+        return self._background.run(self._wrapped.list_tokens(agent=agent, limit=limit))
+
+    def issue_token(
+        self,
+        agent: str,
+        *,
+        role: Literal["director", "primary", "clone", "human"] = "primary",
+        type: str | None = "AdHoc",
+        admin: bool = False,
+        types: Sequence[str] | None = None,
+        lifetime_s: float | None = None,
+    ) -> IssuedToken:
+        """Issue a token for an agent, and register the agent if a type is given.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+            role: Role of the agent.
+            type: Register the agent with this type; null leaves that to the agent.
+            admin: Whether the token may administer tokens.
+            types: Agent types that the agent may register as; by default `type`, or any if that is null.
+            lifetime_s: Seconds until the token expires; null is never.
+        """
+        return self._background.run(
+            self._wrapped.issue_token(agent, role=role, type=type, admin=admin, types=types, lifetime_s=lifetime_s)
+        )
+
+    def rotate_tokens(
+        self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET
+    ) -> IssuedToken:
+        """Issue a new token for an agent that replaces all its tokens.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+            overlap_s: Seconds for which the old tokens remain valid.
+            lifetime_s: Seconds until the new token expires; null is never; by default as long as the last one.
+        """
+        return self._background.run(self._wrapped.rotate_tokens(agent, overlap_s=overlap_s, lifetime_s=lifetime_s))
+
+    def revoke_tokens(self, agent: str) -> list[TokenRecord]:
+        """Revoke all tokens of an agent.
+
+        Only directors, humans and administrators may call it. Only a hub serves it.
+
+        Args:
+            agent: Name of the agent.
+        """
+        return self._background.run(self._wrapped.revoke_tokens(agent))
+
     def list_leases(
         self, *, after: str = "", limit: int = 100, resource: str | None = None, agent: str | None = None
     ) -> LeaseRecords:
@@ -1087,7 +1150,7 @@ class SyncAgent(AgentFacade):
 
     def request_approval(
         self,
-        handoff: Literal["plan_approval", "lease_override", "pre_merge_review", "ratification"],
+        handoff: Literal["plan_approval", "lease_override", "pre_merge_review", "ratification", "tool_permission"],
         subject: str,
         *,
         details: str = "",
@@ -1227,7 +1290,7 @@ class SyncAgent(AgentFacade):
         return self._background.run(self._wrapped.get_advice())
 
     def list_reports(self, *, limit: int | None = None) -> list[ReportRecord]:
-        """List the lab's reports, newest first.
+        """List the reports of the pipeline and the lab, newest first.
 
         Only directors, humans and administrators may call it. Only a hub serves it.
 

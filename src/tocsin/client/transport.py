@@ -68,6 +68,9 @@ class LocalLink(Protocol):
     def send_message(self, message: Envelope | Written) -> "asyncio.Future[Reply]":
         """Send a message; the future holds the reply, or the problem, once it is durable."""
 
+    def send_messages(self, messages: "Sequence[Envelope | Written]") -> "asyncio.Future[list[Reply]]":
+        """Send messages together; the future holds the replies, or problems, once all are durable."""
+
     def confirm(self, signal_id: str) -> None:
         """Confirm the receipt of a message, before any later call."""
 

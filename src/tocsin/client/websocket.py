@@ -16,8 +16,9 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from tocsin.client.config import ClientConfig
+from tocsin.client.route import Route
 from tocsin.client.transport import Item, LinkLost, Refused
-from tocsin.core.errors import CATALOGUE, Problem, refusal
+from tocsin.core.errors import CATALOGUE, InvariantViolation, Problem, refusal
 from tocsin.wire.socket import SUBPROTOCOL, Answer, Deliver, Leave, Operation
 
 __all__ = ["WebSocketTransport"]
@@ -73,7 +74,7 @@ class WebSocketTransport:
     ) -> None:
         _require_library()
         self._config = config
-        self._url, self._is_local = _socket_url(url)
+        self._route = Route(url)
         self._reread = reread
         self._has_dialled = False
         if token is not None:
@@ -94,26 +95,42 @@ class WebSocketTransport:
         self._has_dialled = True
         from picows import WSError, WSHandshakeError
 
-        link = _SocketLink(self._config.goodbye_timeout_s, may_find_another_token=self._reread is not None)
-        try:
-            await self._open(link)
-        except WSHandshakeError as error:
-            raise LinkLost(f"{self._url}: {error}", refused=_refusal_of(error.raw_body)) from None
-        except (OSError, WSError) as error:
-            raise LinkLost(f"{self._url}: {error}") from None
-        return link
+        route = self._route
+        for hop in range(self._config.hops_max + 1):
+            url = route.url
+            link = _SocketLink(
+                self._config.goodbye_timeout_s, route.follow, may_find_another_token=self._reread is not None
+            )
+            try:
+                await self._open(url, link)
+                return link
+            except WSHandshakeError as error:
+                refused = _refusal_of(error.raw_body)
+                owner = None if refused is None else refused.facts.get("address")
+                if hop < self._config.hops_max and owner and route.follow(owner):
+                    continue
+                route.go_back()
+                raise LinkLost(f"{url}: {error}", refused=refused) from None
+            except (OSError, WSError) as error:
+                route.go_back()
+                raise LinkLost(f"{url}: {error}") from None
+            except asyncio.CancelledError:
+                route.go_back()
+                raise
+        raise InvariantViolation("the last hop is refused or connected")
 
-    async def _open(self, link: "_SocketLink") -> None:
+    async def _open(self, url: str, link: "_SocketLink") -> None:
         """Connect, and wait until the handshake is accepted."""
         from tocsin.framing import client_protocol
 
-        loop, parts = asyncio.get_running_loop(), urlsplit(self._url)
+        url, is_local = _socket_url(url)
+        loop, parts = asyncio.get_running_loop(), urlsplit(url)
         host, secure = parts.hostname or "", parts.scheme == "wss"
         port = parts.port or (443 if secure else 80)
         headers = {**self._headers, "Sec-WebSocket-Protocol": SUBPROTOCOL}
         listener = _listener(link)
         protocol = client_protocol(listener, parts.netloc, parts.path, headers, self._config.frame_bytes_max, _log)
-        proxy = None if self._is_local else _proxy_of(self._url)
+        proxy = None if is_local else _proxy_of(url)
         if proxy is None:
             transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=secure or None)
         else:
@@ -134,7 +151,9 @@ class WebSocketTransport:
 class _SocketLink:
     """One socket."""
 
-    def __init__(self, close_timeout_s: float, *, may_find_another_token: bool) -> None:
+    def __init__(self, close_timeout_s: float, moved: Callable[[str], object], *, may_find_another_token: bool) -> None:
+        """Prepare to use a socket; `moved` is called with the address that a goodbye names."""
+        self._moved = moved
         self._close_timeout_s = close_timeout_s
         self._may_find_another_token = may_find_another_token
         self._loop = asyncio.get_running_loop()
@@ -194,13 +213,17 @@ class _SocketLink:
             self._arrival = self._loop.create_future()
             await self._arrival
         frames, self._frames = self._frames, []
+        items: list[Item] = []
         try:
-            items = [item for frame in frames for item in _ITEMS.decode(frame)]
+            for frame in frames:
+                items += map(_item, _ITEMS.decode(frame))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LinkLost(f"the hub sent a frame that cannot be read: {error}") from None
-        if items and items[-1].bye is not None:
-            self._leave = items[-1].bye
-        return [_item(item) for item in items]
+        if items and isinstance(leave := items[-1], Leave):
+            self._leave = leave
+            if leave.address is not None:
+                self._moved(leave.address)
+        return items
 
     async def close(self) -> None:
         """Close the socket, without waiting longer than the configured time."""
@@ -280,10 +303,10 @@ def _bearing(token: str) -> dict[str, str]:
 def _item(item: _Item) -> Item:
     if item.deliver is not None:
         return item.deliver
-    if item.bye is not None:
-        return item.bye
     if item.problem is not None:
         return Refused(item.re, item.problem)
+    if item.bye is not None:
+        return item.bye
     return Answer(-1 if item.re is None else item.re, item.ok)
 
 
@@ -297,10 +320,8 @@ def _refusal_of(body: bytes | None) -> Problem | None:
 
 
 def _socket_url(url: str) -> tuple[str, bool]:
+    """Return the URL of a hub's socket, and whether the hub is on this machine."""
     parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES or not parts.netloc:
-        expected = "http://host:port, or https, ws, wss"
-        raise refusal("E_ROUTING_002", f"{url[:200]!r} is not the address of a hub", found=url[:200], expected=expected)
     path = parts.path.rstrip("/") + _PATH
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", "")), parts.hostname in _LOOPBACK
 

@@ -17,14 +17,35 @@ __all__ = [
     "GetAgent",
     "IssueToken",
     "IssuedToken",
+    "ListTokens",
     "Me",
     "RevokeTokens",
     "RotateTokens",
     "TokenRecord",
+    "WakeRecord",
 ]
 
 _Agent = Annotated[AgentName, Meta(description="Name of the agent.")]
 Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=3.2e9)]
+
+
+class WakeRecord(msgspec.Struct, frozen=True):
+    """The latest wake of an agent."""
+
+    #: When it was requested.
+    requested_at: datetime | None
+    #: `under_way`, `woken`, or why it failed: `waker_failed`, `not_attached`, `not_taken`, `moot`, `retired`.
+    outcome: str
+    #: When it worked or failed; null while it is under way.
+    outcome_at: datetime | None
+    #: Number of the attempt under way; 0 if there is none.
+    attempt: int
+    #: Details of a failure.
+    detail: str
+    #: Whether all attempts failed and the agent has not attached since.
+    failed: bool
+    #: Requests in the last hour.
+    recent: int
 
 
 class AgentRecord(msgspec.Struct, frozen=True):
@@ -47,6 +68,10 @@ class AgentRecord(msgspec.Struct, frozen=True):
     #: Whether it was found to inflate its priorities.
     gaming: bool
     registered_at: datetime | None
+    #: How a message reaches it: `push`, `channel`, `hook` (its next check or call), `waker` or `none`.
+    reach: cmd.Reach = "none"
+    #: Its latest wake; null if it was never woken.
+    wake: WakeRecord | None = None
 
 
 class Me(msgspec.Struct, frozen=True):
@@ -69,8 +94,17 @@ class GetAgent(Request, frozen=True):
     agent: _Agent
 
 
+class ListTokens(NamedPageRequest, frozen=True, kw_only=True):
+    """List tokens that the caller may administer, and its own, without their secrets."""
+
+    agent: Annotated[AgentName | None, Meta(description="Only tokens of this agent.")] = None
+
+
 class IssueToken(Request, frozen=True):
-    """Issue a token for an agent, and register the agent if a type is given."""
+    """Issue a token for an agent, and register the agent if a type is given.
+
+    A director or a human without an admin token may do it for roles below its own.
+    """
 
     agent: _Agent
     role: Annotated[Literal["director", "primary", "clone", "human"], Meta(description="Role of the agent.")] = (
@@ -145,7 +179,7 @@ OPERATIONS = (
         reply=cmd.Registered,
         http="PUT /v1/me",
         tag="agents",
-        tool="Call it once before anything else. Others can send to you from then on; messages wait for you.",
+        tool="Call it once, first.",
         idempotent=True,
     ),
     Operation(
@@ -155,7 +189,7 @@ OPERATIONS = (
         reply=NamedPage[AgentRecord],
         http="GET /v1/agents",
         tag="agents",
-        tool="Use it to find out whom to send to. An agent that is not available receives messages when it is back.",
+        tool="An agent that is not available reads its messages when it is back.",
     ),
     Operation(
         name="get_agent",
@@ -175,12 +209,11 @@ OPERATIONS = (
     ),
     Operation(
         name="list_tokens",
-        summary="List all tokens, without their secrets.",
-        request=NamedPageRequest,
+        request=ListTokens,
         reply=NamedPage[TokenRecord],
         http="GET /v1/admin/tokens",
         tag="admin",
-        access=Access.ADMIN,
+        access=Access.OVERSEER,
         where=Where.HUB,
     ),
     Operation(
@@ -190,7 +223,7 @@ OPERATIONS = (
         kind="command",
         http="POST /v1/admin/tokens",
         tag="admin",
-        access=Access.ADMIN,
+        access=Access.OVERSEER,
         where=Where.HUB,
     ),
     Operation(
@@ -200,7 +233,7 @@ OPERATIONS = (
         kind="command",
         http="POST /v1/admin/tokens/{agent}/rotate",
         tag="admin",
-        access=Access.ADMIN,
+        access=Access.OVERSEER,
         where=Where.HUB,
     ),
     Operation(
@@ -210,7 +243,7 @@ OPERATIONS = (
         kind="command",
         http="POST /v1/admin/tokens/{agent}/revoke",
         tag="admin",
-        access=Access.ADMIN,
+        access=Access.OVERSEER,
         where=Where.HUB,
         destructive=True,
     ),

@@ -1,4 +1,4 @@
-"""Operations that read the pipeline's tables, advice and lab reports."""
+"""Operations that read the pipeline's tables and advice, and the reports of pipeline and lab."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -82,7 +82,7 @@ class ReadTable(Request, frozen=True, kw_only=True):
 class TableBucket(msgspec.Struct, frozen=True):
     """A figure at one time."""
 
-    #: A day, or an hour as `2026-03-02T09`; UTC.
+    #: A day, an hour as `2026-03-02T09`, or a minute as `2026-03-02T09:41`; UTC.
     at: str
     value: float
 
@@ -102,7 +102,7 @@ class TableRows(msgspec.Struct, frozen=True):
     dated: bool
     #: Rows that the extract leaves out because a day has too many.
     left_out: int
-    #: Step of the series: `hour` or `day`.
+    #: Step of the series: `minute`, `hour` or `day`, by the time that its rows cover.
     step: str
     series: list[TableBucket]
 
@@ -115,11 +115,11 @@ class AdviceRecord(msgspec.Struct, frozen=True):
 
 
 class ReportRecord(msgspec.Struct, frozen=True):
-    """A lab report."""
+    """A report of the pipeline or the lab."""
 
     report: str
     title: str
-    #: Kind of study.
+    #: `report` of the pipeline, or the kind of study.
     kind: str
     made_at: str
     bytes: int
@@ -159,7 +159,7 @@ OPERATIONS = (
     ),
     Operation(
         name="list_reports",
-        summary="List the lab's reports, newest first.",
+        summary="List the reports of the pipeline and the lab, newest first.",
         request=NamedPageRequest,
         reply=NamedPage[ReportRecord],
         http="GET /v1/history/reports",

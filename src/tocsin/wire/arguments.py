@@ -12,7 +12,7 @@ from tocsin.core.protocol.envelope import Envelope, check_nesting
 from tocsin.core.protocol.validation import explain
 from tocsin.wire.operation import Operation
 
-__all__ = ["RENAMED", "fields_of", "read_arguments", "unknown_argument"]
+__all__ = ["RENAMED", "argument_names", "fields_of", "read_arguments", "unknown_argument"]
 
 #: Names that fields had on some interface, and their one name now.
 RENAMED = {
@@ -33,7 +33,7 @@ def read_arguments(
     `strict` is off for text such as a query string, where numbers and booleans are words.
     """
     shape = fields_of(operation.request) if operation.takes_envelope else operation.request
-    known = [field.encode_name for field in msgspec.structs.fields(shape)]
+    known = argument_names(shape)
     check_nesting(arguments)
     for name in arguments:
         if name not in known:
@@ -66,6 +66,12 @@ def _values_of(shape: type[msgspec.Struct], words: dict[str, Any]) -> dict[str, 
 def _admits(shape: Any, kind: type) -> bool:
     """Tell whether a type is, or is a union with, a plain type."""
     return shape is kind or any(_admits(part, kind) for part in get_args(shape) if not isinstance(part, msgspec.Meta))
+
+
+@cache
+def argument_names(shape: type[msgspec.Struct]) -> list[str]:
+    """Return the names of a request's arguments."""
+    return [field.encode_name for field in msgspec.structs.fields(shape)]
 
 
 @cache

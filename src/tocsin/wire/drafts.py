@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypedDict
 import msgspec
 from msgspec import Raw
 
-from tocsin.core.errors import refusal
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.envelope import ANYONE, NESTING_MAX, VERSIONS, AgentRef, Envelope, TypeName, iso
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY, Priority
@@ -31,7 +31,7 @@ _OVERHEAD_BYTES = 1024
 _CHECKED_MAX = 4096
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class Draft(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A message to send; what it leaves open follows from the contract of its type."""
 
     #: An agent, or `*` for all.
@@ -99,7 +99,7 @@ class _Object(msgspec.Struct):
     """Any JSON object; its fields are checked and skipped."""
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
+_is_object = msgspec.json.Decoder(_Object).decode
 
 
 class EnvelopeWriter:
@@ -107,7 +107,7 @@ class EnvelopeWriter:
 
     def __init__(self, signer: Signer | None = None) -> None:
         self._ids = RandomIds()
-        self._encoder = msgspec.json.Encoder()
+        self._encode_json = msgspec.json.Encoder().encode
         self._signer = signer
         self._sender = AgentRef("", "")
         self._checked: dict[tuple[str, str], AgentRef] = {}
@@ -130,24 +130,35 @@ class EnvelopeWriter:
         The payload is checked here as the bus would check it: JSON, its size and its nesting. What does not pass is
         written, so that the bus refuses it in its own words.
         """
-        to, kind, priority = draft.to, draft.type, draft.priority
-        receiver = self._checked.get((to, kind)) or self._check_names(to, kind)
+        envelope: Envelope | None = None
+        if _is_ordinary(draft):
+            envelope = self.prepare_plain(draft.to, draft.type, draft.payload, draft.priority, bytes_max)
+        return self.write(draft) if envelope is None else envelope
+
+    def prepare_plain(
+        self, to: str, message_type: str, payload: Payload, priority: str | Priority | None, bytes_max: int
+    ) -> Envelope | None:
+        """Return the envelope of a message that names nothing else; null if the bus has to check it."""
+        receiver = self._checked.get((to, message_type)) or self._check_names(to, message_type)
         name = PRIORITY_NAMES[priority] if isinstance(priority, Priority) else priority
-        if receiver is None or not _is_ordinary(draft) or (name is not None and name not in VOCABULARY):
-            return self.write(draft)
-        payload = self._encode(draft.payload)
-        if len(payload) + _OVERHEAD_BYTES > bytes_max or payload.count(b"{") + payload.count(b"[") >= NESTING_MAX:
-            return self.write(draft)
+        if receiver is None or (name is not None and name not in VOCABULARY):
+            return None
         try:
-            if not payload.isascii():
-                payload.decode("utf-8")
-            _OBJECT.decode(payload)
+            body = self._encode_json(payload)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise _unwritable(error) from error
+        if len(body) + _OVERHEAD_BYTES > bytes_max or body.count(b"{") + body.count(b"[") >= NESTING_MAX:
+            return None
+        try:
+            if not body.isascii():
+                body.decode("utf-8")
+            _is_object(body)
         except (UnicodeDecodeError, msgspec.DecodeError):
-            return self.write(draft)
+            return None
         now = time.time_ns() // 1_000_000
         message_id = self._ids.fresh("msg", now * 1000)
         sent_at = datetime.fromtimestamp(now / 1000, UTC)
-        return Envelope(_VERSION, message_id, sent_at, self._sender, receiver, kind, Raw(payload), name)
+        return Envelope(_VERSION, message_id, sent_at, self._sender, receiver, message_type, Raw(body), name)
 
     def _check_names(self, to: str, message_type: str) -> AgentRef | None:
         """Return the receiver if it and the type are well-formed, and remember them."""
@@ -163,9 +174,9 @@ class EnvelopeWriter:
 
     def _encode(self, value: object) -> bytes:
         try:
-            return self._encoder.encode(value)
+            return self._encode_json(value)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise refusal("E_VALIDATION_002", f"the message cannot be written: {error}", field="$.payload") from error
+            raise _unwritable(error) from error
 
     def write(self, draft: Draft) -> Written:
         """Write a draft as an envelope, or refuse a payload that is not JSON."""
@@ -191,6 +202,10 @@ class EnvelopeWriter:
         envelope = Raw(self._encode(outgoing))
         signature = None if self._signer is None else self._signer.sign(bytes(envelope))
         return Written(message_id, envelope, signature)
+
+
+def _unwritable(error: Exception) -> TocsinError:
+    return refusal("E_VALIDATION_002", f"the message cannot be written: {error}", field="$.payload")
 
 
 def _is_ordinary(draft: Draft) -> bool:

@@ -10,6 +10,7 @@ from tocsin.core import commands as cmd
 from tocsin.core.commands.base import AgentName, MessageRef, TypeFilter
 from tocsin.core.protocol.contracts import DeliveryClass
 from tocsin.core.protocol.priority import AnyPriorityName, PriorityName
+from tocsin.wire.explanations import Reason
 from tocsin.wire.operation import Access, Limit, Operation, Page, PageRequest, Request
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "HistoryEntry",
     "ListInbox",
     "ListThread",
+    "MessageFields",
     "MessageHistory",
     "MessageRecord",
     "MessageSummary",
@@ -85,8 +87,8 @@ class FindMessages(SearchMessages, frozen=True, kw_only=True):
     until: Annotated[datetime | None, Meta(description="Accepted before this time, ISO 8601.")] = None
 
 
-class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One recipient's copy of a message, without its content."""
+class MessageFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of one recipient's copy of a message."""
 
     signal_id: str
     message_id: str
@@ -112,7 +114,14 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
 
 
-class MessageRecord(MessageSummary, frozen=True, kw_only=True):
+class MessageSummary(MessageFields, frozen=True, kw_only=True):
+    """One recipient's copy of a message, with the beginning of its text."""
+
+    #: Beginning of the text, or of the payload as JSON if it has none.
+    preview: str
+
+
+class MessageRecord(MessageFields, frozen=True, kw_only=True):
     """One recipient's copy of a message."""
 
     offered_at: datetime | None
@@ -136,6 +145,10 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     kind: str
     #: The other fields of the event.
     facts: dict[str, Any]
+    #: What happened and why, in a sentence.
+    text: str = ""
+    #: The rule behind it, what was measured and the limit; null for an event that no rule decides.
+    reason: Reason | None = None
 
 
 class MessageHistory(msgspec.Struct, frozen=True):
@@ -155,6 +168,8 @@ class DeadLetterRecord(msgspec.Struct, frozen=True):
     reason: str | None
     code: str | None
     history: list[HistoryEntry]
+    #: Why it died, in words: the recipient's own reason if it rejected the message.
+    detail: str = ""
 
 
 class CountDeadLetters(Request, frozen=True, kw_only=True):
@@ -178,7 +193,7 @@ class RedriveMatching(CountDeadLetters, frozen=True, kw_only=True):
 
 
 class DeadLetterSummary(msgspec.Struct, frozen=True):
-    """A dead letter without its content."""
+    """A dead letter with the beginning of its text."""
 
     signal_id: str
     message_id: str
@@ -195,6 +210,10 @@ class DeadLetterSummary(msgspec.Struct, frozen=True):
     dead_at: datetime | None
     #: Whether its recipient is still registered; only then it can be redriven.
     redrivable: bool
+    #: Why it died, in words: the recipient's own reason if it rejected the message.
+    detail: str
+    #: Beginning of the text, or of the payload as JSON if it has none.
+    preview: str
 
 
 class DeadLetterGroup(msgspec.Struct, frozen=True):

@@ -131,8 +131,8 @@ OPERATIONS = (
         reply=cmd.LeaseRecord,
         http="POST /v1/leases",
         tag="leases",
-        tool="Use it before you edit files or use something that others may use. state is held or waiting; a waiting "
-        "request is answered by a LEASE_GRANTED or LEASE_REFUSED message in your inbox. Release what you do not need.",
+        tool="Use it before you edit files that others may edit. If its state is waiting, LEASE_GRANTED or "
+        "LEASE_REFUSED comes to your inbox.",
     ),
     Operation(
         name="list_leases",
@@ -171,7 +171,7 @@ OPERATIONS = (
         reply=cmd.Released,
         http="DELETE /v1/leases/{lease}",
         tag="leases",
-        tool="Releases a lease by its id, or resources by the names that you hold them under.",
+        tool="By its id, or by the names of resources.",
         idempotent=True,
     ),
     Operation(

@@ -9,6 +9,7 @@ from msgspec import Meta
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
 from tocsin.core.protocol.priority import PriorityName
+from tocsin.wire.agents import WakeRecord
 from tocsin.wire.history import MessageSummary
 from tocsin.wire.operation import (
     NO_REQUEST,
@@ -222,7 +223,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class AgentDetails(msgspec.Struct, frozen=True):
-    """An agent with its sessions, attention and budget."""
+    """An agent with its sessions, attention and budget, and how it can be reached."""
 
     agent: str
     type: str
@@ -245,6 +246,10 @@ class AgentDetails(msgspec.Struct, frozen=True):
     #: Priority inherited from agents that wait for it; null if none.
     inherited: PriorityName | None
     registered_at: datetime | None
+    #: How a message reaches it: `push`, `channel`, `hook` (its next check or call), `waker` or `none`.
+    reach: cmd.Reach = "none"
+    #: Its latest wake; null if it was never woken.
+    wake: WakeRecord | None = None
 
 
 class ListRoster(NamedPageRequest, frozen=True, kw_only=True):

@@ -74,6 +74,10 @@ class Hello(_Operation, tag="hello"):
     capabilities: tuple[str, ...] = ()
     #: Open a `daemon` session: the agent's always-on listener, shown apart from its other sessions.
     daemon: bool = False
+    #: Open a `channel` session: nothing is offered to it. It gets a `deliver` item with `offer` 0 for each message at
+    #: or above the policy's `wake.level` that begins to wait, and for each `ApprovalDecided`, so that an idle agent can
+    #: be notified; the message stays in the inbox.
+    channel: bool = False
 
 
 class Send(_Operation, tag="send_message"):
@@ -233,7 +237,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One message."""
 
     signal_id: str
-    #: Time it was offered, counted from 1.
+    #: Time it was offered, counted from 1; 0 on a channel session, which is only told that it waits.
     offer: int
     session: str
     #: The envelope, in the recipient's protocol version.
@@ -257,6 +261,8 @@ class Leave(msgspec.Struct, frozen=True, omit_defaults=True):
     resume: bool
     #: Code of the catalogue, where the token has ended: `E_AUTH_004` or `E_AUTH_005`.
     code: str | None = None
+    #: Address of the hub that serves the project from now on, where the project moves.
+    address: str | None = None
 
 
 class Goodbye(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import difflib
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.wire import agents, archive, history, leases, messages, project, teamwork
+from tocsin.wire import agents, archive, history, leases, messages, project, projects, teamwork
 from tocsin.wire.operation import Operation
 
 __all__ = ["OPERATIONS", "unknown_operation"]
@@ -11,7 +11,7 @@ __all__ = ["OPERATIONS", "unknown_operation"]
 #: Every operation, by name.
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation
-    for module in (messages, history, agents, leases, project, teamwork, archive)
+    for module in (messages, history, agents, leases, project, projects, teamwork, archive)
     for operation in module.OPERATIONS
 }
 

@@ -82,6 +82,8 @@ class ApprovalRecord(msgspec.Struct, frozen=True):
     opened_at: datetime | None
     #: When it is escalated; null once it was.
     due_at: datetime | None
+    #: Beginning of the text of the held message; empty if none is held.
+    preview: str = ""
 
 
 class EscalationStep(msgspec.Struct, frozen=True):
@@ -109,6 +111,8 @@ class EscalationRecord(msgspec.Struct, frozen=True):
     resolution: str
     resolved_by: str
     steps: tuple[EscalationStep, ...]
+    #: What it is about, in one line: the resources that are waited for, the message, the agent or the metric.
+    about: str = ""
 
 
 class ListApprovals(NamedPageRequest, frozen=True, kw_only=True):
@@ -195,8 +199,7 @@ OPERATIONS = (
         reply=cmd.Requested,
         http="POST /v1/requests",
         tag="requests",
-        tool="Waits a few seconds for the answer; if none came, the answer arrives in your inbox, in the same thread. "
-        "Use it when you need an answer to go on.",
+        tool="Use it when you need an answer to go on. It waits some seconds; a later answer comes to your inbox.",
     ),
     Operation(
         name="list_requests",

@@ -1,0 +1,1 @@
+"""Tests of the table of operations and of the texts made from replies."""
