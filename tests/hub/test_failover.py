@@ -63,89 +63,76 @@ def cut_off(dsn: str) -> None:
         )
 
 
-def test_a_standby_takes_over_when_the_owner_leaves(dsn: str) -> None:
-    async def test() -> None:
-        first = await Standby(dsn, "test", POLICY, hub="one", address="one:1").serve()
-        await team(first)
-        assert isinstance(await first.submit(message(1), ADA), Receipt)
-        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two", address="two:2").serve())
-        await until_waiting(dsn)
-        assert [(owner.project, owner.hub, owner.address) for owner in owners(dsn)] == [("test", "one", "one:1")]
-        assert not standby.done()
-        await first.close()
-        second = await standby
-        assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
-        again = await second.submit(message(1), ADA)
-        assert isinstance(again, Receipt)
-        assert again.duplicate
-        await second.close()
-
-    run(test())
+async def test_a_standby_takes_over_when_the_owner_leaves(dsn: str) -> None:
+    first = await Standby(dsn, "test", POLICY, hub="one", address="one:1").serve()
+    await team(first)
+    assert isinstance(await first.submit(message(1), ADA), Receipt)
+    standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two", address="two:2").serve())
+    await until_waiting(dsn)
+    assert [(owner.project, owner.hub, owner.address) for owner in owners(dsn)] == [("test", "one", "one:1")]
+    assert not standby.done()
+    await first.close()
+    second = await standby
+    assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
+    again = await second.submit(message(1), ADA)
+    assert isinstance(again, Receipt)
+    assert again.duplicate
+    await second.close()
 
 
-def test_an_owner_that_renews_is_left_alone_and_one_that_does_not_is_replaced(dsn: str) -> None:
+async def test_an_owner_that_renews_is_left_alone_and_one_that_does_not_is_replaced(dsn: str) -> None:
     config = load_config(ownership={"lease_s": 1, "renew_s": 0.1, "look_s": 0.1})
-
-    async def test() -> None:
-        first = await Standby(dsn, "test", POLICY, hub="one", config=config).serve()
-        await team(first)
-        waiting = Standby(dsn, "test", POLICY, hub="two", config=config)
-        standby = asyncio.create_task(waiting.serve())
-        while waiting.seen.owner is None or waiting.seen.owner.renewals < 25:  # more than two leases
-            await asyncio.sleep(0.01)
-        assert waiting.seen.owner.hub == "one"
-        assert isinstance(await first.submit(message(1), ADA), Receipt)
-        first.journal.renew = lambda: None  # type: ignore[method-assign]
-        second = await standby
-        assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
-        late = await first.submit(message(2), ADA)
-        assert isinstance(late, Problem)
-        assert late.retryable
-        assert "another hub has taken over" in await first.stopped()
-        assert isinstance(await second.submit(message(2), ADA), Receipt)
-        await first.close()
-        await second.close()
-
-    run(test())
+    first = await Standby(dsn, "test", POLICY, hub="one", config=config).serve()
+    await team(first)
+    waiting = Standby(dsn, "test", POLICY, hub="two", config=config)
+    standby = asyncio.create_task(waiting.serve())
+    while waiting.seen.owner is None or waiting.seen.owner.renewals < 25:  # more than two leases
+        await asyncio.sleep(0.01)
+    assert waiting.seen.owner.hub == "one"
+    assert isinstance(await first.submit(message(1), ADA), Receipt)
+    first.journal.renew = lambda: None  # type: ignore[method-assign]
+    second = await standby
+    assert [(owner.hub, owner.epoch) for owner in owners(dsn)] == [("two", 2)]
+    late = await first.submit(message(2), ADA)
+    assert isinstance(late, Problem)
+    assert late.retryable
+    assert "another hub has taken over" in await first.stopped()
+    assert isinstance(await second.submit(message(2), ADA), Receipt)
+    await first.close()
+    await second.close()
 
 
-def test_an_owner_that_lost_its_connection_is_fenced_and_steps_down(dsn: str) -> None:
-    async def test() -> None:
-        first = await Standby(dsn, "test", POLICY, hub="one").serve()
-        await team(first)
-        await first.submit(message(1), ADA)
-        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
-        await until_waiting(dsn)
-        await asyncio.to_thread(cut_off, dsn)
-        second = await standby
-        assert isinstance(await second.submit(message(2), ADA), Receipt)
-        late = await first.submit(message(3), ADA)
-        assert isinstance(late, Problem)
-        assert late.retryable
-        assert "another hub has taken over" in await first.stopped()
-        refused = await first.submit(message(4), ADA)
-        assert isinstance(refused, Problem)
-        assert refused.code == "E_HUB_002"
-        assert isinstance(await second.submit(message(5), ADA), Receipt)
-        ids = {entry.message_id for entry in second.exchange.state.messages.values()}
-        assert {"msg_1_x", "msg_2_x", "msg_5_x"} == ids
-        await first.close()
-        await second.close()
-
-    run(test())
+async def test_an_owner_that_lost_its_connection_is_fenced_and_steps_down(dsn: str) -> None:
+    first = await Standby(dsn, "test", POLICY, hub="one").serve()
+    await team(first)
+    await first.submit(message(1), ADA)
+    standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
+    await until_waiting(dsn)
+    await asyncio.to_thread(cut_off, dsn)
+    second = await standby
+    assert isinstance(await second.submit(message(2), ADA), Receipt)
+    late = await first.submit(message(3), ADA)
+    assert isinstance(late, Problem)
+    assert late.retryable
+    assert "another hub has taken over" in await first.stopped()
+    refused = await first.submit(message(4), ADA)
+    assert isinstance(refused, Problem)
+    assert refused.code == "E_HUB_002"
+    assert isinstance(await second.submit(message(5), ADA), Receipt)
+    ids = {entry.message_id for entry in second.exchange.state.messages.values()}
+    assert {"msg_1_x", "msg_2_x", "msg_5_x"} == ids
+    await first.close()
+    await second.close()
 
 
-def test_an_owner_that_lost_its_connection_and_nobody_else_goes_on(dsn: str) -> None:
-    async def test() -> None:
-        host = await Standby(dsn, "test", POLICY, hub="one").serve()
-        await team(host)
-        await asyncio.to_thread(cut_off, dsn)
-        assert isinstance(await host.submit(message(1), ADA), Problem)
-        while not isinstance(await host.submit(message(1), ADA), Receipt):
-            await asyncio.sleep(0.001)
-        await host.close()
-
-    run(test())
+async def test_an_owner_that_lost_its_connection_and_nobody_else_goes_on(dsn: str) -> None:
+    host = await Standby(dsn, "test", POLICY, hub="one").serve()
+    await team(host)
+    await asyncio.to_thread(cut_off, dsn)
+    assert isinstance(await host.submit(message(1), ADA), Problem)
+    while not isinstance(await host.submit(message(1), ADA), Receipt):
+        await asyncio.sleep(0.001)
+    await host.close()
 
 
 def test_a_connection_that_another_thread_waits_on_is_let_go_of_and_not_waited_for(dsn: str) -> None:
@@ -160,7 +147,7 @@ def test_a_connection_that_another_thread_waits_on_is_let_go_of_and_not_waited_f
             asked.append(error)
 
     with psycopg.connect(dsn) as blocker:
-        blocker.execute("LOCK TABLE tocsin.journal IN ACCESS EXCLUSIVE MODE")
+        blocker.execute("LOCK TABLE tocsin_test.journal IN ACCESS EXCLUSIVE MODE")
         reader = threading.Thread(target=ask, daemon=True)
         reader.start()
         with psycopg.connect(dsn, autocommit=True) as onlooker:
@@ -180,46 +167,43 @@ def test_a_connection_that_another_thread_waits_on_is_let_go_of_and_not_waited_f
     journal.close()
 
 
-def test_two_hubs_that_fight_over_a_project_never_both_commit(dsn: str) -> None:
-    async def test() -> None:
-        hosts = [await Standby(dsn, "test", POLICY, hub="0").serve()]
-        await team(hosts[0])
-        confirmed: set[str] = set()
+async def test_two_hubs_that_fight_over_a_project_never_both_commit(dsn: str) -> None:
+    hosts = [await Standby(dsn, "test", POLICY, hub="0").serve()]
+    await team(hosts[0])
+    confirmed: set[str] = set()
 
-        async def send(host: Host, name: int) -> None:
-            for number in range(300):
-                reply = await host.submit(message(name * 1000 + number), ADA)
-                if isinstance(reply, Receipt):
-                    confirmed.add(reply.message_id)
-                elif host.condition == "stopped":
-                    return
-                else:
-                    await asyncio.sleep(0.001)
+    async def send(host: Host, name: int) -> None:
+        for number in range(300):
+            reply = await host.submit(message(name * 1000 + number), ADA)
+            if isinstance(reply, Receipt):
+                confirmed.add(reply.message_id)
+            elif host.condition == "stopped":
+                return
+            else:
+                await asyncio.sleep(0.001)
 
-        senders = [asyncio.create_task(send(hosts[0], 1))]
-        for number in range(2, 5):
-            standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub=str(number)).serve())
-            while not standby.done():
-                # Between two waits of the standby the old owner may win the lock back: then it is cut off again.
-                await until_waiting(dsn)
-                await asyncio.to_thread(cut_off, dsn)
-                await asyncio.wait([standby], timeout=5)
-            hosts.append(await standby)
-            senders.append(asyncio.create_task(send(hosts[-1], number)))
-        await asyncio.gather(*senders)
-        for host in hosts:
-            await host.close()
-        journal = PostgresJournal(dsn, "test")
-        epochs = [group.epoch for group in journal.read(0)]
-        assert epochs == sorted(epochs)
-        replayed = Exchange(SeededIds(0))
-        replayed.replay(event for _, event in tail(journal, 0))
-        assert_same(hosts[-1].exchange.state, replayed.state)
-        assert confirmed <= {entry.message_id for entry in replayed.state.messages.values()}
-        assert len(confirmed) >= 300
-        journal.close()
-
-    run(test())
+    senders = [asyncio.create_task(send(hosts[0], 1))]
+    for number in range(2, 5):
+        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub=str(number)).serve())
+        while not standby.done():
+            # Between two waits of the standby the old owner may win the lock back: then it is cut off again.
+            await until_waiting(dsn)
+            await asyncio.to_thread(cut_off, dsn)
+            await asyncio.wait([standby], timeout=5)
+        hosts.append(await standby)
+        senders.append(asyncio.create_task(send(hosts[-1], number)))
+    await asyncio.gather(*senders)
+    for host in hosts:
+        await host.close()
+    journal = PostgresJournal(dsn, "test")
+    epochs = [group.epoch for group in journal.read(0)]
+    assert epochs == sorted(epochs)
+    replayed = Exchange(SeededIds(0))
+    replayed.replay(event for _, event in tail(journal, 0))
+    assert_same(hosts[-1].exchange.state, replayed.state)
+    assert confirmed <= {entry.message_id for entry in replayed.state.messages.values()}
+    assert len(confirmed) >= 300
+    journal.close()
 
 
 def test_a_replaced_owner_cannot_take_the_tables_back(dsn: str) -> None:
@@ -266,48 +250,39 @@ def test_a_killed_owner_is_replaced(dsn: str, tmp_path: Path) -> None:
         victim.communicate()
 
 
-def test_a_wait_can_be_given_up(dsn: str) -> None:
-    async def test() -> None:
-        host = await Standby(dsn, "test", POLICY, hub="one").serve()
-        standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
-        await until_waiting(dsn)
-        standby.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await standby
+async def test_a_wait_can_be_given_up(dsn: str) -> None:
+    host = await Standby(dsn, "test", POLICY, hub="one").serve()
+    standby = asyncio.create_task(Standby(dsn, "test", POLICY, hub="two").serve())
+    await until_waiting(dsn)
+    standby.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await standby
+    await host.close()
+
+
+async def test_many_projects_are_spread_over_many_hubs(dsn: str) -> None:
+    hosts = []
+    for number in range(6):
+        standby = Standby(dsn, f"project{number}", POLICY, hub=f"hub{number % 2}", address=f"host{number % 2}:80")
+        hosts.append(await standby.serve())
+        await team(hosts[-1])
+        await hosts[-1].submit(message(number), ADA)
+    served = {owner.project: owner.address for owner in owners(dsn)}
+    assert served == {f"project{number}": f"host{number % 2}:80" for number in range(6)}
+    for number, host in enumerate(hosts):
+        assert [entry.message_id for entry in host.exchange.state.messages.values()] == [f"msg_{number}_x"]
         await host.close()
 
-    run(test())
 
-
-def test_many_projects_are_spread_over_many_hubs(dsn: str) -> None:
-    async def test() -> None:
-        hosts = []
-        for number in range(6):
-            standby = Standby(dsn, f"project{number}", POLICY, hub=f"hub{number % 2}", address=f"host{number % 2}:80")
-            hosts.append(await standby.serve())
-            await team(hosts[-1])
-            await hosts[-1].submit(message(number), ADA)
-        served = {owner.project: owner.address for owner in owners(dsn)}
-        assert served == {f"project{number}": f"host{number % 2}:80" for number in range(6)}
-        for number, host in enumerate(hosts):
-            assert [entry.message_id for entry in host.exchange.state.messages.values()] == [f"msg_{number}_x"]
-            await host.close()
-
-    run(test())
-
-
-def test_commits_are_announced_to_other_hubs(dsn: str) -> None:
-    async def test() -> None:
-        host = await Standby(dsn, "test", POLICY, hub="one").serve()
-        listener = Announcements(dsn)
-        await team(host)
-        heard: list[tuple[str, int]] = []
-        while ("test", 3) not in heard:
-            heard += await asyncio.to_thread(listener.wait, 5.0)
-        listener.close()
-        await host.close()
-
-    run(test())
+async def test_commits_are_announced_to_other_hubs(dsn: str) -> None:
+    host = await Standby(dsn, "test", POLICY, hub="one").serve()
+    listener = Announcements(dsn)
+    await team(host)
+    heard: list[tuple[str, int]] = []
+    while ("test", 3) not in heard:
+        heard += await asyncio.to_thread(listener.wait, 5.0)
+    listener.close()
+    await host.close()
 
 
 def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_an_edited_file_is_adopted_at_the_next_start(tmp_path: Path, caplog: pyt
     assert start(tmp_path, FIRST, in_force(60, 1)) is None, "it has not changed"
     with caplog.at_level(logging.INFO, "tocsin.hub"):
         assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) == 2
-    assert "tocsin.yaml has changed, adopted as version 2: aging.threshold_s: 60.0 → 30.0" in caplog.text
+    assert "tocsin.yaml has changed, adopted as version 2: aging.threshold_s: 60 s → 30 s" in caplog.text
     assert start(tmp_path, "aging: {threshold_s: 30}", in_force(30, 2)) is None
     assert start(tmp_path, FIRST, in_force(60, 3)) == 3, "going back is a change too"
 

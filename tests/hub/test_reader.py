@@ -71,29 +71,25 @@ def test_a_reader_waits_as_long_as_rows_are_written(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_reader_of_tables_that_stand_still_is_asked_to_try_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with reading(tmp_path, never, lambda: 0.0) as reader:
-            with pytest.raises(TocsinError) as refused:
-                await reader.ask(lambda tables: tables.signals("msg_1_x", None))
-            assert (refused.value.code, refused.value.problem.retryable) == ("E_HUB_006", True)
-            assert await reader.ask(lambda tables: tables.signals("msg_1_x", None), fresh=False) == []
-
-    run(test())
+async def test_a_reader_of_tables_that_stand_still_is_asked_to_try_again(tmp_path: Path) -> None:
+    async with reading(tmp_path, never, lambda: 0.0) as reader:
+        with pytest.raises(TocsinError) as refused:
+            await reader.ask(lambda tables: tables.signals("msg_1_x", None))
+        assert (refused.value.code, refused.value.problem.retryable) == ("E_HUB_006", True)
+        assert await reader.ask(lambda tables: tables.signals("msg_1_x", None), fresh=False) == []
 
 
-def test_a_query_that_takes_too_long_is_given_up_and_one_that_nobody_waits_for_is_not_begun(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with reading(tmp_path, never, lambda: 0.0, query_timeout_s=0.1) as reader:
-            hanging, begun = threading.Event(), threading.Event()
-            first = asyncio.create_task(reader.ask(lambda _: hanging.wait(), fresh=False))
-            second = asyncio.create_task(reader.ask(lambda _: begun.set(), fresh=False))
-            for task in (first, second):
-                with pytest.raises(TocsinError, match="no answer within") as refused:
-                    await task
-                assert (refused.value.code, refused.value.problem.retryable) == ("E_HUB_007", True)
-            hanging.set()
-            assert (await reader.ask(lambda tables: tables.standing(), fresh=False)).seq >= 0
-            assert not begun.is_set()
-
-    run(test())
+async def test_a_query_that_takes_too_long_is_given_up_and_one_that_nobody_waits_for_is_not_begun(
+    tmp_path: Path,
+) -> None:
+    async with reading(tmp_path, never, lambda: 0.0, query_timeout_s=0.1) as reader:
+        hanging, begun = threading.Event(), threading.Event()
+        first = asyncio.create_task(reader.ask(lambda _: hanging.wait(), fresh=False))
+        second = asyncio.create_task(reader.ask(lambda _: begun.set(), fresh=False))
+        for task in (first, second):
+            with pytest.raises(TocsinError, match="no answer within") as refused:
+                await task
+            assert (refused.value.code, refused.value.problem.retryable) == ("E_HUB_007", True)
+        hanging.set()
+        assert (await reader.ask(lambda tables: tables.standing(), fresh=False)).seq >= 0
+        assert not begun.is_set()

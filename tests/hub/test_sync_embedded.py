@@ -1,6 +1,5 @@
 """The embedded bus for code that does not await."""
 
-import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -85,10 +84,7 @@ def test_a_bus_that_is_not_to_be_had_leaves_no_thread(tmp_path: Path) -> None:
         assert names().count("tocsin bus") == 1
 
 
-def test_a_bus_of_another_loop_is_not_taken_for_one(tmp_path: Path) -> None:
-    async def opened() -> None:
-        async with await Tocsin.open(tmp_path / "team") as bus:
-            with pytest.raises(TypeError, match="SyncTocsin"):
-                SyncAgent.connect(bus, agent="ada")  # type: ignore[arg-type]
-
-    asyncio.run(opened())
+async def test_a_bus_of_another_loop_is_not_taken_for_one(tmp_path: Path) -> None:
+    async with await Tocsin.open(tmp_path / "team") as bus:
+        with pytest.raises(TypeError, match="SyncTocsin"):
+            SyncAgent.connect(bus, agent="ada")  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ class Round:
         self.webhooks = self.begin()
 
     def begin(self) -> Webhooks:
-        row = Destination("pager", self.outside.url, "hook.secret", ("AlertCleared",))
+        row = Destination("pager", self.outside.url, "hook.secret", events=("AlertCleared",))
         config = WebhookConfig([row], timeout_s=5, attempts_max=3, backoff_s=[0.01], hold_s=10, aside_max=10)
         self.webhooks = Webhooks(self.journal, config, self._path)
         self.webhooks.start()

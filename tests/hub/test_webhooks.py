@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,36 +43,45 @@ def run(tmp_path: Path, webhooks: dict[str, Any], *plans: int) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_events_are_posted_signed_and_in_order(tmp_path: Path, outside: Outside) -> None:
-    async def story() -> None:
-        async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path)) as team:
-            await team.register("ada")
-            await team.register("bob")
-            for number in (1, 2):
-                await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
-                headers, body = await asyncio.to_thread(outside.take)
-                assert headers["path"] == "/hook?team=a"
-                assert headers["Tocsin-Event"] == body["event"] == "ApprovalRequested"
-                assert body["facts"]["subject"] == f"msg_{number}_x"
-                assert headers["Tocsin-Delivery"] == f"team-{body['seq']}"
-
-    asyncio.run(asyncio.wait_for(story(), 60))
+async def test_events_are_posted_signed_and_in_order(tmp_path: Path, outside: Outside) -> None:
+    async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path)) as team:
+        await team.register("ada")
+        await team.register("bob")
+        for number in (1, 2):
+            await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
+            headers, body = await asyncio.to_thread(outside.take)
+            assert headers["path"] == "/hook?team=a"
+            assert headers["Tocsin-Event"] == body["event"] == "ApprovalRequested"
+            assert body["facts"]["subject"] == f"msg_{number}_x"
+            assert headers["Tocsin-Delivery"] == f"team-{body['seq']}"
 
 
-def test_what_fails_is_tried_again_and_given_up_in_the_end(tmp_path: Path, outside: Outside) -> None:
-    async def story() -> None:
-        outside.statuses = [500, 302, 503, 429]
-        async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path)) as team:
-            await team.register("ada")
-            await team.register("bob")
-            for number in (1, 2):
-                await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
-            came = [await asyncio.to_thread(outside.take) for _ in range(5)]
-        assert [body["facts"]["subject"] for _, body in came] == ["msg_1_x"] * 3 + ["msg_2_x"] * 2
-        assert {headers["path"] for headers, _ in came} == {"/hook?team=a"}, "no redirect is followed"
-        assert came[-1][1]["missed"] == 1, "the one that was given up is owned up to"
+async def test_events_are_posted_as_cloud_events(tmp_path: Path, outside: Outside) -> None:
+    async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path, format="cloudevents")) as team:
+        await team.register("ada")
+        await team.register("bob")
+        await team.post("ada", "/v1/messages", envelope(1, messageType="CUSTOM_PLAN"))
+        headers, body = await asyncio.to_thread(outside.take)
+        assert headers["Content-Type"].startswith("application/cloudevents+json")
+        assert (body["specversion"], body["type"]) == ("1.0", "tocsin.ApprovalRequested")
+        assert (body["source"], body["id"]) == ("/tocsin/projects/team", headers["Tocsin-Delivery"])
+        assert datetime.fromisoformat(body["time"]).tzinfo is not None
+        assert body["datacontenttype"] == "application/json"
+        assert body["data"]["facts"]["subject"] == "msg_1_x"
+        assert set(body) == {"specversion", "id", "source", "type", "time", "datacontenttype", "data"}
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+
+async def test_what_fails_is_tried_again_and_given_up_in_the_end(tmp_path: Path, outside: Outside) -> None:
+    outside.statuses = [500, 302, 503, 429]
+    async with team_at(tmp_path, QUICK, webhooks=hooks(outside, tmp_path)) as team:
+        await team.register("ada")
+        await team.register("bob")
+        for number in (1, 2):
+            await team.post("ada", "/v1/messages", envelope(number, messageType="CUSTOM_PLAN"))
+        came = [await asyncio.to_thread(outside.take) for _ in range(5)]
+    assert [body["facts"]["subject"] for _, body in came] == ["msg_1_x"] * 3 + ["msg_2_x"] * 2
+    assert {headers["path"] for headers, _ in came} == {"/hook?team=a"}, "no redirect is followed"
+    assert came[-1][1]["missed"] == 1, "the one that was given up is owned up to"
 
 
 def test_a_restart_goes_on_where_it_was(tmp_path: Path, outside: Outside) -> None:

@@ -13,7 +13,9 @@ class Clock:
 
     def now(self) -> int:
         """Return the time; while the wall clock is behind the last value, that value is returned."""
-        self._last = max(self._last, time.time_ns() // 1000)
+        now = time.time_ns() // 1000
+        if now > self._last:
+            self._last = now
         return self._last
 
     def advance(self, not_before: int) -> None:

@@ -7,7 +7,7 @@ The defaults are in the packaged `server.yaml`; a file of the same name in the d
 import ipaddress
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import yaml
@@ -23,9 +23,12 @@ __all__ = [
     "Destination",
     "FileAgent",
     "HistoryConfig",
+    "HubsConfig",
     "ReadinessConfig",
     "ServerConfig",
     "SocketConfig",
+    "Waker",
+    "WakerConfig",
     "WebhookConfig",
     "is_loopback",
     "load_config",
@@ -101,12 +104,14 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     browser_session_s: Seconds
     #: Sign-outs that are remembered until the browser session would have expired; above this the oldest is dropped.
     sign_outs_max: Count
+    #: Time for which a one-time sign-in link is valid, seconds.
+    sign_in_link_s: Seconds
+    #: Unused sign-in links; above this the oldest is dropped.
+    sign_in_links_max: Count
     #: Dashboards open at the same time.
     viewers_max: Count
     #: Interval at which open dashboards are updated, seconds.
     tick_s: Annotated[float, Meta(ge=0.05, le=60)]
-    #: Interval at which events are read from the live feed, seconds.
-    listen_s: Annotated[float, Meta(ge=0.01, le=60)]
     #: Greatest age of lists that are cached for all viewers, seconds.
     shared_s: Annotated[float, Meta(ge=0, le=60)]
     #: Share of the time that summarising the state may take; with very many agents it is summarised less often.
@@ -119,7 +124,7 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notices_max: Count
     #: Rows in the list of messages that expire next.
     pending_max: Count
-    #: Messages for absent agents from which on pending pickup is highlighted.
+    #: Waiting messages for absent agents from which on their number is highlighted.
     pending_hot: Count
     #: Sends to unknown agents within a minute from which on undeliverable is highlighted.
     undeliverable_hot: Count
@@ -134,7 +139,7 @@ class HistoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     #: Folder with the extract of the pipeline's tables; null is `warehouse/_extract` in the data directory.
     extract: str | None
-    #: Folder with the lab's reports; null is `lab/reports` in the data directory.
+    #: Folder with reports; null is `reports` and `lab/reports` in the data directory: the pipeline's and the lab's.
     reports: str | None
     #: Rows of the extract that one query may read.
     rows_max: Count
@@ -201,6 +206,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     #: File with the secret that deliveries are signed with, in the data directory.
     secret_file: str
+    #: Format of the body: `tocsin`, or `cloudevents` (CloudEvents 1.0, structured mode).
+    format: Literal["tocsin", "cloudevents"] = "tocsin"
     #: Names of the events that it receives.
     events: tuple[str, ...] = (
         "EscalationOpened",
@@ -229,6 +236,89 @@ class WebhookConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aside_max: Count
 
 
+class ProjectsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The projects of a hub beside its home project: when they are open."""
+
+    #: Time without calls and connections after which a project is closed, seconds.
+    quiet_s: Seconds
+    #: Projects that are open at the same time; above this number the one that has been quiet longest is closed.
+    open_max: Count
+    #: Projects that are opened at the same time because something falls due in them.
+    opening_max: Count
+    #: Time for a project to open before its caller is asked to try again, seconds.
+    open_timeout_s: Seconds
+    #: Projects of one process that have metrics of their own, with their name as a label; others are only counted.
+    metrics_max: Count
+    #: Time for another process of the hub to answer a question about its projects, seconds.
+    worker_timeout_s: Seconds
+
+
+class HubsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The hubs that share the projects of one PostgreSQL database: this hub's part, and how it follows the others."""
+
+    #: URL at which callers and other hubs reach this hub, such as `http://hub-1.example:7077`; null is made from
+    #: `address` and `port`. It is also the hub's name in the placement, so it should not change with a restart.
+    address: str | None
+    #: Share of the projects, relative to the weights of the other hubs; 0 takes projects only while no hub has more.
+    weight: Annotated[float, Meta(ge=0, le=1000)]
+    #: Interval at which this hub shows that it works and looks at the others, seconds.
+    beat_s: Seconds
+    #: Time without such a sign after which the other hubs take its projects over, seconds.
+    lease_s: Seconds
+    #: Time for the callers of a project that moves to another hub to leave, seconds; then their connections are closed.
+    drain_s: Seconds
+    #: Projects whose former owner is waited for at the same time.
+    waiting_max: Count
+
+    def __post_init__(self) -> None:
+        """Check fields that depend on each other."""
+        if self.lease_s < 3 * self.beat_s:
+            raise ValueError("hubs.lease_s must be at least three times beat_s: one late sign must not end it")
+        if self.address is not None and not self.address.startswith(("http://", "https://")):
+            raise ValueError("hubs.address must be a URL: http://host:port or https://host:port")
+
+
+class Waker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A way to start one agent, or the agents of one role: a command or a webhook."""
+
+    #: Program and arguments; no shell is used.
+    command: tuple[str, ...] = ()
+    #: URL to post to, http or https; redirects are not followed.
+    webhook: str | None = None
+    #: File with the secret that the posts are signed with, in the data directory.
+    secret_file: str | None = None
+    #: Working directory of the command; null is that of the hub.
+    directory: str | None = None
+    #: File with the agent's token, in the data directory; null is `tokens/NAME.token`.
+    token_file: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check fields that depend on each other."""
+        if bool(self.command) == (self.webhook is not None):
+            raise ValueError("a waker has either a command or a webhook")
+        if (self.webhook is None) != (self.secret_file is None):
+            raise ValueError("secret_file is for a webhook, which needs one")
+
+
+class WakerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Wakers: how agents without a live session are started; the policy's `wake` says when."""
+
+    #: Wakers by agent.
+    agents: dict[str, Waker]
+    #: Wakers by role, for agents that have none of their own.
+    roles: dict[str, Waker]
+    #: Largest log of one wake, bytes; the newest output is kept.
+    log_bytes_max: Annotated[int, Meta(ge=1024, le=10**9)]
+    #: Logs kept of one agent.
+    logs_max: Count
+    #: Interval at which logs, and processes of an earlier hub, are checked, seconds.
+    check_s: Seconds
+    #: Time from asking a process group to end to ending it by force, seconds.
+    kill_after_s: Seconds
+    #: Time for one post to a webhook, seconds.
+    webhook_timeout_s: Seconds
+
+
 class ReadinessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer of `/ready`, which means that a commit has just worked."""
 
@@ -236,6 +326,10 @@ class ReadinessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fresh_s: Seconds
     #: Time for that commit, seconds; then the answer is 503.
     timeout_s: Seconds
+
+
+#: Groups of MCP tools.
+Toolset: TypeAlias = Literal["core", "history", "leases", "work", "teamwork", "directing", "all", "schemas"]
 
 
 class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -276,8 +370,12 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows_per_turn: Count
     #: Sequence numbers that the search for one page of messages covers; the next page continues from there.
     find_depth: Count
+    #: Characters of a message's text that a list shows.
+    preview_max: Count
     #: Valid tokens of one agent.
     tokens_per_agent_max: Count
+    #: Tokens of one project, ended ones included, from which on only an admin token issues more.
+    tokens_max: Count
     #: Time that a reader of history waits for tables to which nothing is written, seconds; then it is refused.
     fresh_timeout_s: Seconds
     #: Time that a reader of history waits while the tables catch up with the journal, seconds.
@@ -300,6 +398,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp_depth_max: Annotated[int, Meta(ge=8, le=100)]
     #: Origins, in addition to those on this machine, whose pages may call MCP.
     mcp_origins: list[str]
+    #: Toolsets that an agent's coding assistant is shown by role, unless it asks for others; `core` for other roles.
+    mcp_toolsets: dict[str, list[Toolset]]
     #: WebSockets.
     socket: SocketConfig
     #: The live feed.
@@ -318,12 +418,27 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     health_window_s: Seconds
     #: Webhooks.
     webhooks: WebhookConfig
+    #: Wakers.
+    wakers: WakerConfig
     #: Ownership of a project on PostgreSQL.
     ownership: OwnershipTerms
     #: Time limits of the store.
     store: StoreTimeouts
     #: The answer of `/ready`.
     readiness: ReadinessConfig
+    #: Projects beside the home project.
+    projects: ProjectsConfig
+    #: The hubs that share the projects of one PostgreSQL database.
+    hubs: HubsConfig
+
+    def __post_init__(self) -> None:
+        """Check settings that depend on each other."""
+        serving_s = self.ownership.lease_s - self.ownership.renew_s + self.hubs.beat_s
+        if self.hubs.lease_s < serving_s:
+            raise ValueError(
+                f"hubs.lease_s must be at least {serving_s:g}, which is ownership.lease_s - ownership.renew_s +"
+                " hubs.beat_s: a hub that hangs must have stopped serving before its projects are taken over"
+            )
 
 
 def load_config(path: Path | None = None, **changes: Any) -> ServerConfig:

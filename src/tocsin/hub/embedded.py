@@ -60,6 +60,7 @@ class Tocsin:
                 project,
                 mode=durability,
                 checkpoint_bytes=run_by.storage.checkpoint_bytes,
+                log_reserve_bytes=run_by.storage.log_reserve_bytes,
                 commit_timeout_s=config.store.commit_timeout_s,
             )
         )
@@ -83,6 +84,7 @@ class Tocsin:
             page_max=config.page_max,
             rows_per_turn=config.rows_per_turn,
             find_depth=config.find_depth,
+            preview_max=config.preview_max,
             clock=Clock(),
         )
         return cls(project_)

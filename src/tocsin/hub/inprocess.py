@@ -88,11 +88,27 @@ class InProcessLink:
         if self._lost is not None and self._lost.refused is not None:
             return self._answered(self._lost.refused)
         if isinstance(message, Written):
-            try:
-                message = parse_envelope(bytes(message.envelope), self.message_bytes_max)
-            except TocsinError as error:
-                return self._answered(error.problem)
+            parsed = self._parsed(message)
+            if isinstance(parsed, Problem):
+                return self._answered(parsed)
+            message = parsed
         return self._host.submit(cmd.Send(message), self._caller)
+
+    def send_messages(self, messages: Sequence[Envelope | Written]) -> "asyncio.Future[list[cmd.Reply]]":
+        """Send messages together; the future holds the replies, or problems, once all are durable."""
+        if self._lost is not None and self._lost.refused is not None:
+            future: asyncio.Future[list[cmd.Reply]] = asyncio.get_running_loop().create_future()
+            future.set_result([self._lost.refused] * len(messages))
+            return future
+        return self._host.submit_batch(
+            [self._parsed(message) if isinstance(message, Written) else message for message in messages], self._caller
+        )
+
+    def _parsed(self, message: Written) -> Envelope | Problem:
+        try:
+            return parse_envelope(bytes(message.envelope), self.message_bytes_max)
+        except TocsinError as error:
+            return error.problem
 
     def confirm(self, signal_id: str) -> None:
         """Confirm the receipt of a message, before any later call."""

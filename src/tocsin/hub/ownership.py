@@ -10,6 +10,8 @@ causes no query.
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +20,12 @@ import msgspec
 from tocsin.core.policy import Policy
 from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
-from tocsin.journal.errors import JournalError, JournalUnavailable
+from tocsin.journal.errors import JournalError, JournalUnavailable, ProjectBusy
 from tocsin.journal.postgres import PostgresJournal, ownership
-from tocsin.journal.postgres.connection import Connection, connect, migrate, translated
+from tocsin.journal.postgres.connection import Connection, connect, translated
 from tocsin.journal.postgres.journal import CHANNEL
 from tocsin.journal.postgres.ownership import Sighting, Watch
+from tocsin.journal.postgres.schemas import migrate
 
 __all__ = ["Announcements", "Owner", "Seen", "Standby", "owners"]
 
@@ -76,7 +79,10 @@ class Standby:
         address: str = "",
         segments: Path | None = None,
         config: ServerConfig | None = None,
+        given_up: threading.Event | None = None,
+        is_gone: Callable[[Connection, str, Sighting], bool] = lambda connection, project, seen: False,
     ) -> None:
+        """Prepare to wait until `given_up` is set; `is_gone` tells whether an owner need not be waited for."""
         self._dsn = dsn
         self._project = project
         self._policy = policy
@@ -85,7 +91,8 @@ class Standby:
         self._segments = segments
         config = config or load_config()
         self._terms, self._timeouts = config.ownership, config.store
-        self._cancelled = threading.Event()
+        self._cancelled = given_up or threading.Event()
+        self._is_gone = is_gone
         #: What the last look has shown.
         self.seen = Seen()
 
@@ -93,10 +100,10 @@ class Standby:
         """Wait for the project, take ownership, and return its host."""
         return await Host.start(await self.journal(), self._policy, segments=self._segments)
 
-    async def journal(self) -> PostgresJournal:
-        """Wait for the project, take ownership, and return its journal."""
+    async def journal(self, threads: Executor | None = None) -> PostgresJournal:
+        """Wait for the project on a thread, take ownership, and return its journal."""
         try:
-            return await asyncio.to_thread(self._acquire)
+            return await asyncio.get_running_loop().run_in_executor(threads, self._acquire)
         except asyncio.CancelledError:
             self._cancelled.set()
             raise
@@ -117,7 +124,7 @@ class Standby:
                 _close(connection)
                 raise
             _close(connection)
-        raise asyncio.CancelledError
+        raise ProjectBusy(self._project, "" if self.seen.owner is None else self.seen.owner.hub)
 
     def _wait(self, connection: Connection) -> None:
         """Return once this session holds the lock, or the wait is cancelled."""
@@ -125,7 +132,9 @@ class Standby:
         while not self._cancelled.is_set():
             owner = ownership.look(connection, project)
             self.seen = Seen(owner)
-            if owner is not None and watch.is_over(owner, ownership.clock()):
+            if owner is not None and (
+                watch.is_over(owner, ownership.clock()) or self._is_gone(connection, project, owner)
+            ):
                 _log.warning("%s has not renewed its lease of %s for %g s", owner.hub, project, owner.lease_s)
                 if ownership.depose(connection, project, owner):
                     _log.warning("the database session of %s was ended", owner.hub)

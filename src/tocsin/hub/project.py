@@ -26,6 +26,7 @@ class Project:
         page_max: int,
         rows_per_turn: int,
         find_depth: int,
+        preview_max: int,
         clock: Clock,
         hub: "Hub | None" = None,
     ) -> None:
@@ -40,6 +41,8 @@ class Project:
         self.listing = asyncio.Lock()
         #: Rows that one search examines.
         self.find_depth = find_depth
+        #: Characters of a message's preview in lists.
+        self.preview_max = preview_max
         #: The hub that serves it; null on an embedded bus.
         self.hub = hub
         self._clock = clock

@@ -8,15 +8,18 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tocsin.core.errors import TocsinError, refusal
 from tocsin.core.policy import Policy
 from tocsin.hub.answer_cache import Shared
 from tocsin.hub.auth.administration import TokenAdministration
 from tocsin.hub.auth.authority import ADMIN, Authority
 from tocsin.hub.auth.browser_sessions import BrowserSessions
-from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.auth.sign_in_links import SignInLinks
+from tocsin.hub.auth.store import AnnouncedGrants, GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.clock import Clock
 from tocsin.hub.config import ServerConfig, load_config
 from tocsin.hub.hosting.host import Host
@@ -27,8 +30,11 @@ from tocsin.hub.observability.metrics import Metrics
 from tocsin.hub.observability.readiness import Readiness
 from tocsin.hub.observability.telemetry import Telemetry
 from tocsin.hub.project import Project
+from tocsin.hub.projects import ProjectAdministration
 from tocsin.hub.reader import Reader
 from tocsin.hub.request_limits import RequestLimits
+from tocsin.hub.token_files import ADMIN_TOKEN_FILE, keep_secret
+from tocsin.hub.wakers.service import Wakers
 from tocsin.hub.webhooks import Webhooks
 from tocsin.journal.base import Journal
 from tocsin.journal.sqlite import SqliteJournal
@@ -38,18 +44,15 @@ if TYPE_CHECKING:
     from tocsin.hub.ownership import Standby
 
 __all__ = [
-    "ADMIN_TOKEN_FILE",
     "Hub",
     "UnknownStore",
     "check_store",
     "hub_address",
     "hub_name",
     "is_postgres",
-    "keep_secret",
+    "moved",
     "open_journal",
 ]
-
-ADMIN_TOKEN_FILE = "admin.token"  # noqa: S105
 
 
 def is_postgres(store: str) -> bool:
@@ -88,10 +91,16 @@ class Hub:
         self.feed = Feed(host, frames, watchers_max=feed.watchers_max, frames_max=feed.frames_max)
         #: Set when the hub starts to shut down.
         self.closing = asyncio.Event()
+        #: Address of the hub that the project moves to, or nothing where callers are not told; null unless it moves.
+        self.moves_to: str | None = None
+        #: Whether agents may resume sessions that they had at another hub.
+        self.keeps_sessions = False
         #: Whether callers on this machine are accepted without a token.
         self.trusting = False
         #: File of the first admin token, if this start created it.
         self.first_token: Path | None = None
+        #: The other projects of the process; null if it serves none, and in the hubs of these.
+        self.projects: ProjectAdministration | None = None
         self._clock = Clock()
         #: When the hub was opened, microseconds since the epoch; metrics count from here.
         self.opened_at = self.now()
@@ -99,6 +108,10 @@ class Hub:
         #: Browser sessions of people who are signed in to the dashboard.
         self.browser_sessions = BrowserSessions(
             authority, self.now, lifetime_s=board.browser_session_s, sign_outs_max=board.sign_outs_max
+        )
+        #: One-time links that sign people in to the dashboard.
+        self.sign_in_links = SignInLinks(
+            authority, self.now, lifetime_s=board.sign_in_link_s, links_max=board.sign_in_links_max
         )
         #: Requests in progress, of all gateways.
         self.request_limits = RequestLimits(config.requests_max, config.requests_per_agent_max)
@@ -109,12 +122,15 @@ class Hub:
             page_max=config.page_max,
             rows_per_turn=config.rows_per_turn,
             find_depth=config.find_depth,
+            preview_max=config.preview_max,
             clock=self._clock,
             hub=self,
         )
         self._telemetry: Telemetry | None = None
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._webhooks: Webhooks | None = None
+        #: Wakers of agents without a live session.
+        self.wakers = Wakers(host, config.wakers, data, wakers_url(config))
         self.health = HealthWatch(host, config.health_interval_s, config.health_window_s)
         #: The answer of `/ready`.
         self.readiness = Readiness(host, self.closing, config.readiness)
@@ -129,22 +145,38 @@ class Hub:
         project: str,
         store: str = "",
         standby: "Standby | None" = None,
+        threads: Executor | None = None,
+        keeps_sessions: bool = False,
+        parent: Authority | None = None,
+        tokens_made: Callable[[list[str]], None] | None = None,
     ) -> "Hub":
         """Open a project; `store` is a PostgreSQL address, or nothing for SQLite in the data directory.
 
-        With a standby, wait until it owns the project.
+        With a standby, wait until it owns the project, on one of `threads`. Admin tokens of `parent` are valid here.
+        `tokens_made` is called with the ids of new tokens before these are stored. With `keeps_sessions` agents can
+        resume the sessions that they had at another hub.
         """
         check_store(store)
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         if standby is not None:
-            journal: Journal = await standby.journal()
+            journal: Journal = await standby.journal(threads)
         else:
             journal = await asyncio.to_thread(_open_journal, data, policy, config, project, store)
-        host = await Host.start(journal, policy, segments=data / "segments")
+        host = await Host.start(journal, policy, segments=data / "segments", keeps_sessions=keeps_sessions)
         try:
             grants = await asyncio.to_thread(_open_grants, data, config, project, store)
-            most, now = config.tokens_per_agent_max, Clock().now
-            authority = await asyncio.to_thread(lambda: Authority(grants, project, now, tokens_per_agent_max=most))
+            if tokens_made is not None:
+                grants = AnnouncedGrants(grants, tokens_made)
+            authority = await asyncio.to_thread(
+                lambda: Authority(
+                    grants,
+                    project,
+                    Clock().now,
+                    tokens_per_agent_max=config.tokens_per_agent_max,
+                    tokens_max=config.tokens_max,
+                    parent=parent,
+                )
+            )
             reader = Reader(
                 journal,
                 await asyncio.to_thread(journal.tables),
@@ -158,6 +190,7 @@ class Hub:
             await host.close()
             raise
         hub = cls(config, data, host, authority, reader)
+        hub.keeps_sessions = keeps_sessions
         host.follow(lambda _, events: hub.metrics.fold(events, host.exchange.state))
         hub._observe(configured(project, messages_max=config.telemetry_messages_max))
         try:
@@ -170,15 +203,33 @@ class Hub:
         host.follow(hub.health.follow)
         hub.health.start()
         hub._webhooks.start()
+        host.follow(hub.wakers.follow)
+        await hub.wakers.start()
         return hub
 
     def now(self) -> int:
         """Return the time, microseconds since the epoch."""
         return self._clock.now()
 
+    def must_be_open(self) -> None:
+        """Refuse a call once the hub begins to close the project."""
+        if self.closing.is_set():
+            if self.moves_to is not None:
+                raise moved(self.host.project, self.moves_to)
+            raise refusal("E_HUB_003", "the hub is shutting down")
+
+    async def drain(self) -> None:
+        """Close the other projects of the process, so that their callers are told."""
+        if self.projects is not None:
+            await self.projects.close_projects()
+
     def before_close(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Register a callback to run at shutdown while commands are still accepted; the last registered runs first."""
         self._before_close.append(callback)
+
+    async def stopped(self) -> str:
+        """Wait until the project cannot be served any more, and return the reason."""
+        return await self.host.stopped()
 
     async def close(self) -> None:
         """Run the gateways' callbacks, drain the commits and close the project."""
@@ -186,6 +237,7 @@ class Hub:
         while self._before_close:
             await self._before_close.pop()()
         self.health.close()
+        await self.wakers.close()
         if self._webhooks is not None:
             await asyncio.to_thread(self._webhooks.close)
         await self.host.close()
@@ -207,13 +259,11 @@ class Hub:
             self.first_token = keep_secret(self.data / ADMIN_TOKEN_FILE, issued.secret.spell())
 
 
-def keep_secret(path: Path, text: str) -> Path:
-    """Write a secret to a file that is created readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text + "\n")
-    return path
+def moved(project: str, address: str) -> TocsinError:
+    """Return the refusal of a call for a project that another hub serves."""
+    if not address:
+        return refusal("E_HUB_002", f"project {project} is served by another hub: connect anew", retry_after_s=1.0)
+    return refusal("E_HUB_002", f"project {project} is served by another hub, at {address}", address=address)
 
 
 def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str, store: str) -> Journal:
@@ -222,6 +272,7 @@ def _open_journal(data: Path, policy: Policy, config: ServerConfig, project: str
             data,
             project,
             checkpoint_bytes=policy.storage.checkpoint_bytes,
+            log_reserve_bytes=policy.storage.log_reserve_bytes,
             commit_timeout_s=config.store.commit_timeout_s,
         )
     from tocsin.journal.postgres import PostgresJournal  # the driver is optional
@@ -243,7 +294,17 @@ def hub_name() -> str:
 
 def hub_address(config: ServerConfig) -> str:
     """Return the address that other hubs name to callers."""
-    return f"http://{config.address}:{config.port}"
+    if config.hubs.address is not None:
+        return config.hubs.address.rstrip("/")
+    everywhere = config.address in ("0.0.0.0", "::")  # noqa: S104
+    host = socket.gethostname() if everywhere else config.address
+    return f"http://{f'[{host}]' if ':' in host else host}:{config.port}"
+
+
+def wakers_url(config: ServerConfig) -> str:
+    """Return the address at which a process on this machine reaches the hub."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
+    return f"http://{everywhere.get(config.address, config.address)}:{config.port}"
 
 
 def _open_grants(data: Path, config: ServerConfig, project: str, store: str) -> GrantStore:

@@ -4,9 +4,9 @@ A query reads the rows of its range once and keeps one page. Columns are known b
 """
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,11 @@ _MOMENTS = ("minute", "hour", "window_start", "began_at", "found_at", "changed_a
 _NUMBERS = frozenset({"int", "bigint", "double"})
 #: Ranges of fewer days are shown by the hour.
 _HOURLY_DAYS = 3
-_HOUR = len("2026-03-02T09")
+#: Rows that cover less time are shown by the minute.
+_BY_MINUTE_S = 3 * 3600
+Step: TypeAlias = Literal["minute", "hour", "day"]
+#: Characters of a time that name its bucket.
+_LENGTHS: dict[Step, int] = {"minute": len("2026-03-02T09:41"), "hour": len("2026-03-02T09"), "day": len("2026-03-02")}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -31,7 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
     total: int
     dated: bool
     left_out: int
-    step: Literal["hour", "day"]
+    step: Step
     series: list[TableBucket]
 
 
@@ -53,20 +57,34 @@ def answer(folder: Path, table: Table, parts: list[Part], request: ReadTable, ro
         raise refusal("E_ADMISSION_008", detail, expected="a shorter range", retryable=False)
     rows: list[list[Any]] = []
     total, sums = 0, dict[str, float]()
-    step: Literal["hour", "day"] = "hour" if _is_short(wanted, request) and _has_hours(place) else "day"
+    finest: Step = "minute" if _is_short(wanted, request) and _has_hours(place) else "day"
     figure = None if request.figure is None else place[request.figure]
     for row in _rows(folder, wanted, request, timed, place.get("message_type")):
         if request.after <= total < request.after + request.limit:
             rows.append(row)
         total += 1
         if figure is not None and timed is not None and row[figure] is not None and row[timed] is not None:
-            at = row[timed][: _HOUR if step == "hour" else 10]
-            known = sums.get(at)
-            value = row[figure]
-            sums[at] = value if known is None else known + value if request.fold == "sum" else max(known, value)
-    series = [TableBucket(at, sums[at]) for at in sorted(sums)]
+            _add(sums, row[timed][: _LENGTHS[finest]], row[figure], request.fold)
+    step: Step = "hour" if finest == "minute" and not _is_within_hours(sums) else finest
+    folded: dict[str, float] = {}
+    for at, value in sums.items():
+        _add(folded, at[: _LENGTHS[step]], value, request.fold)
+    series = [TableBucket(at, folded[at]) for at in sorted(folded)]
     left_out = sum(part.rows - part.kept for part in wanted)
     return Answer(rows, total, timed is not None, left_out, step, series)
+
+
+def _add(sums: dict[str, float], at: str, value: float, fold: Literal["sum", "max"]) -> None:
+    known = sums.get(at)
+    sums[at] = value if known is None else known + value if fold == "sum" else max(known, value)
+
+
+def _is_within_hours(sums: dict[str, float]) -> bool:
+    """Tell whether times by the minute are worth showing: they cover little time, and are not whole hours only."""
+    if not sums or all(at.endswith(":00") for at in sums):
+        return False
+    covered = datetime.fromisoformat(max(sums)) - datetime.fromisoformat(min(sums))
+    return covered.total_seconds() < _BY_MINUTE_S
 
 
 def _rows(

@@ -45,11 +45,11 @@ class Address:
         self._secret = secret
         self._timeout_s = timeout_s
 
-    def post(self, event: str, delivery: str, body: bytes) -> DeliveryFailure | None:
+    def post(self, event: str, delivery: str, body: bytes, media: str = "application/json") -> DeliveryFailure | None:
         """Post one delivery; return the failure, or null if it was accepted."""
         timestamp = str(int(time.time()))
         headers = {
-            "Content-Type": "application/json",
+            "Content-Type": media,
             "User-Agent": "tocsin",
             "Tocsin-Event": event,
             "Tocsin-Delivery": delivery,

@@ -14,12 +14,15 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from tocsin.core import events as ev
 from tocsin.core.errors import refusal
 from tocsin.core.events import Event
+from tocsin.core.protocol.timestamps import as_datetime
 from tocsin.hub.config import Destination, WebhookConfig
 from tocsin.hub.webhook_delivery import Address, DeliveryFailure, sign
 from tocsin.journal.base import Journal
@@ -33,6 +36,23 @@ _EVENTS = {kind.__name__: kind for kind in ev.EVENT_TYPES}
 _SECRET_MIN = 16
 #: Interval at which the position is stored while there is nothing to deliver, seconds.
 _SAVE_EVERY_S = 60.0
+
+
+#: Media type of a CloudEvent in structured mode.
+_CLOUD_EVENT = "application/cloudevents+json; charset=utf-8"
+
+
+def _cloud_event(delivery: str, project: str, event: Event, data: dict[str, Any]) -> dict[str, Any]:
+    """Return an event as CloudEvents 1.0 describes it; a repeated delivery has the same source and id."""
+    return {
+        "specversion": "1.0",
+        "id": delivery,
+        "source": f"/tocsin/projects/{quote(project, safe='')}",
+        "type": f"tocsin.{type(event).__name__}",
+        "time": as_datetime(event.at).isoformat(),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
 
 
 class Webhooks:
@@ -220,16 +240,15 @@ class WebhookSender:
 
     def _post(self, seq: int, event: Event) -> DeliveryFailure | None:
         """Post one event; return the failure, or null if it was accepted."""
-        body = msgspec.json.encode(
-            {
-                "project": self._journal.project,
-                "seq": seq,
-                "event": type(event).__name__,
-                "missed": self._missed,
-                "facts": dict(zip(event.__struct_fields__, msgspec.to_builtins(event)[1:], strict=True)),
-            }
-        )
-        failure = self._address.post(type(event).__name__, f"{self._journal.project}-{seq}", body)
+        project, name = self._journal.project, type(event).__name__
+        facts = dict(zip(event.__struct_fields__, msgspec.to_builtins(event)[1:], strict=True))
+        own = {"project": project, "seq": seq, "event": name, "missed": self._missed, "facts": facts}
+        delivery = f"{project}-{seq}"
+        if self._row.format == "cloudevents":
+            cloud = _cloud_event(delivery, project, event, own)
+            failure = self._address.post(name, delivery, msgspec.json.encode(cloud), _CLOUD_EVENT)
+        else:
+            failure = self._address.post(name, delivery, msgspec.json.encode(own))
         if failure is None:
             self._missed = 0
         return failure

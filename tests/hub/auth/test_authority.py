@@ -3,14 +3,16 @@
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
 from tests.postgres import Server
 from tocsin.core.errors import TocsinError
-from tocsin.hub.auth.authority import Authority
+from tocsin.hub.auth.authority import Authority, FollowingAuthority
 from tocsin.hub.auth.signatures import check_signature
-from tocsin.hub.auth.store import GrantStore, PostgresGrants, SqliteGrants
+from tocsin.hub.auth.store import FollowedGrants, GrantStore, PostgresGrants, SqliteGrants
 from tocsin.hub.auth.tokens import Grant, fresh_secret, parse_token
 from tocsin.journal.errors import JournalError, JournalUnavailable
 from tocsin.wire.signatures import Signer
@@ -50,7 +52,7 @@ def time() -> Time:
 
 @pytest.fixture
 def authority(tmp_path: Path, time: Time) -> Iterator[Authority]:
-    authority = Authority(SqliteGrants(tmp_path, "team"), "team", time, tokens_per_agent_max=3)
+    authority = Authority(SqliteGrants(tmp_path, "team"), "team", time, tokens_per_agent_max=3, tokens_max=100)
     yield authority
     authority.close()
 
@@ -80,11 +82,11 @@ def test_the_right_id_with_another_secret_is_refused(authority: Authority) -> No
 
 def test_a_token_of_another_project_is_refused(tmp_path: Path, time: Time) -> None:
     folder = tmp_path / "shared"
-    ours = Authority(SqliteGrants(folder, "team"), "team", time, tokens_per_agent_max=3)
-    theirs = Authority(SqliteGrants(folder, "other"), "other", time, tokens_per_agent_max=3)
+    ours = Authority(SqliteGrants(folder, "team"), "team", time, tokens_per_agent_max=3, tokens_max=100)
+    theirs = Authority(SqliteGrants(folder, "other"), "other", time, tokens_per_agent_max=3, tokens_max=100)
     token = ours.issue("ada", "primary").secret.spell()
     assert refused(theirs, token) == "E_AUTH_001"
-    mistaken = Authority(SqliteGrants(folder, "team"), "other", time, tokens_per_agent_max=3)
+    mistaken = Authority(SqliteGrants(folder, "team"), "other", time, tokens_per_agent_max=3, tokens_max=100)
     assert refused(mistaken, token) == "E_AUTH_001"
     mistaken.close()
     ours.close()
@@ -141,12 +143,12 @@ def test_names_and_roles_are_checked(authority: Authority, agent: str, role: str
 
 
 def test_grants_outlive_the_hub(opening: Opening, time: Time) -> None:
-    first = Authority(opening(), "team", time, tokens_per_agent_max=3)
+    first = Authority(opening(), "team", time, tokens_per_agent_max=3, tokens_max=100)
     ada, bob = first.issue("ada", "director", admin=True, lifetime_s=HOUR_S), first.issue("bob", "clone")
     first.revoke("bob")
     known = first.grants()
     first.close()
-    second = Authority(opening(), "team", time, tokens_per_agent_max=3)
+    second = Authority(opening(), "team", time, tokens_per_agent_max=3, tokens_max=100)
     assert sorted(second.grants(), key=str) == sorted(known, key=str)
     assert second.authenticate(ada.secret.spell()) == ada.grant
     assert refused(second, bob.secret.spell()) == "E_AUTH_005"
@@ -183,17 +185,68 @@ class Unsteady:
         return self._store.load()
 
     def write(self, grants: list[Grant]) -> None:
+        self._must_be_here()
+        self._store.write(grants)
+
+    def changed(self) -> bool:
+        self._must_be_here()
+        return self._store.changed()
+
+    def _must_be_here(self) -> None:
         if self.away:
             raise JournalUnavailable("connection_lost", "away")
-        self._store.write(grants)
 
     def close(self) -> None:
         self._store.close()
 
 
+def test_tokens_of_another_process_are_followed(opening: Opening, time: Time) -> None:
+    owner = Authority(opening(), "team", time, tokens_per_agent_max=3, tokens_max=100)
+    follower = FollowingAuthority(opening(), "team", time, tokens_per_agent_max=3, tokens_max=100)
+    token = owner.issue("ada", "primary").secret.spell()
+    grant = _once_followed(lambda: follower.authenticate(token))
+    owner.revoke("ada")
+    with pytest.raises(TocsinError, match="revoked"):
+        _once_followed(lambda: follower.check(grant), until=TocsinError)
+    owner.close()
+    follower.close()
+
+
+def test_tokens_that_were_read_stay_valid_while_the_store_is_away(opening: Opening, time: Time) -> None:
+    owner = Authority(opening(), "team", time, tokens_per_agent_max=3, tokens_max=100)
+    known = owner.issue("ada", "primary").secret.spell()
+    store = Unsteady(opening())
+    follower = FollowingAuthority(
+        FollowedGrants(store, interval_s=0.01), "team", time, tokens_per_agent_max=3, tokens_max=100
+    )
+    store.away = True
+    grant = follower.authenticate(known)
+    owner.revoke("ada")
+    follower.check(grant)
+    store.away = False
+    with pytest.raises(TocsinError, match="revoked"):
+        _once_followed(lambda: follower.check(grant), until=TocsinError)
+    owner.close()
+    follower.close()
+
+
+def _once_followed(ask: Callable[[], Any], until: type[Exception] | None = None) -> Any:
+    """Return an answer once the follower has looked."""
+    deadline = monotonic() + 10
+    while True:
+        try:
+            answer = ask()
+            if until is None or monotonic() > deadline:
+                return answer
+        except TocsinError:
+            if until is not None or monotonic() > deadline:
+                raise
+        sleep(0.05)
+
+
 def test_a_revocation_is_in_force_at_once_and_can_be_stored_later(opening: Opening, time: Time) -> None:
     store = Unsteady(opening())
-    authority = Authority(store, "team", time, tokens_per_agent_max=3)
+    authority = Authority(store, "team", time, tokens_per_agent_max=3, tokens_max=100)
     token = authority.issue("ada", "primary").secret.spell()
     asked_at, store.away = time.now, True
     with pytest.raises(JournalUnavailable):
@@ -212,7 +265,7 @@ def test_a_revocation_is_in_force_at_once_and_can_be_stored_later(opening: Openi
 
 def test_who_is_stopped_counts_no_longer_as_an_administrator(opening: Opening, time: Time) -> None:
     store = Unsteady(opening())
-    authority = Authority(store, "team", time, tokens_per_agent_max=3)
+    authority = Authority(store, "team", time, tokens_per_agent_max=3, tokens_max=100)
     for name in ("admin", "deputy"):
         authority.issue(name, "human", admin=True)
     store.away = True
@@ -235,7 +288,7 @@ def test_what_is_stopped_stays_so_through_a_rotation(authority: Authority) -> No
 def test_grants_are_found_again_after_the_connection_is_lost(postgres: Server) -> None:
     dsn = postgres.database("grants_cut")
     store = PostgresGrants(dsn, "team")
-    made = Authority(store, "team", Time(), tokens_per_agent_max=3)
+    made = Authority(store, "team", Time(), tokens_per_agent_max=3, tokens_max=100)
     made.issue("ada", "primary")
     for change in (lambda: made.issue("bob", "primary"), lambda: made.revoke("ada")):
         postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grants_cut'")

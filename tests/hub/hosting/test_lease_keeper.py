@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hub.hosting.test_host import ADA, BOB, QUICK, message, run
+from tests.hub.hosting.test_host import ADA, BOB, QUICK, message
 from tests.hub.journals import MeddledJournal
 from tocsin.core.commands import Receipt, RegisterAgent
 from tocsin.core.errors import Problem
@@ -31,47 +31,38 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_a_lease_is_renewed_while_the_loop_runs(tmp_path: Path) -> None:
-    async def test() -> None:
-        host, journal = await leased(tmp_path)
-        await until(lambda: journal.renewals >= 5)
-        assert host.condition is Condition.SERVING
-        await host.close()
-        renewals = journal.renewals
-        await asyncio.sleep(0.05)
-        assert journal.renewals == renewals
-
-    run(test())
+async def test_a_lease_is_renewed_while_the_loop_runs(tmp_path: Path) -> None:
+    host, journal = await leased(tmp_path)
+    await until(lambda: journal.renewals >= 5)
+    assert host.condition is Condition.SERVING
+    await host.close()
+    renewals = journal.renewals
+    await asyncio.sleep(0.05)
+    assert journal.renewals == renewals
 
 
-def test_a_lapsed_lease_stops_service_and_a_renewal_resumes_it_with_the_same_state(tmp_path: Path) -> None:
-    async def test() -> None:
-        host, journal = await leased(tmp_path)
-        assert isinstance(await host.submit(message(1), ADA), Receipt)
-        state, recoveries = host.exchange, journal.recoveries
-        journal.renew_errors, journal.left_s = [JournalUnavailable("connection_lost", "gone")], -1
-        await until(lambda: host.condition is Condition.RECOVERING)
-        refused = await host.submit(message(2), ADA)
-        assert isinstance(refused, Problem)
-        assert (refused.code, refused.retryable) == ("E_HUB_001", True)
-        assert "lease" in refused.detail
-        journal.renew_errors, journal.left_s = [], 10
-        await until(lambda: host.condition is Condition.SERVING)
-        assert isinstance(await host.submit(message(2), ADA), Receipt)
-        assert (host.exchange, journal.recoveries) == (state, recoveries)
-        await host.close()
-
-    run(test())
+async def test_a_lapsed_lease_stops_service_and_a_renewal_resumes_it_with_the_same_state(tmp_path: Path) -> None:
+    host, journal = await leased(tmp_path)
+    assert isinstance(await host.submit(message(1), ADA), Receipt)
+    state, recoveries = host.exchange, journal.recoveries
+    journal.renew_errors, journal.left_s = [JournalUnavailable("connection_lost", "gone")], -1
+    await until(lambda: host.condition is Condition.RECOVERING)
+    refused = await host.submit(message(2), ADA)
+    assert isinstance(refused, Problem)
+    assert (refused.code, refused.retryable) == ("E_HUB_001", True)
+    assert "lease" in refused.detail
+    journal.renew_errors, journal.left_s = [], 10
+    await until(lambda: host.condition is Condition.SERVING)
+    assert isinstance(await host.submit(message(2), ADA), Receipt)
+    assert (host.exchange, journal.recoveries) == (state, recoveries)
+    await host.close()
 
 
-def test_a_renewal_that_finds_another_owner_ends_service(tmp_path: Path) -> None:
-    async def test() -> None:
-        host, journal = await leased(tmp_path)
-        journal.renew_errors = [OwnershipLost("test", 1)]
-        assert "another hub has taken over" in await host.stopped()
-        refused = await host.submit(message(1), ADA)
-        assert isinstance(refused, Problem)
-        assert (refused.code, refused.retryable) == ("E_HUB_002", True)
-        await host.close()
-
-    run(test())
+async def test_a_renewal_that_finds_another_owner_ends_service(tmp_path: Path) -> None:
+    host, journal = await leased(tmp_path)
+    journal.renew_errors = [OwnershipLost("test", 1)]
+    assert "another hub has taken over" in await host.stopped()
+    refused = await host.submit(message(1), ADA)
+    assert isinstance(refused, Problem)
+    assert (refused.code, refused.retryable) == ("E_HUB_002", True)
+    await host.close()

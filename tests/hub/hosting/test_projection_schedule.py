@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.hub.hosting.test_host import ADA, BOB, hosted, message, run
+from tests.hub.hosting.test_host import ADA, BOB, hosted, message
 from tests.stores.test_recovery import assert_same
 from tests.workload import SeededIds
 from tocsin.core.commands import Confirm, Drain, OpenSession, Receipt, SessionReady
@@ -44,194 +44,209 @@ class HeldTables:
         monkeypatch.setattr(tables, "write", held)
 
 
-def test_commands_wait_while_the_tables_are_as_far_behind_as_the_policy_allows(
+async def test_commands_wait_while_the_tables_are_as_far_behind_as_the_policy_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy(lag_max=60)) as (host, _):
-            held = HeldTables(host, monkeypatch)
-            sends = [host.submit(message(number), ADA) for number in range(200)]
-            while not host._projections.is_full:
-                await host.durable()
-            await asyncio.to_thread(held.begun.wait)
+    async with hosted(tmp_path, policy(lag_max=60)) as (host, _):
+        held = HeldTables(host, monkeypatch)
+        sends = [host.submit(message(number), ADA) for number in range(200)]
+        while not host._projections.is_full:
             await host.durable()
-            behind = host.exchange.state.seq - host._projection_writer.projected_seq
-            assert 60 <= behind < 60 + 2 * 10  # the open group and the one that is being committed
-            assert not sends[-1].done()
-            assert host.exchange.state.seq == host.committed_seq
-            held.gate.set()
-            assert all(isinstance(reply, Receipt) for reply in await asyncio.gather(*sends))
-
-    run(test())
-
-
-def test_a_host_that_is_closed_finishes_the_commands_that_wait_for_the_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy(lag_max=20)) as (host, _):
-            held = HeldTables(host, monkeypatch)
-            sends = [host.submit(message(number), ADA) for number in range(50)]
-            while not host._projections.is_full:
-                await host.durable()
-            held.gate.set()
+        await asyncio.to_thread(held.begun.wait)
+        await host.durable()
+        behind = host.exchange.state.seq - host._projection_writer.projected_seq
+        assert 60 <= behind < 60 + 2 * 10  # the open group and the one that is being committed
+        assert not sends[-1].done()
+        assert host.exchange.state.seq == host.committed_seq
+        held.gate.set()
         assert all(isinstance(reply, Receipt) for reply in await asyncio.gather(*sends))
 
-    run(test())
+
+def capture_policy(**changes: float) -> str:
+    return "storage: {" + LAZY + "".join(f", projection_{name}: {value}" for name, value in changes.items()) + "}"
 
 
-def test_a_reader_gets_fresh_tables_long_before_the_interval_is_over(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy()) as (host, journal):
-            reader = Reader(
-                journal,
-                journal.tables(),
-                host.projected,
-                host.tables_progressed_at,
-                fresh_timeout_s=60.0,
-                fresh_max_s=60.0,
-                query_timeout_s=60.0,
-            )
-            for number in range(3):
-                await host.submit(message(number), ADA)
-                (signal,) = await reader.ask(lambda tables, number=number: tables.signals(f"msg_{number}_x"))  # type: ignore[misc]
-                assert signal.state == "queued"
-            assert (await reader.ask(lambda tables: tables.standing())).seq == host.committed_seq
-            await reader.close()
+@pytest.mark.parametrize(
+    ("changes", "events", "captured"),
+    [
+        ({"busy_events": 5, "delay_max_s": 3600}, 4, True),
+        ({"busy_events": 5, "delay_max_s": 3600}, 5, False),
+        ({"busy_events": 5, "delay_max_s": 0.001}, 5, True),
+    ],
+    ids=("few events", "many events", "many events and late"),
+)
+async def test_the_tables_are_left_for_later_while_many_events_happen(
+    tmp_path: Path, changes: dict[str, float], events: int, captured: bool
+) -> None:
+    async with hosted(tmp_path, capture_policy(**changes)) as (host, _):
+        await host.projected(host.committed_seq)
+        host._projections._interval_over()
+        await asyncio.gather(*[host.submit(message(number), ADA) for number in range(events)])
+        host._projections._interval_over()
+        await asyncio.to_thread(host._projection_writer.settle)
+        assert (host._projection_writer.projected_seq == host.committed_seq) is captured
+        host._projections._interval_over()
+        await asyncio.to_thread(host._projection_writer.settle)
+        assert host._projection_writer.projected_seq == host.committed_seq, "nothing has happened since"
 
-    run(test())
+
+async def test_the_tables_are_updated_after_a_number_of_payload_bytes(tmp_path: Path) -> None:
+    size = memoryview(message(0).envelope.payload).nbytes
+    async with hosted(tmp_path, capture_policy(bytes_max=3 * size)) as (host, _):
+        await host.projected(host.committed_seq)
+        before = host.committed_seq
+        for number in range(2):
+            await host.submit(message(number), ADA)
+        assert (host._projection_writer.projected_seq, host._projection_writer.idle) == (before, True)
+        await host.submit(message(3), ADA)
+        await asyncio.to_thread(host._projection_writer.settle)
+        assert host._projection_writer.projected_seq == host.committed_seq
 
 
-def test_a_reader_that_comes_while_tables_are_written_gets_the_next_ones(
+async def test_a_host_that_is_closed_finishes_the_commands_that_wait_for_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy()) as (host, _):
-            held = HeldTables(host, monkeypatch)
-            first = host.projected(host.committed_seq)
-            await asyncio.to_thread(held.begun.wait)
-            await host.submit(message(1), ADA)
-            second = host.projected(host.committed_seq)
-            held.gate.set()
-            await first
-            await second
-            assert host._projection_writer.projected_seq == host.committed_seq
-
-    run(test())
+    async with hosted(tmp_path, policy(lag_max=20)) as (host, _):
+        held = HeldTables(host, monkeypatch)
+        sends = [host.submit(message(number), ADA) for number in range(50)]
+        while not host._projections.is_full:
+            await host.durable()
+        held.gate.set()
+    assert all(isinstance(reply, Receipt) for reply in await asyncio.gather(*sends))
 
 
-def test_a_reader_that_comes_while_the_last_group_is_committed_gets_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy()) as (host, journal):
-            await host.projected(host.committed_seq)
-            journal.gate.clear()
-            sent = host.submit(message(1), ADA)
-            await asyncio.sleep(0)  # the group goes to its commit
-            reached = host.projected(host.exchange.state.seq)
-            journal.gate.set()
-            await sent
-            await reached
+async def test_a_reader_gets_fresh_tables_long_before_the_interval_is_over(tmp_path: Path) -> None:
+    async with hosted(tmp_path, policy()) as (host, journal):
+        reader = Reader(
+            journal,
+            journal.tables(),
+            host.projected,
+            host.tables_progressed_at,
+            fresh_timeout_s=60.0,
+            fresh_max_s=60.0,
+            query_timeout_s=60.0,
+        )
+        for number in range(3):
+            await host.submit(message(number), ADA)
+            (signal,) = await reader.ask(lambda tables, number=number: tables.signals(f"msg_{number}_x"))  # type: ignore[misc]
+            assert signal.state == "queued"
+        assert (await reader.ask(lambda tables: tables.standing())).seq == host.committed_seq
+        await reader.close()
 
-    run(test())
 
-
-def test_a_message_that_lived_between_two_updates_is_written_once(
+async def test_a_reader_that_comes_while_tables_are_written_gets_the_next_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with hosted(tmp_path, policy()) as (host, journal):
-            written: list[tuple[int, int]] = []
-            tables = host._projection_writer._opened
-            write = tables.write
-
-            def counted(batch: Batch) -> None:
-                new, changed = list(batch.new_messages), list(batch.changed_messages)
-                written.append((len(new), len(changed)))
-                write(msgspec.structs.replace(batch, new_messages=new, changed_messages=changed))
-
-            monkeypatch.setattr(tables, "write", counted)
-            session = await host.submit(OpenSession("piggyback", 100), BOB)
-            assert isinstance(session, SessionReady)
-            for number in range(20):
-                await host.submit(message(number), ADA)
-                await host.submit(Drain(session.session, 1), BOB)
-                await host.submit(Confirm((f"msg_{number}_x",)), BOB)
-            await host.projected(host.committed_seq)
-            assert written == [(20, 0)]
-            (signal,) = journal.tables().signals("msg_7_x")
-            assert signal.state == "delivered"
-            assert [entry["kind"] for entry in life_of(signal)] == [
-                "MessageAccepted",
-                "MessageOffered",
-                "MessageDelivered",
-            ]
-
-    run(test())
+    async with hosted(tmp_path, policy()) as (host, _):
+        held = HeldTables(host, monkeypatch)
+        first = host.projected(host.committed_seq)
+        await asyncio.to_thread(held.begun.wait)
+        await host.submit(message(1), ADA)
+        second = host.projected(host.committed_seq)
+        held.gate.set()
+        await first
+        await second
+        assert host._projection_writer.projected_seq == host.committed_seq
 
 
-def test_rows_whose_commit_was_reported_as_failed_are_not_written_again(
+async def test_a_reader_that_comes_while_the_last_group_is_committed_gets_it(tmp_path: Path) -> None:
+    async with hosted(tmp_path, policy()) as (host, journal):
+        await host.projected(host.committed_seq)
+        journal.gate.clear()
+        sent = host.submit(message(1), ADA)
+        await asyncio.sleep(0)  # the group goes to its commit
+        reached = host.projected(host.exchange.state.seq)
+        journal.gate.set()
+        await sent
+        await reached
+
+
+async def test_a_message_that_lived_between_two_updates_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted(tmp_path, policy()) as (host, journal):
+        written: list[tuple[int, int]] = []
+        tables = host._projection_writer._opened
+        write = tables.write
+
+        def counted(batch: Batch) -> None:
+            new, changed = list(batch.new_messages), list(batch.changed_messages)
+            written.append((len(new), len(changed)))
+            write(msgspec.structs.replace(batch, new_messages=new, changed_messages=changed))
+
+        monkeypatch.setattr(tables, "write", counted)
+        session = await host.submit(OpenSession("piggyback", 100), BOB)
+        assert isinstance(session, SessionReady)
+        for number in range(20):
+            await host.submit(message(number), ADA)
+            await host.submit(Drain(session.session, 1), BOB)
+            await host.submit(Confirm((f"msg_{number}_x",)), BOB)
+        await host.projected(host.committed_seq)
+        assert written == [(20, 0)]
+        (signal,) = journal.tables().signals("msg_7_x")
+        assert signal.state == "delivered"
+        assert [entry["kind"] for entry in life_of(signal.life)] == [
+            "MessageAccepted",
+            "MessageOffered",
+            "MessageDelivered",
+        ]
+
+
+async def test_rows_whose_commit_was_reported_as_failed_are_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second attempt used to add every event to the histories again, or to fail for ever."""
+    text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
+    async with hosted(tmp_path, text) as (host, journal):
+        tables = host._projection_writer._opened
+        write = tables.write
+        failures = [JournalUnavailable("io_error", "the answer was lost")]
 
-    async def test() -> None:
-        text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
-        async with hosted(tmp_path, text) as (host, journal):
-            tables = host._projection_writer._opened
-            write = tables.write
-            failures = [JournalUnavailable("io_error", "the answer was lost")]
+        def lost(batch: Batch) -> None:
+            write(batch)
+            raise failures.pop()
 
-            def lost(batch: Batch) -> None:
-                write(batch)
-                raise failures.pop()
-
-            monkeypatch.setattr(tables, "write", lost)
-            await host.submit(message(1), ADA)
-            await host.projected(host.committed_seq)
-            assert not failures
-            (signal,) = journal.tables().signals("msg_1_x")
-            assert [entry["kind"] for entry in life_of(signal)] == ["MessageAccepted"]
-
-    run(test())
+        monkeypatch.setattr(tables, "write", lost)
+        await host.submit(message(1), ADA)
+        await host.projected(host.committed_seq)
+        assert not failures
+        (signal,) = journal.tables().signals("msg_1_x")
+        assert [entry["kind"] for entry in life_of(signal.life)] == ["MessageAccepted"]
 
 
-def test_a_state_is_not_rebuilt_while_an_attempt_to_write_the_tables_is_under_way(
+async def test_a_state_is_not_rebuilt_while_an_attempt_to_write_the_tables_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rebuilt state used to be older than the tables, and what it wrote next was there already."""
+    text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
+    async with hosted(tmp_path, text) as (host, journal):
+        begun, gate = threading.Event(), threading.Event()
+        write = SqliteTables.write
+        attempts: list[int] = []
 
-    async def test() -> None:
-        text = policy().replace("storage: {", "storage: {recovery_backoff_s: 0.001, ")
-        async with hosted(tmp_path, text) as (host, journal):
-            begun, gate = threading.Event(), threading.Event()
-            write = SqliteTables.write
-            attempts: list[int] = []
+        def tried(tables: SqliteTables, batch: Batch) -> None:
+            attempts.append(batch.standing.seq)
+            if len(attempts) == 1:
+                raise JournalUnavailable("io_error", "the first attempt fails")
+            begun.set()
+            gate.wait()
+            write(tables, batch)
 
-            def tried(tables: SqliteTables, batch: Batch) -> None:
-                attempts.append(batch.standing.seq)
-                if len(attempts) == 1:
-                    raise JournalUnavailable("io_error", "the first attempt fails")
-                begun.set()
-                gate.wait()
-                write(tables, batch)
-
-            monkeypatch.setattr(SqliteTables, "write", tried)
-            await host.submit(message(1), ADA)
-            reached = host.projected(host.committed_seq)
-            await asyncio.to_thread(begun.wait)
-            journal.append_errors.append(CommitFailed("disk_full", "no space left"))
-            assert isinstance(await host.submit(message(2), ADA), Problem)
-            for _ in range(50):  # as long as the rebuild takes if it does not wait
-                await host._writer.run(lambda: None)
-            assert host.condition.value == "recovering"
-            gate.set()
-            await reached
-            while host.condition is not Condition.SERVING:
-                await asyncio.sleep(0)
-            assert isinstance(await host.submit(message(2), ADA), Receipt)
-            await host.projected(host.committed_seq)
-            tables = journal.tables()
-            assert_same(reopen(journal, tables, SeededIds(0)).state, host.exchange.state)
-            tables.close()
-
-    run(test())
+        monkeypatch.setattr(SqliteTables, "write", tried)
+        await host.submit(message(1), ADA)
+        reached = host.projected(host.committed_seq)
+        await asyncio.to_thread(begun.wait)
+        journal.append_errors.append(CommitFailed("disk_full", "no space left"))
+        assert isinstance(await host.submit(message(2), ADA), Problem)
+        for _ in range(50):  # as long as the rebuild takes if it does not wait
+            await host._writer.run(lambda: None)
+        assert host.condition.value == "recovering"
+        gate.set()
+        await reached
+        while host.condition is not Condition.SERVING:
+            await asyncio.sleep(0)
+        assert isinstance(await host.submit(message(2), ADA), Receipt)
+        await host.projected(host.committed_seq)
+        tables = journal.tables()
+        assert_same(reopen(journal, tables, SeededIds(0)).state, host.exchange.state)
+        tables.close()

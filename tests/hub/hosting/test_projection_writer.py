@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.victim import POLICY
-from tests.hub.hosting.test_host import ADA, hosted, message, run
+from tests.hub.hosting.test_host import ADA, hosted, message
 from tests.workload import envelope
 from tocsin.core.commands import Caller, Receipt, RegisterAgent, Send
 from tocsin.hub.hosting.host import Host
@@ -18,48 +18,41 @@ from tocsin.policies import parse_policy
 _PATIENCE_S = 50
 
 
-def test_segments_and_pruning_go_on_under_load(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = SqliteJournal(tmp_path / "project", "test", checkpoint_bytes=1 << 16)
-        host = await Host.start(journal, parse_policy(POLICY), segments=tmp_path / "segments")
-        ada = Caller("ada", "primary")
-        for caller in (ada, Caller("bob", "primary")):
-            await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
+async def test_segments_and_pruning_go_on_under_load(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "project", "test", checkpoint_bytes=1 << 16)
+    host = await Host.start(journal, parse_policy(POLICY), segments=tmp_path / "segments")
+    ada = Caller("ada", "primary")
+    for caller in (ada, Caller("bob", "primary")):
+        await host.submit(RegisterAgent("Manager", ("1.1.0",)), caller)
 
-        async def load() -> None:
-            """Keep a capture waiting at all times."""
-            number = 0
-            while True:
-                number += 1
-                message = envelope(
-                    f"msg_1_{number}", "ada", "bob", "TaskAssigned", 1_750_000_000_000_000, {"n": number}
-                )
-                assert isinstance(await host.submit(Send(message), ada), Receipt)
+    async def load() -> None:
+        """Keep a capture waiting at all times."""
+        number = 0
+        while True:
+            number += 1
+            message = envelope(f"msg_1_{number}", "ada", "bob", "TaskAssigned", 1_750_000_000_000_000, {"n": number})
+            assert isinstance(await host.submit(Send(message), ada), Receipt)
 
-        loads = [asyncio.create_task(load())]
-        async with asyncio.timeout(_PATIENCE_S):
-            while not await asyncio.to_thread(journal.pruned_seq):
-                assert not loads[0].done() or loads[0].result()
-                await asyncio.sleep(0)
-        loads[0].cancel()
-        await asyncio.gather(*loads, return_exceptions=True)
-        await host.close()
-        assert list((tmp_path / "segments").glob("project=test/date=*/*.ndjson.zst"))
-
-    run(scenario())
+    loads = [asyncio.create_task(load())]
+    async with asyncio.timeout(_PATIENCE_S):
+        while not await asyncio.to_thread(journal.pruned_seq):
+            assert not loads[0].done() or loads[0].result()
+            await asyncio.sleep(0)
+    loads[0].cancel()
+    await asyncio.gather(*loads, return_exceptions=True)
+    await host.close()
+    assert list((tmp_path / "segments").glob("project=test/date=*/*.ndjson.zst"))
 
 
-def test_a_capture_does_not_wait_until_everything_is_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_capture_does_not_wait_until_everything_is_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After many messages the search index is far behind; tables that are asked for are written first."""
     monkeypatch.setattr(SqliteTables, "index", lambda *_: 1)  # there is always more to index
-
-    async def scenario() -> None:
-        async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, _):
-            writer = host._projection_writer
-            assert isinstance(await host.submit(message(1), ADA), Receipt)
-            while writer._seen_seq != host.committed_seq:  # it indexes what commits leave time for: all of it
-                await asyncio.sleep(0.001)
-            await host.projected(host.committed_seq)
-            assert writer.projected_seq == host.committed_seq
-
-    run(scenario())
+    async with hosted(tmp_path, "storage: {projection_interval_s: 600, notify_interval_s: 0.001}") as (host, _):
+        writer = host._projection_writer
+        assert isinstance(await host.submit(message(1), ADA), Receipt)
+        while writer._seen_seq != host.committed_seq:  # it indexes what commits leave time for: all of it
+            await asyncio.sleep(0.001)
+        await host.projected(host.committed_seq)
+        assert writer.projected_seq == host.committed_seq

@@ -1,6 +1,5 @@
 """Where telemetry goes: what the environment asks for, what of it can be had, and that real exporters get it."""
 
-import asyncio
 import http.server
 import logging
 import threading
@@ -139,32 +138,28 @@ def collector() -> Iterator[Collector]:
     collector.server.server_close()
 
 
-def test_a_hub_exports_to_a_real_collector_and_carries_the_trace_to_the_recipient(
+async def test_a_hub_exports_to_a_real_collector_and_carries_the_trace_to_the_recipient(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-
-    async def run() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("ada")
-            await team.register("bob")
-            headers = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
-            own = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
-            await team.post("ada", "/v1/messages", envelope(1), headers=headers)
-            await team.post("ada", "/v1/messages/batch", [envelope(2), envelope(3, metadata=own)], headers=headers)
-            await team.post("ada", "/v1/messages", envelope(4), headers={"traceparent": "nonsense"})
-            drained = (await team.post("bob", "/v1/inbox/drain")).json()["deliveries"]
-            carried = {item["envelope"]["messageId"]: item["envelope"]["metadata"] for item in drained}
-            assert {name: found.get("traceparent") for name, found in carried.items()} == {
-                "msg_1_x": TRACEPARENT,
-                "msg_2_x": TRACEPARENT,
-                "msg_3_x": own["traceparent"],
-                "msg_4_x": None,
-            }
-            assert carried["msg_1_x"]["tracestate"] == "vendor=1"
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+    async with team_at(tmp_path) as team:
+        await team.register("ada")
+        await team.register("bob")
+        headers = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
+        own = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
+        await team.post("ada", "/v1/messages", envelope(1), headers=headers)
+        await team.post("ada", "/v1/messages/batch", [envelope(2), envelope(3, metadata=own)], headers=headers)
+        await team.post("ada", "/v1/messages", envelope(4), headers={"traceparent": "nonsense"})
+        drained = (await team.post("bob", "/v1/inbox/drain")).json()["deliveries"]
+        carried = {item["envelope"]["messageId"]: item["envelope"]["metadata"] for item in drained}
+        assert {name: found.get("traceparent") for name, found in carried.items()} == {
+            "msg_1_x": TRACEPARENT,
+            "msg_2_x": TRACEPARENT,
+            "msg_3_x": own["traceparent"],
+            "msg_4_x": None,
+        }
+        assert carried["msg_1_x"]["tracestate"] == "vendor=1"
     spans = [
         span
         for path, body in collector.bodies
@@ -186,19 +181,15 @@ def test_a_hub_exports_to_a_real_collector_and_carries_the_trace_to_the_recipien
     assert "messaging.client.sent.messages" in names
 
 
-def test_only_what_has_an_endpoint_is_exported(
+async def test_only_what_has_an_endpoint_is_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     """With an endpoint for spans alone, nobody goes looking for a place to put metrics."""
     monkeypatch.setenv(TRACES, f"http://127.0.0.1:{collector.server.server_port}/v1/traces")
-
-    async def run() -> None:
-        async with team_at(tmp_path) as team:
-            assert not [thread.name for thread in threading.enumerate() if "MetricReader" in thread.name]
-            await team.register("ada")
-            await team.post("ada", "/v1/messages", envelope(1, receiver="nobody"))
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+    async with team_at(tmp_path) as team:
+        assert not [thread.name for thread in threading.enumerate() if "MetricReader" in thread.name]
+        await team.register("ada")
+        await team.post("ada", "/v1/messages", envelope(1, receiver="nobody"))
     assert {path for path, _ in collector.bodies} == {"/v1/traces"}
 
 

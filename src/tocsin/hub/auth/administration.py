@@ -37,22 +37,30 @@ class TokenAdministration:
         admin: bool = False,
         lifetime_s: float | None = None,
         types: tuple[str, ...] | None = None,
+        by: Grant | None,
     ) -> Issued:
-        """Issue a token for an agent."""
+        """Issue a token for an agent, at the request of the holder of another token."""
         return await self._done(
-            lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s, types=types)
+            lambda: self._authority.issue(agent, role, admin=admin, lifetime_s=lifetime_s, types=types, by=by)
         )
 
     async def rotate(
-        self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET
+        self,
+        agent: str,
+        *,
+        overlap_s: float = 0.0,
+        lifetime_s: float | UnsetType | None = UNSET,
+        by: Grant | None,
     ) -> Issued:
         """Replace all tokens of an agent with a new one."""
-        return await self._done(lambda: self._authority.rotate(agent, overlap_s=overlap_s, lifetime_s=lifetime_s))
+        return await self._done(
+            lambda: self._authority.rotate(agent, overlap_s=overlap_s, lifetime_s=lifetime_s, by=by)
+        )
 
-    async def revoke(self, agent: str) -> list[Grant]:
+    async def revoke(self, agent: str, *, by: Grant | None) -> list[Grant]:
         """Revoke all tokens of an agent: they are refused from now on; the revocation is durable when this returns."""
-        self._authority.stop(agent)
-        return await self._done(lambda: self._authority.revoke(agent))
+        self._authority.stop(agent, by=by)
+        return await self._done(lambda: self._authority.revoke(agent, by=by))
 
     async def close(self) -> None:
         """Finish the changes that were requested, and stop."""

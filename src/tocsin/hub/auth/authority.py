@@ -5,6 +5,12 @@ token is durable before it is returned or valid. A revoked token is refused from
 not the store answers; the caller gets its answer once the revocation is durable. If the store fails, the token stays
 refused by this hub, and a second request stores the revocation.
 
+The holder of an admin token administers all tokens. A human or a director without one administers the tokens of agents
+whose role is below its own, now and before, and never an admin token; what it issues ends no later than its own token.
+
+Administrators of a hub's home project administer its other projects, too: an authority that has a `parent` accepts the
+parent's admin tokens.
+
 Changes are made by one thread at a time, checks and stops by any thread: the dictionary of grants is replaced as a
 whole and never changed in place, and stopped tokens are only added.
 """
@@ -20,13 +26,12 @@ from tocsin.core.commands import SYSTEM
 from tocsin.core.errors import refusal
 from tocsin.core.policy import microseconds
 from tocsin.hub.auth.store import GrantStore
-from tocsin.hub.auth.tokens import Grant, Issued, fresh_secret, hash_of, parse_token
+from tocsin.hub.auth.tokens import ROLES, Grant, Issued, fresh_secret, hash_of, parse_token
 
-__all__ = ["ADMIN", "ROLES", "Authority"]
+__all__ = ["ADMIN", "Authority", "FollowingAuthority"]
 
 #: Agent of a project's first token.
 ADMIN = "admin"
-ROLES = ("director", "primary", "clone", "human")
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _NOBODY = bytes(32)
@@ -35,10 +40,21 @@ _NOBODY = bytes(32)
 class Authority:
     """The tokens of one project."""
 
-    def __init__(self, store: GrantStore, project: str, clock: Callable[[], int], *, tokens_per_agent_max: int) -> None:
+    def __init__(
+        self,
+        store: GrantStore,
+        project: str,
+        clock: Callable[[], int],
+        *,
+        tokens_per_agent_max: int,
+        tokens_max: int,
+        parent: "Authority | None" = None,
+    ) -> None:
         self._store = store
+        self._parent = parent
         self._clock = clock
         self._tokens_per_agent_max = tokens_per_agent_max
+        self._tokens_max = tokens_max
         self._grants = {grant.token_id: grant for grant in store.load()}
         #: Time at which each token was stopped, by id, durable or not.
         self._stopped: dict[str, int] = {}
@@ -47,7 +63,7 @@ class Authority:
     def authenticate(self, token: str) -> Grant:
         """Return the grant of a token, or refuse the token."""
         secret = parse_token(token)
-        grant = None if secret is None else self._grants.get(secret.token_id)
+        grant = None if secret is None else self.find(secret.token_id)
         fits = hmac.compare_digest(
             hash_of("" if secret is None else secret.secret), _NOBODY if grant is None else grant.digest
         )
@@ -59,6 +75,9 @@ class Authority:
     def check(self, grant: Grant) -> None:
         """Refuse a grant that has been revoked or has expired since it was returned."""
         known = self._grants.get(grant.token_id)
+        if known is None and self._parent is not None:
+            self._parent.check(grant)
+            return
         if known is None or known.revoked_at is not None or grant.token_id in self._stopped:
             raise refusal("E_AUTH_005", f"token {grant.token_id} has been revoked")
         if not known.is_live(self._clock()):
@@ -66,7 +85,15 @@ class Authority:
 
     def find(self, token_id: str) -> Grant | None:
         """Return the grant with a token id, also an expired or revoked one."""
-        return self._grants.get(token_id)
+        grant = self._grants.get(token_id)
+        if grant is None and self._parent is not None:
+            grant = self._parent.find(token_id)
+            return None if grant is None or not grant.admin else msgspec.structs.replace(grant, project=self.project)
+        return grant
+
+    def has(self, grant: Grant) -> bool:
+        """Tell whether a grant is one of this project's own, and not one of its parent."""
+        return grant.token_id in self._grants
 
     def grants(self) -> list[Grant]:
         """List all grants, oldest first; a stopped one is listed as revoked."""
@@ -96,6 +123,20 @@ class Authority:
         if len(live) >= self._tokens_per_agent_max:
             raise refusal("E_ADMISSION_008", f"{agent} has its {self._tokens_per_agent_max} tokens: revoke one first")
 
+    def must_administer(self, by: Grant | None, agent: str, *roles: str, admin: bool = False) -> None:
+        """Refuse a holder that may not administer the tokens of an agent that has, had or gets these roles.
+
+        Null is the operator, who may do everything.
+        """
+        if by is None or by.admin:
+            return
+        known = [grant for grant in self._grants.values() if grant.agent == agent]
+        above = {*roles, *(grant.role for grant in known)}.difference(by.administers)
+        if admin or above or any(grant.admin for grant in known):
+            what = "admin tokens" if not above else f"the tokens of a {min(above)}"
+            detail = f"{by.agent} is {by.role} and may not administer {what}"
+            raise refusal("E_AUTH_003", detail, expected="an admin token, or an agent whose role is below the caller's")
+
     def issue(
         self,
         agent: str,
@@ -104,27 +145,38 @@ class Authority:
         admin: bool = False,
         lifetime_s: float | None = None,
         types: tuple[str, ...] | None = None,
+        by: Grant | None = None,
     ) -> Issued:
         """Issue a token for an agent; an agent has one role at a time. Without types it grants any agent type."""
+        self.must_administer(by, agent, role, admin=admin)
         self.must_allow(agent, role)
-        issued = self._make(agent, role, admin, _lifetime(lifetime_s), types)
+        issued = self._make(agent, role, admin, _lifetime(lifetime_s), types, by)
         self._keep([issued.grant])
         return issued
 
-    def rotate(self, agent: str, *, overlap_s: float = 0.0, lifetime_s: float | UnsetType | None = UNSET) -> Issued:
+    def rotate(
+        self,
+        agent: str,
+        *,
+        overlap_s: float = 0.0,
+        lifetime_s: float | UnsetType | None = UNSET,
+        by: Grant | None = None,
+    ) -> Issued:
         """Replace all tokens of an agent with a new one; the old ones stay valid for `overlap_s`.
 
         By default it has the lifetime of the newest of them; null is no expiry.
         """
+        self.must_administer(by, agent)
         old, now = [self._as_checked(grant) for grant in self._must_have(agent)], self._clock()
         newest = old[-1]
         lifetime_us = newest.lifetime_us if isinstance(lifetime_s, UnsetType) else _lifetime(lifetime_s)
-        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us, newest.types)
+        issued = self._make(agent, newest.role, any(grant.admin for grant in old), lifetime_us, newest.types, by)
         self._keep([issued.grant, *(_ended(grant, now, microseconds(overlap_s)) for grant in old)])
         return issued
 
-    def stop(self, agent: str) -> list[Grant]:
+    def stop(self, agent: str, *, by: Grant | None = None) -> list[Grant]:
         """Refuse all tokens of an agent from now on, and return them; `revoke` makes that durable."""
+        self.must_administer(by, agent)
         now, old = self._clock(), self._must_have(agent)
         others = [grant for grant in self.grants() if grant.agent != agent and grant.is_live(now)]
         if any(grant.admin for grant in old) and not any(grant.admin for grant in others):
@@ -133,9 +185,9 @@ class Authority:
             self._stopped.setdefault(grant.token_id, now)
         return [self._as_checked(grant) for grant in old]
 
-    def revoke(self, agent: str) -> list[Grant]:
+    def revoke(self, agent: str, *, by: Grant | None = None) -> list[Grant]:
         """Revoke all tokens of an agent."""
-        revoked = self.stop(agent)
+        revoked = self.stop(agent, by=by)
         self._keep(revoked)
         return revoked
 
@@ -160,10 +212,21 @@ class Authority:
         return live
 
     def _make(
-        self, agent: str, role: str, admin: bool, lifetime_us: int | None, types: tuple[str, ...] | None
+        self,
+        agent: str,
+        role: str,
+        admin: bool,
+        lifetime_us: int | None,
+        types: tuple[str, ...] | None,
+        by: Grant | None,
     ) -> Issued:
         secret, now = fresh_secret(), self._clock()
         expires_at = None if lifetime_us is None else now + lifetime_us
+        if by is not None and not by.admin:
+            if len(self._grants) >= self._tokens_max:
+                detail = f"the project has its {self._tokens_max} tokens"
+                raise refusal("E_ADMISSION_008", detail, expected="an admin token")
+            expires_at = min((end for end in (expires_at, by.expires_at) if end is not None), default=None)
         digest = hash_of(secret.secret)
         grant = Grant(secret.token_id, self.project, agent, role, admin, digest, now, expires_at, types=types)
         return Issued(grant, secret)
@@ -171,6 +234,24 @@ class Authority:
     def _keep(self, grants: list[Grant]) -> None:
         self._store.write(grants)
         self._grants = self._grants | {grant.token_id: grant for grant in grants}
+
+
+class FollowingAuthority(Authority):
+    """The tokens of a project that another process owns and may change."""
+
+    def find(self, token_id: str) -> Grant | None:
+        """Return the grant with a token id, also an expired or revoked one."""
+        self._follow()
+        return super().find(token_id)
+
+    def check(self, grant: Grant) -> None:
+        """Refuse a grant that has been revoked or has expired since it was returned."""
+        self._follow()
+        super().check(grant)
+
+    def _follow(self) -> None:
+        if self._store.changed():
+            self._grants = {grant.token_id: grant for grant in self._store.load()}
 
 
 def _lifetime(lifetime_s: float | None) -> int | None:

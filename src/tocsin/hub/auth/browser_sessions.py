@@ -3,7 +3,7 @@
 A session is made at sign-in and ends by sign-out, by age, or when its token ends. Its cookie names the token by id and
 carries a MAC whose key is derived from the hash of the token's secret, as the key of signatures is. So nothing is
 stored, a session survives a restart and a failover of the hub, and ends together with its token. A sign-out is
-remembered by this hub until the session would have expired.
+remembered by the processes of this hub until the session would have expired.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from tocsin.core.policy import microseconds
 from tocsin.hub.auth.authority import Authority
 from tocsin.hub.auth.tokens import Grant
 
-__all__ = ["BrowserSession", "BrowserSessions"]
+__all__ = ["BrowserSession", "BrowserSessions", "SignOuts"]
 
 _PURPOSE = b"tocsin browser session v1"
 _COOKIE = re.compile(r"v1\.([0-9a-f]{16})\.([0-9]{1,16})\.([0-9a-f]{32})\.([0-9a-f]{64})")
@@ -36,6 +36,28 @@ class BrowserSession(msgspec.Struct, frozen=True):
     nonce: str
 
 
+class SignOuts:
+    """Sessions that were signed out, remembered until they would have expired; the projects of a process share them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        #: Expiry of each session, by nonce, oldest first.
+        self._until: dict[str, int] = {}
+        #: Called with the nonce and expiry of a session that is signed out here.
+        self.announce: Callable[[str, int], None] = lambda nonce, until: None
+
+    def __contains__(self, nonce: str) -> bool:
+        return nonce in self._until
+
+    def add(self, nonce: str, until: int, now: int) -> None:
+        """Remember a sign-out; above the limit the oldest is dropped."""
+        for past in [one for one, end in self._until.items() if end <= now]:
+            del self._until[past]
+        while len(self._until) >= self._most:
+            del self._until[next(iter(self._until))]
+        self._until[nonce] = until
+
+
 class BrowserSessions:
     """Makes and checks the browser sessions of one project."""
 
@@ -45,9 +67,8 @@ class BrowserSessions:
         self._authority = authority
         self._clock = clock
         self._lifetime_us = microseconds(lifetime_s)
-        self._sign_outs_max = sign_outs_max
-        #: Expiry of each session that was signed out, by nonce, oldest first.
-        self._signed_out: dict[str, int] = {}
+        #: Sessions that were signed out.
+        self.sign_outs = SignOuts(sign_outs_max)
 
     def issue(self, grant: Grant) -> tuple[str, BrowserSession]:
         """Make a session for the holder of a token, and its cookie; it ends no later than the token."""
@@ -76,17 +97,13 @@ class BrowserSessions:
         self._authority.check(browser_session.grant)
         if browser_session.expires_at <= self._clock():
             raise refusal("E_AUTH_004", "the browser session has expired: sign in again")
-        if browser_session.nonce in self._signed_out:
+        if browser_session.nonce in self.sign_outs:
             raise refusal("E_AUTH_001", "you have signed out: sign in again")
 
     def end(self, browser_session: BrowserSession) -> None:
         """End a session."""
-        now, ended = self._clock(), self._signed_out
-        for nonce in [nonce for nonce, until in ended.items() if until <= now]:
-            del ended[nonce]
-        while len(ended) >= self._sign_outs_max:
-            del ended[next(iter(ended))]
-        ended[browser_session.nonce] = browser_session.expires_at
+        self.sign_outs.add(browser_session.nonce, browser_session.expires_at, self._clock())
+        self.sign_outs.announce(browser_session.nonce, browser_session.expires_at)
 
 
 def _mac(digest: bytes, body: str) -> str:

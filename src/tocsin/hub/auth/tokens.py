@@ -12,8 +12,11 @@ import msgspec
 
 from tocsin.core.commands import Caller
 
-__all__ = ["Grant", "Issued", "Secret", "fresh_secret", "hash_of", "parse_token"]
+__all__ = ["ROLES", "Grant", "Issued", "Secret", "fresh_secret", "hash_of", "parse_token"]
 
+ROLES = ("director", "primary", "clone", "human")
+#: Roles whose tokens the holder of a token that is not an admin token may administer: those below its own.
+_BELOW = {"human": ("director", "primary", "clone"), "director": ("primary", "clone")}
 _TOKEN = re.compile(r"tcs_([0-9a-f]{16})_([0-9A-Za-z_\-]{43})")
 
 
@@ -39,7 +42,7 @@ class Grant(msgspec.Struct, frozen=True):
     agent: str
     #: `director`, `primary`, `clone` or `human`.
     role: str
-    #: Whether it may issue, rotate and revoke the tokens of others.
+    #: Whether it may issue, rotate and revoke the tokens of all others, admin tokens among them.
     admin: bool
     #: SHA-256 of the secret.
     digest: bytes
@@ -56,6 +59,11 @@ class Grant(msgspec.Struct, frozen=True):
     def caller(self) -> Caller:
         """Return its holder as the caller of commands."""
         return Caller(self.agent, self.role, self.types)
+
+    @property
+    def administers(self) -> tuple[str, ...]:
+        """Return the roles whose tokens its holder may issue, rotate and revoke."""
+        return ROLES if self.admin else _BELOW.get(self.role, ())
 
     @property
     def lifetime_us(self) -> int | None:

@@ -14,14 +14,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-import msgspec
-
-from tocsin.core.commands import BroadcastReceipt, Delivery, Published, Receipt, Reply, Requested
+from tocsin.core.commands import Reply
 from tocsin.core.errors import Problem
 from tocsin.core.events import Event, encode_events
 from tocsin.hub.hosting.commit_deadline import CommitDeadline
 from tocsin.hub.hosting.live_state import LiveState
-from tocsin.hub.hosting.outgoing import OutgoingQueue, Sink
+from tocsin.hub.hosting.outgoing import Answer, OutgoingQueue, Part, Push, Waiter
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
 from tocsin.hub.hosting.worker import Worker
 from tocsin.journal.base import Commit, Journal, group_of
@@ -47,8 +45,8 @@ class OpenGroup:
         self.receipts = 0
         #: Bytes of the payloads that were sent.
         self.payload_bytes = 0
-        self.replies: list[tuple[asyncio.Future[Reply], Reply]] = []
-        self.pushes: list[tuple[Sink, Delivery]] = []
+        self.replies: list[Answer] = []
+        self.pushes: list[Push] = []
         self.capture: Capture | None = None
 
 
@@ -87,14 +85,17 @@ class GroupCommitter:
         self.followers: list[Follower] = []
         #: The group that decisions join.
         self.group = OpenGroup(0)
+        #: Limits of a group, as of the last commit.
+        self._events_max = 0
+        self._bytes_max = 0
 
     @property
     def is_full(self) -> bool:
         """Tell whether commands have to wait: for the commit of the open group, or for the tables."""
-        group, storage = self.group, self._state.storage
+        group = self.group
         return (
-            len(group.events) - group.receipts >= storage.group_events_max
-            or group.payload_bytes >= storage.group_bytes_max
+            len(group.events) - group.receipts >= self._events_max
+            or group.payload_bytes >= self._bytes_max
             or self._projections.is_full
         )
 
@@ -111,12 +112,17 @@ class GroupCommitter:
 
     def reset(self, first_seq: int, durability: Commit) -> None:
         """Begin with an empty group after the state has been loaded."""
-        self.group = OpenGroup(first_seq)
+        self._open_group(first_seq)
         self._durability = durability
 
-    def answer(self, future: "asyncio.Future[Reply]", reply: Reply) -> None:
+    def _open_group(self, first_seq: int) -> None:
+        storage = self._state.storage
+        self._events_max, self._bytes_max = storage.group_events_max, storage.group_bytes_max
+        self.group = OpenGroup(first_seq)
+
+    def answer(self, waiter: Waiter, reply: Reply | Part) -> None:
         """Add a reply to the open group."""
-        self.group.replies.append((future, reply))
+        self.group.replies.append((waiter, reply))
         if self._committing is None and not self._flush_due:
             self._schedule_flush()
 
@@ -152,9 +158,9 @@ class GroupCommitter:
         self.group = OpenGroup(0)
         self._receipts_due = False
         for group in groups:
-            for future, _ in group.replies:
-                if not future.done():
-                    future.set_result(problem)
+            for waiter, _ in group.replies:
+                if not waiter.done():
+                    waiter.set_result(problem)
 
     def probe(self) -> "asyncio.Future[Exception | None]":
         """Make a commit without events after those under way; the future holds the error if it fails."""
@@ -185,12 +191,13 @@ class GroupCommitter:
         if self._committing is not None or not (group.replies or group.pushes or self._receipts_due):
             return
         self._receipts_due = False
-        self.group = OpenGroup(group.first_seq + len(group.events))
+        self._open_group(group.first_seq + len(group.events))
         if not group.events:
-            self._release(group)
+            # The commits that its replies and pushes depend on are durable.
+            self._outgoing.add(group.pushes, group.replies, self._durability)
         else:
             self._committing = group
-            group.capture = self._projections.capture_if_due()
+            group.capture = self._projections.capture_if_due(group.payload_bytes)
             self._deadline.begin()
             self._writer.start(lambda: self._append(group), self._committed)
         self._flushed()
@@ -213,24 +220,11 @@ class GroupCommitter:
         self.committed_at = self._loop.time()
         self._durability = commit
         self._projections.committed(group.first_seq + len(group.events) - 1, group.capture)
-        self._release(group)
+        # The next commit begins before the replies of this one are sent, except Critical ones.
+        self._outgoing.queue(group.pushes, group.replies, commit)
         self._flush()
+        self._outgoing.send()
         self._notify(group)
-
-    def _release(self, group: OpenGroup) -> None:
-        """Send replies and pushes: the commits that they depend on are durable."""
-        commit = self._durability
-        durability, copies, replace = commit.durability, commit.copies, msgspec.structs.replace
-        replies = [
-            (
-                future,
-                replace(reply, durability=durability, copies=copies)
-                if type(reply) is Receipt
-                else _with_durability(reply, commit),
-            )
-            for future, reply in group.replies
-        ]
-        self._outgoing.add(group.pushes, replies)
 
     def _notify(self, group: OpenGroup) -> None:
         for follower in list(self.followers):
@@ -239,17 +233,3 @@ class GroupCommitter:
             except Exception:
                 # A follower must not disturb commits, nor the other followers.
                 _log.exception("a follower of project %s failed", self._journal.project)
-
-
-def _with_durability(reply: Reply, commit: Commit) -> Reply:
-    """Add durability and copy count to the receipts of a reply to a command with several messages."""
-    if type(reply) is BroadcastReceipt or type(reply) is Published:
-        receipts = tuple([_durable_receipt(receipt, commit) for receipt in reply.receipts])
-        return msgspec.structs.replace(reply, receipts=receipts)
-    if type(reply) is Requested:
-        return msgspec.structs.replace(reply, receipt=_durable_receipt(reply.receipt, commit))
-    return reply
-
-
-def _durable_receipt(receipt: Receipt, commit: Commit) -> Receipt:
-    return msgspec.structs.replace(receipt, durability=commit.durability, copies=commit.copies)

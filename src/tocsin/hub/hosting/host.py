@@ -35,12 +35,13 @@ from tocsin.core.errors import CATALOGUE, Problem, error_for
 from tocsin.core.events import Event
 from tocsin.core.messages.delivery import delivery_of
 from tocsin.core.policy import Policy, Storage, document_of
+from tocsin.core.protocol.envelope import Envelope
 from tocsin.core.protocol.priority import VOCABULARY, Priority
 from tocsin.hub.clock import Clock
 from tocsin.hub.hosting.committer import Follower, GroupCommitter, OpenGroup
 from tocsin.hub.hosting.lease_keeper import LeaseKeeper
 from tocsin.hub.hosting.live_state import LiveState
-from tocsin.hub.hosting.outgoing import Sink
+from tocsin.hub.hosting.outgoing import Batch, Part, Sink, Waiter
 from tocsin.hub.hosting.projection_schedule import ProjectionSchedule
 from tocsin.hub.hosting.projection_writer import ProjectionWriter
 from tocsin.hub.hosting.state_loader import Loaded, StateLoader
@@ -54,8 +55,10 @@ __all__ = ["Condition", "Follower", "Host", "Sink"]
 
 _log = logging.getLogger(__name__)
 
-#: A command that waits for room in a group, its caller, its reply, and the sink of a new session.
-Waiting = tuple[Command, Caller, "asyncio.Future[Reply]", Sink | None]
+#: Kinds of sessions that an agent can resume.
+_RESUMED = frozenset({"push", "daemon"})
+#: A command or batch that waits for room in a group, its caller, who waits for the reply, and a new session's sink.
+Waiting = tuple[Command | Batch, Caller, Waiter, Sink | None]
 
 
 class Condition(StrEnum):
@@ -92,6 +95,8 @@ class Host:
         self._suspended = False
         #: Commands that wait for room in a group.
         self._waiting: deque[Waiting] = deque()
+        #: Whether more of them are decided in the next iteration of the event loop.
+        self._deciding_due = False
         self._sinks: dict[str, Sink] = {}
         #: Called with the time that deciding each send took, in seconds.
         self.timing: Callable[[float], None] | None = None
@@ -104,8 +109,13 @@ class Host:
         self.reason = "starting"
 
     @classmethod
-    async def start(cls, journal: Journal, policy: Policy, *, segments: Path | None = None) -> "Host":
-        """Load a project and serve it; a new project adopts `policy`, an existing one keeps its own."""
+    async def start(
+        cls, journal: Journal, policy: Policy, *, segments: Path | None = None, keeps_sessions: bool = False
+    ) -> "Host":
+        """Load a project and serve it; a new project adopts `policy`, an existing one keeps its own.
+
+        With `keeps_sessions` the sessions of sockets are left open, to be resumed here; otherwise they are closed.
+        """
         host = cls(journal, policy, segments=segments)
         try:
             host._lease.start()
@@ -121,7 +131,7 @@ class Host:
             if isinstance(adopted, Problem):
                 await host.close()
                 raise error_for(adopted)
-        host._close_lost_sessions()
+        host._close_lost_sessions(_RESUMED if keeps_sessions else frozenset())
         return host
 
     @property
@@ -163,6 +173,24 @@ class Host:
             self._decide(command, caller, future, sink)
         return future
 
+    def submit_batch(self, messages: "list[Envelope | Problem]", caller: Caller) -> "asyncio.Future[list[Reply]]":
+        """Decide some messages in order; the future holds the replies to all of them once all are durable.
+
+        A problem in the place of a message is its reply.
+        """
+        future: asyncio.Future[list[Reply]] = self._loop.create_future()
+        batch = Batch(messages, future)
+        if self.condition is not _SERVING:
+            batch.set_result(self._unavailable())
+        elif not self._waiting and not self._committer.is_full:
+            self._decide_batch(batch, caller)
+        elif len(self._waiting) >= self._state.storage.commands_waiting_max:
+            batch.set_result(_problem("E_HUB_001", "too many commands wait for a commit: try again"))
+        else:
+            self._waiting.append((batch, caller, batch, None))
+            self._decide_urgent(batch, caller)
+        return future
+
     def confirm(self, message_id: str, caller: Caller) -> None:
         """Decide a receipt; nobody is told when it is durable, and a lost one means that the message is pushed again.
 
@@ -185,12 +213,12 @@ class Host:
 
         It does not pass other commands of its agent than sends, nor any of them if it belongs to a thread.
         """
-        if type(command) is not Send or VOCABULARY.get(command.envelope.priority or "", 0) < Priority.CRITICAL:
+        if type(command) is not Send or not _is_urgent(command.envelope):
             return False
         own = [waiting[0] for waiting in self._waiting if waiting[1].agent == caller.agent]
         if command.envelope.correlation_id is not None:
             return not own
-        return all(type(other) is Send for other in own)
+        return all(type(other) is Send or type(other) is Batch for other in own)
 
     def durable(self) -> "asyncio.Future[Reply]":
         """Wait until every decision so far is durable; the reply is a problem if its commit fails."""
@@ -251,6 +279,11 @@ class Host:
             self._committer.answer(future, Done())
         return future
 
+    def unattached_sessions(self) -> list[str]:
+        """Return the sessions of sockets that no connection is attached to."""
+        sessions = self.exchange.state.sessions.values()
+        return [one.session for one in sessions if one.kind in _RESUMED and one.session not in self._sinks]
+
     def detach(self, session: str) -> None:
         """Stop sending a session's pushes to its sink; closing the session is a command."""
         self._sinks.pop(session, None)
@@ -288,6 +321,7 @@ class Host:
         """Replace the state with one that has just been loaded."""
         self._state.exchange = exchange = loaded.exchange
         self._clock.advance(exchange.at)
+        exchange.state.durability, exchange.state.copies = loaded.durability.durability, loaded.durability.copies
         self._committer.reset(exchange.state.seq + 1, loaded.durability)
 
     def _serve(self) -> None:
@@ -296,39 +330,85 @@ class Host:
         self._ticks.schedule()
         self._projections.start()
 
-    def _close_lost_sessions(self) -> None:
+    def _close_lost_sessions(self, kept: frozenset[str]) -> None:
         """Close the push sessions that no connection is attached to: theirs ended with an earlier process."""
         state = self.exchange.state
         for session in list(state.sessions.values()):
-            if session.pushes and session.session not in self._sinks:
+            if session.kind not in {"piggyback", *kept} and session.session not in self._sinks:
                 agent = state.agents[session.agent]
                 self.submit(CloseSession(session.session), Caller(agent.agent, agent.role))
 
-    def _decide(
-        self, command: Command, caller: Caller, future: "asyncio.Future[Reply]", sink: Sink | None = None
-    ) -> None:
-        committer, kind = self._committer, type(command)
-        group = committer.group
+    def _decide(self, command: Command, caller: Caller, waiter: Waiter, sink: Sink | None = None) -> None:
         try:
-            timing = self.timing if kind is Send else None
-            started = 0.0 if timing is None else time.perf_counter()
-            outcome = self._state.exchange.handle(command, caller, self._clock.now())
-            if timing is not None:
-                timing(time.perf_counter() - started)
-            reply, events = outcome.reply, outcome.events
-            if sink is not None and isinstance(command, OpenSession) and isinstance(reply, SessionReady):
-                self._sinks[reply.session] = sink
-            if events:
-                group.events += events
-                if self._sinks and kind is not Drain:
-                    self._collect_pushes(group, events)
-                if isinstance(command, Send):
-                    group.payload_bytes += memoryview(command.envelope.payload).nbytes
+            reply = self._reply_to(command, caller, sink)
         except Exception as error:
-            future.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
+            waiter.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
             self._decision_failed(error)
             return
-        committer.answer(future, reply)
+        self._committer.answer(waiter, reply)
+
+    def _reply_to(self, command: Command, caller: Caller, sink: Sink | None) -> Reply:
+        """Decide a command; its events and pushes join the open group."""
+        group, timing = self._committer.group, self.timing
+        started = 0.0 if timing is None else time.perf_counter()
+        outcome = self._state.exchange.handle(command, caller, self._clock.now())
+        reply, events = outcome.reply, outcome.events
+        if type(command) is Send:
+            if timing is not None:
+                timing(time.perf_counter() - started)
+            if events:
+                group.payload_bytes += memoryview(command.envelope.payload).nbytes
+        elif sink is not None and isinstance(command, OpenSession) and isinstance(reply, SessionReady):
+            self._sinks[reply.session] = sink
+        if events:
+            group.events += events
+            if self._sinks and type(command) is not Drain:
+                self._collect_pushes(group, events)
+        return reply
+
+    def _decide_batch(self, batch: Batch, caller: Caller) -> None:
+        """Decide the messages of a batch until its end or until the group is full; then the others wait."""
+        committer, messages = self._committer, batch.messages
+        begin = place = batch.place
+        replies: list[Reply] = []
+        try:
+            while place < len(messages) and not committer.is_full:
+                message = messages[place]
+                place += 1
+                if message is not None:
+                    replies.append(
+                        message if isinstance(message, Problem) else self._reply_to(Send(message), caller, None)
+                    )
+                else:
+                    if replies:
+                        committer.answer(batch, Part(begin, replies))
+                    begin, replies = place, []
+        except Exception as error:
+            batch.set_result(_problem("E_HUB_001", f"deciding failed: {error}"))
+            self._decision_failed(error)
+            return
+        batch.place = place
+        if replies:
+            committer.answer(batch, Part(begin, replies))
+        if place < len(messages):
+            self._waiting.appendleft((batch, caller, batch, None))
+            self._decide_urgent(batch, caller)
+
+    def _decide_urgent(self, batch: Batch, caller: Caller) -> None:
+        """Decide the Critical messages of a batch that waits."""
+        messages = batch.messages
+        for place in range(batch.place, len(messages)):
+            message = messages[place]
+            if not isinstance(message, Envelope) or not _is_urgent(message):
+                continue
+            if self._overtakes(command := Send(message), caller):
+                messages[place] = None
+                try:
+                    reply = self._reply_to(command, caller, None)
+                except Exception as error:
+                    self._decision_failed(error)
+                    return
+                self._committer.answer(batch, Part(place, [reply]))
 
     def _decision_failed(self, error: Exception) -> None:
         """Rebuild the state: a command may be half applied."""
@@ -342,16 +422,31 @@ class Host:
             if kind is ev.MessageOffered:
                 sink = sinks.get(event.session)  # type: ignore[union-attr]
                 if sink is not None:
-                    group.pushes.append((sink, delivery_of(state, state.message(event.message))))  # type: ignore[union-attr]
+                    group.pushes.append((sink, delivery_of(state, state.messages[event.message])))  # type: ignore[union-attr]
             elif kind is ev.SessionClosed:
                 sinks.pop(event.session, None)  # type: ignore[union-attr]
 
     def _flushed(self) -> None:
         """Set the timer to what the group has made due, and decide commands that waited for room."""
         self._ticks.schedule()
-        waiting = self._waiting
-        while waiting and not self._committer.is_full and self.condition is not Condition.RECOVERING:
-            self._decide(*waiting.popleft())
+        if self._waiting and not self._deciding_due:
+            self._decide_waiting()
+
+    def _decide_waiting(self) -> None:
+        """Decide commands that waited for room; a limited number per iteration, so that sockets are read in between."""
+        self._deciding_due = False
+        waiting, left = self._waiting, self._state.storage.turn_words_max
+        while waiting and left > 0 and not self._committer.is_full and self.condition is not Condition.RECOVERING:
+            command, caller, waiter, sink = waiting.popleft()
+            if isinstance(command, Batch):
+                left -= len(command.messages) - command.place
+                self._decide_batch(command, caller)
+            else:
+                left -= 1
+                self._decide(command, caller, waiter, sink)
+        if waiting and left <= 0:
+            self._deciding_due = True
+            self._loop.call_soon(self._decide_waiting)
 
     def _tick(self) -> None:
         if self.condition is Condition.SERVING:
@@ -412,9 +507,9 @@ class Host:
         waiting = list(self._waiting)
         self._waiting.clear()
         self._committer.refuse_all(problem)
-        for _, _, future, _ in waiting:
-            if not future.done():
-                future.set_result(problem)
+        for _, _, waiter, _ in waiting:
+            if not waiter.done():
+                waiter.set_result(problem)
 
     async def _recover(self) -> None:
         """Rebuild the state from what is stored, and serve again; stop if that fails."""
@@ -466,6 +561,10 @@ class Host:
         if self.condition is Condition.RECOVERING:
             return _problem("E_HUB_001", f"the commit failed and the state is being rebuilt: {self.reason}")
         return _problem(self._stop_code, f"this hub does not serve the project any more: {self.reason}")
+
+
+def _is_urgent(envelope: Envelope) -> bool:
+    return VOCABULARY.get(envelope.priority or "", 0) >= Priority.CRITICAL
 
 
 def _problem(code: str, detail: str) -> Problem:

@@ -3,11 +3,13 @@
 A capture is handed over only when all of its events are committed. It is therefore taken when a group goes to its
 commit, or while no event waits for one.
 
-Theory of operation. The tables are brought up to date at an interval, so that under load a message that lives shorter
-than that is written once, in its final state. Captures are due sooner for a reader that waits for an event, and after
-a number of events. Between captures the messages that changed are copied a few at a time, so that even a large capture
-delays no decision. When the writer cannot keep up, the tables fall behind by the policy's number of events at most,
-and the events of the groups under way: then commands wait (`is_full`) until it has written the capture that it has.
+Theory of operation. The tables are brought up to date at an interval, so that a message that lives shorter than that is
+written once, in its final state. Writing them shares the interpreter with the decisions, so under load it is left for
+later: while many events happen within the interval, up to a longer time. Captures are due sooner for a reader that
+waits for an event, and after a number of events or of payload bytes. Between captures the messages that changed are
+copied a few at a time, so that even a large capture delays no decision. When the writer cannot keep up, the tables fall
+behind by the policy's number of events at most, and the events of the groups under way: then commands wait (`is_full`)
+until it has written the capture that it has.
 """
 
 import asyncio
@@ -41,6 +43,11 @@ class ProjectionSchedule:
         self._made_room = made_room
         self._due = False
         self._timer: asyncio.TimerHandle | None = None
+        #: The last event when the last interval ended, and the time of the last capture, in the loop's time.
+        self._interval_seq = 0
+        self._captured_at = loop.time()
+        #: Payload bytes of the messages since the last capture.
+        self._payload_bytes = 0
         #: Sequence numbers that readers wait for.
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         #: Whether the tables are as far behind as the policy allows; found out at every commit.
@@ -73,17 +80,22 @@ class ProjectionSchedule:
             self._awaited.append((seq, future))
         return future
 
-    def capture_if_due(self) -> Capture | None:
-        """Capture the state if a projection is due and the writer is free."""
+    def capture_if_due(self, payload_bytes: int) -> Capture | None:
+        """Capture the state if a projection is due and the writer is free; a group has that many bytes of payloads."""
         exchange, storage, writer = self._state.exchange, self._state.storage, self._writer
+        self._payload_bytes += payload_bytes
         if exchange.ungathered >= storage.projection_slice:
             exchange.gather()
         self.is_full = exchange.state.seq - writer.projected_seq >= storage.projection_lag_max
         if not writer.idle or not exchange.state.has_policy:
             return None
-        if self._due or self.is_full or exchange.uncaptured >= storage.projection_events_max:
-            self._due = False
-            return exchange.capture()
+        if (
+            self._due
+            or self.is_full
+            or exchange.uncaptured >= storage.projection_events_max
+            or self._payload_bytes >= storage.projection_bytes_max
+        ):
+            return self._captured()
         return None
 
     def committed(self, seq: int, capture: Capture | None) -> None:
@@ -104,11 +116,19 @@ class ProjectionSchedule:
         """Hand over a capture if the tables are behind and the writer is free; every event must be committed."""
         exchange = self._state.exchange
         if self._writer.idle and exchange.state.seq > self._writer.projected_seq:
-            self._due = False
-            self._writer.hand(exchange.capture(), self._state.storage)
+            self._writer.hand(self._captured(), self._state.storage)
+
+    def _captured(self) -> Capture:
+        self._due, self._payload_bytes, self._captured_at = False, 0, self._loop.time()
+        return self._state.exchange.capture()
 
     def _interval_over(self) -> None:
-        self.request()
+        storage, seq = self._state.storage, self._state.exchange.state.seq
+        busy = seq - self._interval_seq >= storage.projection_busy_events
+        self._interval_seq = seq
+        late = self._loop.time() >= self._captured_at + storage.projection_delay_max_s
+        if seq > self._writer.projected_seq and (late or not busy):
+            self.request()
         self._restart_timer()
 
     def _restart_timer(self) -> None:

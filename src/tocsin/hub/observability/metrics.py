@@ -4,10 +4,11 @@ Labels whose values senders choose are limited to a number of values, so that no
 are given by the requirements (SPEC-071 §12 C2, LIMINAL PriorityMetrics).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
+from prometheus_client.registry import Collector
 
 from tocsin.core import events as ev
 from tocsin.core.events import Event
@@ -15,7 +16,7 @@ from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.core.state import ProjectState
 from tocsin.hub.observability.counters import Counts, Latencies
 
-__all__ = ["LATENCY_BUCKETS_S", "Metrics"]
+__all__ = ["LATENCY_BUCKETS_S", "Exposed", "Metrics"]
 
 #: From 50 microseconds to an hour.
 LATENCY_BUCKETS_S = (
@@ -25,6 +26,28 @@ LATENCY_BUCKETS_S = (
 _NAMES = tuple(map(priority_name, Priority))
 Fold = Callable[[Any, ProjectState], None]
 _RATE_CODES = frozenset({"E_ADMISSION_001", "E_ADMISSION_002", "E_ADMISSION_003"})
+
+
+class Exposed(Collector):
+    """The metrics of several projects for one scrape, with the project as a label."""
+
+    def __init__(self, projects: "Iterable[tuple[str, Metrics, ProjectState]]") -> None:
+        self._projects = projects
+
+    def collect(self) -> Iterable[Metric]:
+        """Return each metric once, with the samples of all projects."""
+        merged: dict[str, Metric] = {}
+        for project, metrics, state in self._projects:
+            for family in metrics.families(state, project):
+                if (known := merged.get(family.name)) is None:
+                    merged[family.name] = family
+                else:
+                    known.samples.extend(family.samples)
+        return merged.values()
+
+    def expose(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        return generate_latest(self)
 
 
 class Metrics:
@@ -66,6 +89,8 @@ class Metrics:
         self.deadlocks_detected = counter("deadlocks_detected", "Deadlocks found and broken.")
         self.alerts_raised = counter("alerts_raised", "Alerts by metric.", "metric")
         self.alerts = Gauge("alerts", "Whether an alert is raised, 0 or 1.", ["metric"], registry=registry)
+        self.wakes = counter("wakes", "Wakes of agents by outcome: requested, woken, or why one failed.", "outcome")
+        self.wake_seconds = latencies("wake_seconds", "From the request of a wake to the agent taking the message.")
         self.dead_letters = counter("dead_letters", "Messages that could not be delivered.", "reason")
         self.requests = Counts(registry, "http_requests", "Requests by operation and status.", "operation", "status")
         self.request_seconds = latencies("http_request_seconds", "Time to answer a request, seconds.", "operation")
@@ -96,6 +121,9 @@ class Metrics:
             ev.AlertRaised: lambda event, state: self.alerts_raised.labels(event.metric).inc(),
             ev.MessageDied: lambda event, state: self.dead_letters.labels(event.reason).inc(),
             ev.SendRefused: self._refused,
+            ev.AgentWakeRequested: lambda event, state: self.wakes.labels("requested").inc(),
+            ev.AgentWoken: self._woken,
+            ev.AgentWakeFailed: lambda event, state: self.wakes.labels(event.reason).inc(),
         }
 
     def fold(self, events: list[Event], state: ProjectState) -> None:
@@ -115,6 +143,20 @@ class Metrics:
 
     def expose(self, state: ProjectState) -> bytes:
         """Return all metrics in Prometheus's text format."""
+        self._measure(state)
+        return generate_latest(self._registry)
+
+    def families(self, state: ProjectState, project: str) -> Iterable[Metric]:
+        """Return all metrics, with the project as a label."""
+        self._measure(state)
+        for family in self._registry.collect():
+            family.samples = [
+                sample._replace(labels={**sample.labels, "project": project}) for sample in family.samples
+            ]
+            yield family
+
+    def _measure(self, state: ProjectState) -> None:
+        """Set the gauges to the present state."""
         depths = [0] * len(Priority)
         for agent in state.agents.values():
             for level, depth in enumerate(agent.mailbox.depths()):
@@ -124,7 +166,6 @@ class Metrics:
         for metric in state.policy.health.limits:
             alert = state.alerts.get(metric)
             self.alerts.labels(metric).set(alert is not None and bool(alert.raised_at))
-        return generate_latest(self._registry)
 
     def _accepted(self, event: ev.MessageAccepted, state: ProjectState) -> None:
         self.messages_sent.add(_NAMES[event.priority])
@@ -144,6 +185,10 @@ class Metrics:
 
     def _expired(self, event: ev.MessageExpired, state: ProjectState) -> None:
         self.signal_expired.labels(self._type_of(event.message, state), event.reason).inc()
+
+    def _woken(self, event: ev.AgentWoken, state: ProjectState) -> None:
+        self.wakes.labels("woken").inc()
+        self.wake_seconds.add(event.took_us / 1_000_000)
 
     def _recall_refused(self, event: ev.RecallRefused, state: ProjectState) -> None:
         self.signal_recalled.labels(event.outcome).inc()

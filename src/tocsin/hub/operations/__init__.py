@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tocsin.hub.operations import agents, archive, history, leases, messages, project, teamwork
+from tocsin.hub.operations import agents, archive, history, leases, messages, project, projects, teamwork
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.versions import in_first_version, speaks_first_version
 from tocsin.wire.operation import Operation
@@ -16,6 +16,7 @@ HANDLERS: dict[str, Handler] = {
     **agents.HANDLERS,
     **leases.HANDLERS,
     **project.HANDLERS,
+    **projects.HANDLERS,
     **teamwork.HANDLERS,
     **archive.HANDLERS,
 }

@@ -60,19 +60,40 @@ def _issued(call: Call, issued: Issued) -> wire.IssuedToken:
     return wire.IssuedToken(issued.secret.spell(), _token(call, issued.grant))
 
 
-async def list_tokens(call: Call, request: NamedPageRequest) -> NamedPage[wire.TokenRecord]:
+async def list_tokens(call: Call, request: wire.ListTokens) -> NamedPage[wire.TokenRecord]:
     """List tokens, oldest first."""
     return await live_page(
         call,
         request,
-        call.hub.authority.grants(),
+        [
+            grant
+            for grant in call.hub.authority.grants()
+            if request.agent in (None, grant.agent) and _may_list(call, grant)
+        ],
         lambda grant: (grant.created_at, grant.token_id),
         lambda grant: _token(call, grant),
     )
 
 
+def _may_list(call: Call, grant: Grant) -> bool:
+    """Tell whether a token is the caller's, or one that it may administer."""
+    by = call.grant
+    if by is None or by.admin or grant.agent == by.agent:
+        return True
+    return not grant.admin and grant.role in by.administers
+
+
+def _must_administer(call: Call, agent: str, *roles: str, admin: bool = False) -> None:
+    """Refuse a caller that may not administer the tokens of an agent; the role that it registered with counts, too."""
+    registered = call.state.agents.get(agent)
+    if registered is not None:
+        roles = (*roles, registered.role)
+    call.hub.authority.must_administer(call.grant, agent, *roles, admin=admin)
+
+
 async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
     """Register an agent if a type is given, and issue its token."""
+    _must_administer(call, request.agent, request.role, admin=request.admin)
     call.hub.authority.must_allow(request.agent, request.role)
     if request.type is not None:
         command = cmd.RegisterAgent(request.type)
@@ -81,7 +102,12 @@ async def issue_token(call: Call, request: wire.IssueToken) -> wire.IssuedToken:
             raise error_for(reply)
     # The token comes last, so that a failed registration leaves none behind.
     issued = await call.hub.token_administration.issue(
-        request.agent, request.role, admin=request.admin, lifetime_s=request.lifetime_s, types=_types(request)
+        request.agent,
+        request.role,
+        admin=request.admin,
+        lifetime_s=request.lifetime_s,
+        types=_types(request),
+        by=call.grant,
     )
     return _issued(call, issued)
 
@@ -95,15 +121,18 @@ def _types(request: wire.IssueToken) -> tuple[str, ...] | None:
 
 async def rotate_tokens(call: Call, request: wire.RotateTokens) -> wire.IssuedToken:
     """Replace an agent's tokens by a new one."""
+    _must_administer(call, request.agent)
     issued = await call.hub.token_administration.rotate(
-        request.agent, overlap_s=request.overlap_s, lifetime_s=request.lifetime_s
+        request.agent, overlap_s=request.overlap_s, lifetime_s=request.lifetime_s, by=call.grant
     )
     return _issued(call, issued)
 
 
 async def revoke_tokens(call: Call, request: wire.RevokeTokens) -> list[wire.TokenRecord]:
     """Revoke an agent's tokens."""
-    return [_token(call, grant) for grant in await call.hub.token_administration.revoke(request.agent)]
+    _must_administer(call, request.agent)
+    revoked = await call.hub.token_administration.revoke(request.agent, by=call.grant)
+    return [_token(call, grant) for grant in revoked]
 
 
 HANDLERS: dict[str, Handler] = {

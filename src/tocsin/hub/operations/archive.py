@@ -1,4 +1,4 @@
-"""Handlers of the operations that read the pipeline's tables, advice and lab reports.
+"""Handlers of the operations that read the pipeline's tables and advice, and the reports.
 
 They read the extract that the pipeline writes beside its tables (`tocsin.extract`), in a thread, and need no Spark.
 Only rows of the hub's own project are returned. The rows that one query reads are limited, because its thread shares
@@ -13,8 +13,8 @@ import msgspec
 from tocsin.core.errors import refusal
 from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.extract import FOLDER, Index, Part, Table, read_index
-from tocsin.hub.lab_reports import reports_in
 from tocsin.hub.operations.call import Call, Handler
+from tocsin.hub.reports import reports_in
 from tocsin.hub.table_reader import Answer, answer
 from tocsin.wire import archive as wire
 from tocsin.wire.operation import NamedPage, NamedPageRequest, Request
@@ -114,7 +114,7 @@ async def get_advice(call: Call, request: Request) -> wire.AdviceRecord:
 
 
 async def list_reports(call: Call, request: NamedPageRequest) -> NamedPage[wire.ReportRecord]:
-    """List the lab's reports, newest first."""
+    """List reports, newest first."""
     found = await asyncio.to_thread(reports_in, call.hub)
     names = [report.report for report in found]
     first = names.index(request.after) + 1 if request.after in names else 0

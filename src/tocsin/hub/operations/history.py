@@ -10,6 +10,7 @@ from datetime import datetime
 from tocsin.core import commands as cmd
 from tocsin.core.errors import refusal
 from tocsin.core.messages.model import Message, signal_id
+from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.core.protocol.timestamps import as_datetime_or_none, as_microseconds
 from tocsin.core.state import ProjectState
@@ -17,7 +18,7 @@ from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import in_turns
 from tocsin.hub.operations.records import dead_letter_record, history_record, message_record, message_summary
 from tocsin.journal.history import Page as Rows
-from tocsin.journal.history import Signal, Wanted
+from tocsin.journal.history import Signal, Wanted, life_of
 from tocsin.journal.tables import Tables
 from tocsin.wire import history as wire
 from tocsin.wire.operation import Page, PageRequest
@@ -99,7 +100,7 @@ async def find_messages(call: Call, request: wire.FindMessages) -> Page[wire.Mes
     rows = await call.project.reader.ask(
         lambda tables: tables.find(wanted, request.after, limit, depth), fresh=request.fresh
     )
-    return Page([message_summary(brief) for brief in rows.items], rows.next)
+    return Page([message_summary(brief, call.project.preview_max) for brief in rows.items], rows.next)
 
 
 def _microseconds(at: datetime | None) -> int | None:
@@ -174,12 +175,26 @@ async def find_dead_letters(call: Call, request: wire.FindDeadLetters) -> Page[w
             if len(found) > limit:
                 break
     following = request.after + limit if found[limit:] else None
-    page = Page([_summary(state, message) for message in found[:limit]], following)
+    found = found[:limit]
+    details = await _details(call, [message.seq for message in found])
+    preview_max = call.project.preview_max
+    page = Page([_summary(state, message, details.get(message.seq, ""), preview_max) for message in found], following)
     await call.durable()
     return page
 
 
-def _summary(state: ProjectState, message: Message) -> wire.DeadLetterSummary:
+async def _details(call: Call, seqs: list[int]) -> dict[int, str]:
+    """Return why messages died, in words, by sequence number."""
+    lives = await call.project.reader.ask(lambda tables: tables.lives(seqs), fresh=True) if seqs else {}
+    return {seq: detail for seq, life in lives.items() if (detail := _last_detail(life))}
+
+
+def _last_detail(life: bytes) -> str:
+    deaths = [event for event in life_of(life) if event.get("kind") == "MessageDied"]
+    return str(deaths[-1].get("detail", "")) if deaths else ""
+
+
+def _summary(state: ProjectState, message: Message, detail: str, preview_max: int) -> wire.DeadLetterSummary:
     failure = state.failures.get(message.seq)
     reason, code = _cause(state, message)
     return wire.DeadLetterSummary(
@@ -195,6 +210,8 @@ def _summary(state: ProjectState, message: Message) -> wire.DeadLetterSummary:
         attempts=message.attempts,
         dead_at=as_datetime_or_none(message.dead_at),
         redrivable=message.recipient in state.agents,
+        detail=detail,
+        preview=preview(message.payload, preview_max),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem, TocsinError, error_for, refusal
-from tocsin.core.protocol.priority import VOCABULARY
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.records import by_priority
 from tocsin.wire.messages import FetchInbox, InboxBatch, InboxMessage, SendMessages, SendReply
@@ -48,7 +48,9 @@ async def fetch_inbox(call: Call, request: FetchInbox) -> InboxBatch:
     if not isinstance(reply, cmd.Drained):
         return InboxBatch([], {})
     deliveries = [
-        InboxMessage(item.signal_id, item.offer, msgspec.Raw(item.envelope), item.offer > 1)
+        InboxMessage(
+            item.signal_id, item.offer, msgspec.Raw(item.envelope), item.offer > 1, PRIORITY_NAMES[item.priority]
+        )
         for item in reply.deliveries
     ]
     return InboxBatch(deliveries, by_priority(reply.waiting), reply.cursor)

@@ -12,10 +12,11 @@ from tocsin.core.policy import Policy, document_of
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
 from tocsin.core.state import Agent, Session
+from tocsin.core.wake.reach import reach_of
 from tocsin.frames import Priority as SubscriberPriority
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import in_turns, live_page
-from tocsin.hub.operations.records import by_priority, message_summary, record_of
+from tocsin.hub.operations.records import by_priority, message_summary, record_of, wake_record
 from tocsin.hub.policy_file import AdoptedPolicy, adopted_policies
 from tocsin.policies import Difference, changed_policy, differences, parse_policy
 from tocsin.wire import project as wire
@@ -148,7 +149,8 @@ async def list_pending(call: Call, request: Request) -> wire.PendingMessages:
         # Expired messages are listed until the sweeper has removed them.
         after_at = hub.now() - 2 * call.state.policy.sweeper.interval_us
         found = await hub.reader.ask(lambda tables: tables.expiring(after_at, config.pending_max), fresh=False)
-        return wire.PendingMessages([message_summary(brief) for brief in found], config.pending_max)
+        summaries = [message_summary(brief, call.project.preview_max) for brief in found]
+        return wire.PendingMessages(summaries, config.pending_max)
 
     return await hub.answer_cache.ask("pending", config.shared_s, find)
 
@@ -202,6 +204,8 @@ def _details(call: Call, agent: Agent) -> wire.AgentDetails:
         gaming=agent.gaming,
         inherited=None if inherited is None else PRIORITY_NAMES[inherited],
         registered_at=as_datetime_or_none(agent.registered_at),
+        reach=reach_of(state, agent),
+        wake=wake_record(state.wakes.get(agent.agent), now),
     )
 
 

@@ -5,13 +5,25 @@ from typing import TypeVar
 import msgspec
 
 from tocsin.core.agents.presence import presence
+from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.priority import PRIORITY_NAMES, Priority
 from tocsin.core.protocol.timestamps import as_datetime_or_none
 from tocsin.core.state import Agent
+from tocsin.core.wake.model import Waking
+from tocsin.core.wake.reach import reach_of
+from tocsin.core.wake.transitions import HOUR_US
 from tocsin.hub.project import Project
 from tocsin.journal.history import Brief, DeadLetter, Signal, life_of
-from tocsin.wire.agents import AgentRecord
-from tocsin.wire.history import DeadLetterRecord, HistoryEntry, MessageHistory, MessageRecord, MessageSummary
+from tocsin.wire.agents import AgentRecord, WakeRecord
+from tocsin.wire.explanations import Explainer
+from tocsin.wire.history import (
+    DeadLetterRecord,
+    HistoryEntry,
+    MessageFields,
+    MessageHistory,
+    MessageRecord,
+    MessageSummary,
+)
 
 __all__ = [
     "agent_record",
@@ -21,13 +33,14 @@ __all__ = [
     "message_record",
     "message_summary",
     "record_of",
+    "wake_record",
 ]
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 #: Fields that are times, beside those whose names end with `_at`.
 _TIMES = frozenset({"at", "since"})
-_SUMMARY = MessageSummary.__struct_fields__
+_SUMMARY = MessageFields.__struct_fields__
 _RECORD = tuple(name for name in MessageRecord.__struct_fields__ if name not in ("payload", "metadata", "ended_at"))
 #: States in which a message has ended, with the time of the end.
 _ENDS = ("processed_at", "acked_at", "delivered_at", "expired_at", "recalled_at", "dead_at")
@@ -66,6 +79,24 @@ def agent_record(project: Project, agent: Agent) -> AgentRecord:
         waiting=by_priority(agent.mailbox.depths()),
         gaming=agent.gaming,
         registered_at=as_datetime_or_none(agent.registered_at),
+        reach=reach_of(project.state, agent),
+        wake=wake_record(project.state.wakes.get(agent.agent), project.now()),
+    )
+
+
+def wake_record(record: Waking | None, now: int) -> WakeRecord | None:
+    """Return the latest wake of an agent, if there was one."""
+    if record is None or not record.requested_at:
+        return None
+    under_way = bool(record.wake) and not record.settled
+    return WakeRecord(
+        requested_at=as_datetime_or_none(record.requested_at),
+        outcome="under_way" if under_way else record.outcome,
+        outcome_at=None if under_way else as_datetime_or_none(record.outcome_at),
+        attempt=record.attempt if record.wake else 0,
+        detail="" if under_way else record.detail,
+        failed=record.failed,
+        recent=sum(at > now - HOUR_US for at in record.recent),
     )
 
 
@@ -81,9 +112,9 @@ def _values(row: Signal | Brief, names: tuple[str, ...]) -> dict[str, object]:
     return values
 
 
-def message_summary(brief: Brief) -> MessageSummary:
-    """Describe a message without its content."""
-    return MessageSummary(**_values(brief, _SUMMARY))  # type: ignore[arg-type]
+def message_summary(brief: Brief, preview_max: int) -> MessageSummary:
+    """Describe a message, with the beginning of its text."""
+    return MessageSummary(**_values(brief, _SUMMARY), preview=preview(brief.excerpt, preview_max))  # type: ignore[arg-type]
 
 
 def message_record(signal: Signal) -> MessageRecord:
@@ -98,11 +129,12 @@ def message_record(signal: Signal) -> MessageRecord:
 
 
 def _entries(signal: Signal) -> list[HistoryEntry]:
-    entries = []
-    for event in life_of(signal):
+    entries, explainer = [], Explainer()
+    for event in life_of(signal.life):
         facts = dict(event)
         seq, at, kind = facts.pop("seq"), facts.pop("at", None), facts.pop("kind")
-        entries.append(HistoryEntry(seq, as_datetime_or_none(at), kind, facts))
+        told = explainer.explain(kind, at, facts)
+        entries.append(HistoryEntry(seq, as_datetime_or_none(at), kind, facts, told.text, told.reason))
     return entries
 
 
@@ -113,6 +145,8 @@ def history_record(signal: Signal) -> MessageHistory:
 
 def dead_letter_record(letter: DeadLetter) -> DeadLetterRecord:
     """Describe a dead letter."""
+    history = _entries(letter.signal)
+    death = next((entry.facts for entry in reversed(history) if entry.kind == "MessageDied"), None)
     return DeadLetterRecord(
         message=message_record(letter.signal),
         failures=letter.failures,
@@ -120,5 +154,6 @@ def dead_letter_record(letter: DeadLetter) -> DeadLetterRecord:
         last_failed_at=as_datetime_or_none(letter.last_failed_at),
         reason=letter.reason,
         code=letter.code,
-        history=_entries(letter.signal),
+        history=history,
+        detail="" if death is None else str(death.get("detail", "")),
     )

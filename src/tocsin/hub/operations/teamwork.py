@@ -2,8 +2,10 @@
 
 from tocsin.core import commands as cmd
 from tocsin.core.agents.attention import attending
+from tocsin.core.protocol.previews import preview
 from tocsin.core.protocol.timestamps import as_datetime_or_none
-from tocsin.core.teamwork.model import Alert, Escalation
+from tocsin.core.teamwork.model import Alert, Approval, Escalation
+from tocsin.core.waiting.waits import awaited
 from tocsin.hub.operations.call import Call, Handler
 from tocsin.hub.operations.pages import CLOSED, live_page
 from tocsin.hub.operations.records import record_of
@@ -64,9 +66,16 @@ async def list_approvals(call: Call, request: wire.ListApprovals) -> NamedPage[w
         request,
         call.state.approvals.values(),
         lambda row: (row.opened_at, row.approval),
-        lambda row: record_of(wire.ApprovalRecord, row, due_at=as_datetime_or_none(row.escalates_at)),
+        lambda row: _approval(call, row),
         lambda row: (call.directs or row.asker == call.agent) and request.subject in (None, row.subject),
     )
+
+
+def _approval(call: Call, row: Approval) -> wire.ApprovalRecord:
+    seq = call.state.ids.get(row.subject) if row.holds else None
+    held = None if seq is None else call.state.messages.get(seq)
+    text = "" if held is None else preview(held.payload, call.project.preview_max)
+    return record_of(wire.ApprovalRecord, row, due_at=as_datetime_or_none(row.escalates_at), preview=text)
 
 
 async def list_escalations(call: Call, request: wire.ListEscalations) -> NamedPage[wire.EscalationRecord]:
@@ -76,15 +85,27 @@ async def list_escalations(call: Call, request: wire.ListEscalations) -> NamedPa
         request,
         call.state.escalations.values(),
         lambda row: (row.opened_at + (CLOSED if row.closed_at else 0), row.escalation),
-        _escalation,
+        lambda row: _escalation(call, row),
         lambda row: request.closed or not row.closed_at,
     )
 
 
-def _escalation(row: Escalation) -> wire.EscalationRecord:
-    return record_of(
-        wire.EscalationRecord, row, steps=tuple(record_of(wire.EscalationStep, step) for step in row.steps)
-    )
+def _escalation(call: Call, row: Escalation) -> wire.EscalationRecord:
+    steps = tuple(record_of(wire.EscalationStep, step) for step in row.steps)
+    return record_of(wire.EscalationRecord, row, steps=steps, about=_about(call, row))
+
+
+def _about(call: Call, row: Escalation) -> str:
+    """Name what an escalation is about, for people."""
+    state = call.state
+    message = state.messages.get(row.about) if row.about else None
+    if message is not None:
+        text = preview(message.payload, call.project.preview_max)
+        return f"{message.type} from {message.sender} to {message.recipient}: {text}"
+    wait = state.waits.waits.get(row.subject) if row.trigger == "dependency_blocked" else None
+    if wait is None:
+        return row.subject
+    return awaited(state, wait)
 
 
 async def list_alerts(call: Call, request: NamedPageRequest) -> NamedPage[wire.AlertRecord]:

@@ -1,8 +1,8 @@
-"""Lab reports on disk: which exist, and their pages.
+"""Reports of the pipeline and the lab on disk: which exist, and their pages.
 
 A report is a folder `<id>` with `report.html` and `report.json`, or a pair of `<id>.html` and `<id>.json`. The JSON
 document is optional; its `title`, `kind`, `made_at`, `projects` and the names of its `policies` are used. A report
-about other projects only is not listed.
+about other projects only is not listed; a scenario is made up, so its reports are about no project.
 """
 
 import re
@@ -23,14 +23,19 @@ __all__ = ["REPORT_PATH", "read_report", "reports_in"]
 #: URL path of a report's page.
 REPORT_PATH = "/dashboard/reports/{report}"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+#: Where reports are, in the data directory: those of the pipeline, then those of the lab.
+_FOLDERS = ("reports", "lab/reports")
+#: Kinds of reports about simulated messages.
+_SIMULATED = frozenset({"scenario"})
 #: Characters of a report's own texts that are returned.
 _TEXT_MAX = 300
 
 
 def reports_in(hub: "Hub") -> list[ReportRecord]:
     """List the reports of a project, newest first."""
-    folder = _folder(hub)
-    pages = {name: page for name in _names(folder) if (page := _page_of(folder, name)) is not None}
+    folders = _folders(hub)
+    names = set[str]().union(*map(_names, folders))
+    pages = {name: page for name in names if (page := _page_of(folders, name)) is not None}
     newest = sorted(pages, key=lambda name: pages[name].stat().st_mtime, reverse=True)
     found: list[ReportRecord] = []
     for name in newest:
@@ -40,9 +45,9 @@ def reports_in(hub: "Hub") -> list[ReportRecord]:
     return found
 
 
-def _folder(hub: "Hub") -> Path:
+def _folders(hub: "Hub") -> list[Path]:
     config = hub.config.history
-    return Path(config.reports) if config.reports else hub.data / "lab" / "reports"
+    return [Path(config.reports)] if config.reports else [hub.data / name for name in _FOLDERS]
 
 
 def _names(folder: Path) -> set[str]:
@@ -51,25 +56,27 @@ def _names(folder: Path) -> set[str]:
     return {path.name.removesuffix(".html") for path in folder.iterdir() if path.suffix == ".html" or path.is_dir()}
 
 
-def _page_of(folder: Path, name: str) -> Path | None:
+def _page_of(folders: list[Path], name: str) -> Path | None:
     """Return where a report's page is, if there is such a report."""
     if not _ID.fullmatch(name):
         return None
-    paths = (folder / f"{name}.html", folder / name / "report.html")
+    paths = (path for folder in folders for path in (folder / f"{name}.html", folder / name / "report.html"))
     return next((path for path in paths if path.is_file()), None)
 
 
 def read_report(hub: "Hub", name: str) -> bytes:
     """Return the page of a report."""
-    path = _page_of(_folder(hub), name)
+    path = _page_of(_folders(hub), name)
     if path is None or not _concerns(_said(path.with_suffix(".json")), hub.host.project):
         raise refusal("E_STATE_004", f"there is no report {name[:64]}", found=name[:64])
     return path.read_bytes()
 
 
 def _concerns(said: dict[str, Any], project: str) -> bool:
-    projects = said.get("projects")
-    return not isinstance(projects, list) or not projects or project in projects
+    projects, search = said.get("projects"), said.get("search")
+    # A search on recorded messages has a fidelity; one on a scenario has none.
+    simulated = said.get("kind") in _SIMULATED or (search is not None and said.get("fidelity") is None)
+    return simulated or not isinstance(projects, list) or not projects or project in projects
 
 
 def _view(name: str, path: Path, said: dict[str, Any]) -> ReportRecord:

@@ -1,0 +1,1 @@
+"""Backups of projects in folders: making, checking, packing and restoring them."""

@@ -1,0 +1,237 @@
+"""Hubs that share one PostgreSQL database, as real processes, and a load that must lose nothing."""
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.postgres import Server
+from tocsin.cli.remote import NotConnected, Refused, Remote
+from tocsin.client import Agent
+from tocsin.client.config import client_config
+from tocsin.fleet.placement import place
+
+__all__ = ["SOON", "Fleet", "Sender", "fleet_of", "free_ports"]
+
+#: Settings of hubs of which one hangs: it is noticed soon.
+SOON = "hubs: {beat_s: 1, lease_s: 5}\nownership: {lease_s: 5, renew_s: 1, look_s: 0.2}\n"
+#: Policy of the projects: the load is not rationed.
+POLICY = {"limits": {"mailbox_depth_max": 10**7}, "bucket": {"capacity": 10**12, "refill_per_s": 10**9}}
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports: list[int] = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Fleet:
+    """Several hub processes on one database."""
+
+    def __init__(
+        self, root: Path, store: str, ports: Sequence[int], arguments: Sequence[str] = (), settings: str = ""
+    ) -> None:
+        self._settings = settings
+        self.root = root
+        self.store = store
+        self.ports = list(ports)
+        self._arguments = list(arguments)
+        self._processes: dict[int, asyncio.subprocess.Process] = {}
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the addresses of all hubs."""
+        return [f"http://127.0.0.1:{port}" for port in self.ports]
+
+    async def start(self, *numbers: int) -> None:
+        """Start hubs at the same time, and return once all of them serve."""
+        await asyncio.gather(*(self._start(number) for number in numbers))
+
+    async def _start(self, number: int) -> None:
+        data = self.root / f"hub-{number}"
+        data.mkdir(exist_ok=True)
+        (data / "server.yaml").write_text(self._settings, encoding="utf-8")
+        command = [
+            *("-m", "tocsin", "serve", "--data", str(data), "--store", self.store),
+            *("--port", str(self.ports[number]), "--log-level", "warning", *(self._arguments or ("--workers", "1"))),
+        ]
+        process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+        self._processes[number] = process
+        if process.stdout is None:
+            raise RuntimeError("a hub has no output")
+        async with asyncio.timeout(180):
+            while b" at http://" not in (line := await process.stdout.readline()):
+                if not line:
+                    raise RuntimeError(f"hub {number} did not start")
+
+    async def stop(self, number: int) -> None:
+        """Stop a hub in order."""
+        process = self._processes.pop(number)
+        process.terminate()
+        code = await process.wait()
+        if code:
+            raise RuntimeError(f"hub {number} ended with {code}")
+
+    async def restart(self, number: int) -> None:
+        """Stop a hub in order and start it again."""
+        await self.stop(number)
+        await self.start(number)
+
+    def signal(self, number: int, what: signal.Signals) -> None:
+        """Send a signal to a hub."""
+        self._processes[number].send_signal(what)
+
+    async def kill(self, number: int) -> None:
+        """End a hub without warning."""
+        process = self._processes.pop(number)
+        process.kill()
+        await process.wait()
+
+    async def close(self) -> None:
+        """Stop all hubs."""
+        for number, process in list(self._processes.items()):
+            if process.returncode is None:
+                self.signal(number, signal.SIGCONT)
+                await self.stop(number)
+
+    def admin(self) -> Remote:
+        """Return the administrator of the home project."""
+        token = next(self.root.glob("hub-*/admin.token")).read_text().strip()
+        return Remote(",".join(self.urls), token)
+
+    async def add(self, name: str) -> str:
+        """Add a project with an agent, and return the agent's token."""
+
+        def add() -> str:
+            token = self.admin().ask("add_project", {"project": name}).token
+            remote = Remote(",".join(self.urls), token)
+            remote.ask("adopt_policy", {"policy": POLICY, "reason": "load"})
+            return str(remote.ask("issue_token", {"agent": "ada", "role": "primary"}).token)
+
+        return await asyncio.to_thread(add)
+
+    def place(self, project: str) -> str:
+        """Return the hub that should serve a project: one of those that run."""
+        return place(project, [self.urls[number] for number in self._processes])
+
+    def names(self, each: int) -> list[str]:
+        """Return names of projects of which each hub serves the same number."""
+        names: dict[str, list[str]] = {url: [] for url in self.urls}
+        for number in range(1000):
+            found = names[place(f"p{number}", self.urls)]
+            if len(found) < each:
+                found.append(f"p{number}")
+        return sorted(name for found in names.values() for name in found)
+
+    def owner(self, token: str) -> str | None:
+        """Return the address of the hub that serves the project of a token; null while none does."""
+        remote = Remote(",".join(self.urls), token)
+        try:
+            remote.ask("get_status")
+        except (NotConnected, Refused):
+            return None
+        return remote.url
+
+    def addresses(self) -> dict[str, str]:
+        """Return the owners of all projects, as the database has them."""
+        with psycopg.connect(self.store) as connection:
+            return dict(connection.execute("SELECT project, address FROM tocsin.projects").fetchall())
+
+
+@asynccontextmanager
+async def fleet_of(
+    root: Path, server: Server, database: str, hubs: int, arguments: Sequence[str] = (), settings: str = ""
+) -> AsyncIterator[Fleet]:
+    """Run hubs on a new database of a server."""
+    server.database(database)
+    fleet = Fleet(root, f"postgresql://tocsin@/{database}?host={server.folder}", free_ports(hubs), arguments, settings)
+    try:
+        await fleet.start(*range(hubs))
+        yield fleet
+    finally:
+        await fleet.close()
+
+
+class Sender:
+    """An agent that sends numbered messages to itself until it is told to stop, and notes what happens to them."""
+
+    def __init__(self, urls: Sequence[str], token: str, senders: int = 2) -> None:
+        self._url = ",".join(urls)
+        self._token = token
+        self._senders = senders
+        self._numbers = iter(range(10**9))
+        self._stopping = False
+        self.confirmed: set[int] = set()
+        self.received: set[int] = set()
+        #: Errors of sends, after the retries of the SDK.
+        self.errors: list[BaseException] = []
+        #: When each message was confirmed, by `time.perf_counter`.
+        self.confirmed_at: list[float] = []
+        #: The session at the beginning, and at the last message.
+        self.first_session = self.session = ""
+        self._arrived = asyncio.Event()
+
+    @property
+    def lost(self) -> set[int]:
+        """Return the messages that were confirmed and never arrived."""
+        return self.confirmed - self.received
+
+    def stop(self) -> None:
+        """Send no more; `run` returns once everything has arrived."""
+        self._stopping = True
+
+    async def until_confirmed(self, more: int) -> None:
+        """Wait until some more messages are confirmed."""
+        wanted = len(self.confirmed) + more
+        while len(self.confirmed) < wanted and not self.errors:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def run(self) -> None:
+        """Send until `stop`, then wait until everything that was confirmed has arrived."""
+        config = client_config(connect_timeout_s=120, call_timeout_s=120, backoff_max_s=1)
+        async with Agent.connect(self._url, token=self._token, config=config) as agent:
+            self.first_session = self.session = agent.session
+            consuming = asyncio.create_task(self._consume(agent))
+            try:
+                await asyncio.gather(*(self._send(agent) for _ in range(self._senders)))
+                async with asyncio.timeout(120):
+                    while self.lost:
+                        self._arrived.clear()
+                        await self._arrived.wait()
+            except TimeoutError:
+                return  # `lost` has what is missing
+            finally:
+                consuming.cancel()
+                await asyncio.gather(consuming, return_exceptions=True)
+
+    async def _send(self, agent: Any) -> None:
+        while not self._stopping:
+            number = next(self._numbers)
+            try:
+                await agent.send(to="ada", type="StatusUpdate", payload={"number": number})
+            except Exception as error:
+                self.errors.append(error)
+                self._arrived.set()
+                return
+            self.confirmed_at.append(time.perf_counter())
+            self.session = agent.session
+            self.confirmed.add(number)
+            self._arrived.set()
+
+    async def _consume(self, agent: Any) -> None:
+        async for message in agent.inbox():
+            self.received.add(message.payload["number"])
+            self._arrived.set()

@@ -1,0 +1,83 @@
+"""Fleets in virtual time: hubs join, leave, are killed, hang and return, and every project keeps one hub."""
+
+import os
+
+import pytest
+
+from tests.fleet.simulation import SimulatedFleet, remembered_places
+
+__all__ = ["remembered_places"]
+
+SOAK = bool(os.environ.get("TOCSIN_SOAK"))
+PROJECTS = 6000 if SOAK else 2000
+HUBS = 12 if SOAK else 6
+CHANGES = 120 if SOAK else 10
+SEEDS = range(8) if SOAK else range(2)
+#: Allowance for chance in the shares: aims of the fleet.
+SPREAD = 1.25
+
+pytestmark = pytest.mark.usefixtures("remembered_places")
+
+
+def moved(before: dict[str, str], after: dict[str, str]) -> int:
+    return sum(before[project] != after[project] for project in before)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fleet_that_changes_keeps_one_hub_for_every_project(seed: int) -> None:
+    fleet = SimulatedFleet(seed, PROJECTS)
+    for _ in range(HUBS):
+        fleet.join()
+    owners = fleet.settle()
+    hung: list[object] = []
+    for _ in range(CHANGES):
+        working = fleet.working
+        kinds = ["join", "leave", "kill", "hang"] if len(working) > HUBS - 2 else ["join"]
+        kind = fleet.random.choice(["return"] if len(hung) > 1 else kinds)
+        if kind == "join":
+            fleet.join()
+        elif kind == "return":
+            fleet.resume(hung.pop(0))  # type: ignore[arg-type]
+        else:
+            hub = fleet.random.choice(working)
+            if kind == "hang":
+                hung.append(hub)
+            getattr(fleet, kind)(hub)
+        hubs = max(len(working), len(fleet.working))
+        before, owners = owners, fleet.settle()
+        assert moved(before, owners) <= SPREAD * PROJECTS / hubs, f"{kind}: too many projects have moved"
+        assert fleet.most_over_mean(owners) <= SPREAD
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changes_in_quick_succession_come_to_rest(seed: int) -> None:
+    fleet = SimulatedFleet(seed, PROJECTS // 4)
+    for _ in range(HUBS):
+        fleet.join()
+    fleet.settle()
+    for _ in range(CHANGES):
+        working = fleet.working
+        hub = fleet.random.choice(working)
+        if len(working) < HUBS - 1:
+            fleet.join()
+        elif fleet.random.random() < 0.5:
+            fleet.leave(hub)
+        else:
+            fleet.hang(hub)
+            for _ in range(fleet.random.randrange(1, 100)):
+                fleet.step()
+            fleet.resume(hub)
+        for _ in range(fleet.random.randrange(1, 8)):
+            fleet.step()
+    assert fleet.most_over_mean(fleet.settle()) <= 2 * SPREAD  # few projects for so many hubs
+
+
+def test_a_heavier_hub_has_a_larger_share_and_one_without_weight_waits() -> None:
+    fleet = SimulatedFleet(1, PROJECTS)
+    light, heavy, idle = fleet.join(1.0), fleet.join(3.0), fleet.join(0.0)
+    owners = list(fleet.settle().values())
+    assert owners.count(heavy.address) / owners.count(light.address) == pytest.approx(3.0, rel=0.2)
+    assert owners.count(idle.address) == 0
+    fleet.kill(heavy)
+    fleet.leave(light)
+    assert set(fleet.settle().values()) == {idle.address}
