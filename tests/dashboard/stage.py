@@ -14,13 +14,16 @@ from tests.cli.processes import RunningHub
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "dashboard"
 #: Short intervals for everything that happens periodically.
 POLICY = "storage: {projection_interval_s: 0.02}\n"
-SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, shared_s: 0, sample_s: 0.2}\n"
+SERVER = "dashboard: {tick_s: 0.1, shared_s: 0, sample_s: 0.2}\n"
 
 
 class Stage:
     """A hub with agents, and calls on their behalf."""
 
-    def __init__(self, folder: Path, policy: str = POLICY, server: str = SERVER, *options: str) -> None:
+    def __init__(
+        self, folder: Path, policy: str = POLICY, server: str = SERVER, *options: str, agents: bool = True
+    ) -> None:
+        self._agents = agents
         self.data = folder / "data"
         self.data.mkdir(parents=True)
         (self.data / "tocsin.yaml").write_text(policy)
@@ -35,10 +38,11 @@ class Stage:
     def __enter__(self) -> "Stage":
         self.hub.__enter__()
         self.tokens["admin"] = (self.data / "admin.token").read_text().strip()
-        self.join("hanna", "human")
-        self.join("boss", "director")
-        self.join("ada", kind="Manager")
-        self.join("bob", kind="Implementation")
+        if self._agents:
+            self.join("hanna", "human")
+            self.join("boss", "director")
+            self.join("ada", kind="Manager")
+            self.join("bob", kind="Implementation")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,7 +89,7 @@ class Stage:
             "receiver": {"agentId": receiver, "type": "*"},
             "messageType": "StatusUpdate",
             "priority": "Info",
-            "payload": {"text": f"number {number}"},
+            "payload": {"text": f"number {number}: msg_{number}_{sender}"},
         } | changes
         self.call("POST", sender, "/v1/messages", envelope)
         return str(envelope["messageId"])
@@ -162,10 +166,19 @@ class Visitor:
     def expect_live(self) -> None:
         expect(self.page.locator(".connection")).to_have_attribute("data-status", "live")
 
+    def points(self, number: int) -> None:
+        """Wait until the page has received that many more updates."""
+        self.page.evaluate(
+            """(number) => new Promise((resolve) => import(`${document.documentElement.dataset.base}/lib/live.js`)
+              .then(({ live }) => live.subscribe(() => --number <= 0 && resolve())))""",
+            number,
+        )
+
     def shot(self, name: str, *, full: bool = True) -> None:
         """Save a screenshot of the page."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=full)
+        path = ARTIFACTS / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=path, full_page=full)
 
     def close(self, *, allow: Callable[[str], bool] = lambda complaint: False) -> None:
         """Close the browser; the page must not have logged anything but what is allowed."""

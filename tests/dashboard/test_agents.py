@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.dashboard.contrast import too_faint
-from tests.dashboard.stage import POLICY, Stage, Visitor
+from tests.dashboard.stage import POLICY, SERVER, Stage, Visitor
 
 ToolCall = Callable[..., Visitor]
 
@@ -16,8 +15,13 @@ ToolCall = Callable[..., Visitor]
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A hub whose budgets refill slowly, so that spending is visible."""
     slow = "bucket: {refill_per_s: 0.01}\nquotas: {blocking: {cap: 20, refill_per_s: 0.001}}\n"
-    with Stage(tmp_path_factory.mktemp("stage"), POLICY + slow) as opened:
+    wakes = "wake: {after_s: 0, retries_max: 0}\n"
+    wakers = 'wakers: {agents: {dozy: {command: ["true"]}, lost: {command: [/no/such/program]}}}\n'
+    with Stage(tmp_path_factory.mktemp("stage"), POLICY + slow + wakes, SERVER + wakers) as opened:
         opened.join("gabe")
+        (opened.data / "tokens").mkdir(exist_ok=True)
+        for sleeper in ("dozy", "lost"):
+            (opened.data / "tokens" / f"{sleeper}.token").write_text(opened.join(sleeper))
         yield opened
 
 
@@ -83,7 +87,7 @@ def test_agents_are_found_by_part_of_their_name(tool_call: ToolCall, stage: Stag
     expect(row(page, "ada")).to_have_count(0)
     expect(row(page, "gabe")).to_have_count(1)
     page.get_by_label("Part of a name").fill("nobody at all")
-    expect(page.get_by_text("No registered agent has such a name.")).to_be_visible()
+    expect(page.get_by_text("No agent's name contains “nobody at all”.")).to_be_visible()
 
 
 def test_the_details_of_one_agent(tool_call: ToolCall, stage: Stage) -> None:
@@ -96,17 +100,29 @@ def test_the_details_of_one_agent(tool_call: ToolCall, stage: Stage) -> None:
     expect(page.get_by_text("There is no agent nobody")).to_be_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_can_be_read_in_both_themes_and_on_a_phone(tool_call: ToolCall, stage: Stage, theme: str) -> None:
-    stage.send()
-    for width, name in ((1360, "laptop"), (390, "phone")):
-        visitor = tool_call("agents", color_scheme=theme, viewport={"width": width, "height": 850})
-        expect(row(visitor.page, "bob")).to_be_visible()
-        expect(visitor.page.locator(".matrix")).to_be_visible()
-        assert too_faint(visitor.page) == []
-        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
-        visitor.shot(f"agents-{theme}-{name}")
-    visitor = tool_call("agents/bob", color_scheme=theme)
-    expect(visitor.page.get_by_role("meter", name="Tokens")).to_be_visible()
-    assert too_faint(visitor.page) == []
-    visitor.shot(f"agent-{theme}")
+def facts(page: Page) -> Locator:
+    """Return the list of facts about an agent."""
+    return page.locator("dl.facts")
+
+
+def test_the_page_of_an_agent_shows_how_it_is_reached_and_its_last_wake(tool_call: ToolCall, stage: Stage) -> None:
+    visitor = tool_call("agents/dozy")
+    page = visitor.page
+    expect(facts(page)).to_contain_text("its waker, which starts it")
+    expect(facts(page)).not_to_contain_text("Last wake")
+    sent = stage.send("boss", "dozy", priority="Blocking")
+    expect(facts(page)).to_contain_text("Last wakeunder wayattempt 1")
+    assert stage.drain("dozy") == [sent]
+    expect(facts(page)).to_contain_text("Last wakewoken")
+    expect(facts(page)).to_contain_text("1 wake in the last hour")
+    expect(facts(page)).to_contain_text("its next check or call")
+    visitor.shot("agent-woken")
+
+    stage.send("boss", "lost", priority="Blocking")
+    visitor.open("agents/lost")
+    expect(facts(page)).to_contain_text("the waker failed")
+    expect(facts(page)).to_contain_text("/no/such/program cannot be started")
+    expect(facts(page)).to_contain_text("given up")
+    visitor.shot("agent-not-woken")
+    visitor.open("agents/gabe")
+    expect(facts(page)).to_contain_text(re.compile("Reached by(nothing: messages wait|its next check)"))

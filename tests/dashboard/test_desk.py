@@ -5,13 +5,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboard.stage import Stage, Visitor
 
 ToolCall = Callable[..., Visitor]
-PHONE = {"width": 390, "height": 844}
 _names = itertools.count(1)
 
 
@@ -71,7 +69,6 @@ def test_leases_show_holders_waiting_requests_the_graph_and_inherited_priority(
     assert at["bob"] is not None
     assert at["ada"] is not None
     assert at["bob"]["x"] < at["ada"]["x"], "the waiting agent must be at the left"
-    visitor.shot("leases-light")
 
 
 def test_a_lease_is_released_by_force_with_keys_alone(tool_call: ToolCall, stage: Stage) -> None:
@@ -207,10 +204,15 @@ def test_a_refusal_is_shown_and_the_text_is_kept(browser: Any, stage: Stage) -> 
 
 def test_approvals_are_approved_changed_and_refused(tool_call: ToolCall, stage: Stage) -> None:
     page = tool_call("inbox").page
-    plans = [stage.send("ada", "bob", messageType="CUSTOM_PLAN", payload={"step": number}) for number in (1, 2, 3)]
-    cards = [card(page, "Approvals").locator(".item").filter(has_text=plan) for plan in plans]
-    for shown in cards:
+    texts = ["Delete the old importer?", "Rename the tables?", "Skip the tests?"]
+    plans = [
+        stage.send("ada", "bob", messageType="CUSTOM_PLAN", payload={"step": number, "text": text})
+        for number, text in enumerate(texts, 1)
+    ]
+    cards = [card(page, "Approvals").locator(".item").filter(has_text=text) for text in texts]
+    for shown, plan in zip(cards, plans, strict=True):
         expect(shown).to_contain_text("message held")
+        expect(shown.get_by_role("link").first).to_have_attribute("href", f"#/messages/{plan}")
     cards[0].get_by_role("button", name="Approve", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
     expect(cards[0]).to_have_count(0)
@@ -227,7 +229,7 @@ def test_approvals_are_approved_changed_and_refused(tool_call: ToolCall, stage: 
     assert stage.states(plans[2]) == ["dead"]
     drained = stage.ok("POST", "bob", "/v1/inbox/drain", {})["deliveries"]
     given = {entry["signal_id"]: entry["envelope"]["payload"] for entry in drained}
-    assert (given[plans[0]], given[plans[1]]) == ({"step": 1}, {"step": 22})
+    assert (given[plans[0]], given[plans[1]]) == ({"step": 1, "text": texts[0]}, {"step": 22})
     stage.ok("POST", "bob", "/v1/inbox/receipts", {"message_ids": list(given)})
 
 
@@ -249,8 +251,7 @@ def test_an_escalation_is_passed_to_a_human_and_resolved(tool_call: ToolCall, st
     for agent in ("ada", "bob", "boss"):
         stage.ok("POST", agent, "/v1/leases", {"exclusive": [resource]})
     shown = card(page, "Escalations").locator(".item").filter(has_text=resource)
-    expect(shown).to_contain_text("resource contended")
-    visitor.shot("inbox-light")
+    expect(shown).to_contain_text(f"Contended: {resource}")
     shown.get_by_role("button", name="Escalate to a human").click()
     page.get_by_label("Reason").fill("please look")
     page.get_by_role("dialog").get_by_role("button", name="Escalate").click()
@@ -266,11 +267,11 @@ def test_an_escalation_is_passed_to_a_human_and_resolved(tool_call: ToolCall, st
 
 def kill(stage: Stage, code: str, count: int = 1) -> list[str]:
     """Send messages from ada that bob rejects, so that they become dead letters."""
-    names = []
+    names, said = [], {"reason": "There is no such branch.", "can_retry": False}
     for _ in range(count):
         names.append(stage.send("ada", "bob"))
         stage.drain("bob")
-        stage.ok("POST", "bob", f"/v1/messages/{names[-1]}/nack", {"reason": "no", "code": code, "can_retry": False})
+        stage.ok("POST", "bob", f"/v1/messages/{names[-1]}/nack", said | {"code": code})
     return names
 
 
@@ -283,7 +284,10 @@ def test_dead_letters_by_reason_and_one_redriven(tool_call: ToolCall, stage: Sta
     group.get_by_role("link").click()
     letters = page.get_by_role("region", name="Dead letters", exact=True)
     expect(letters.locator("tbody tr")).to_have_count(2)
-    visitor.shot("dead-letters-light")
+    letter = letters.locator("tbody tr").filter(has_text=name)
+    expect(letter).to_contain_text("ada → bob StatusUpdate")
+    expect(letter).to_contain_text("There is no such branch.")
+    expect(letter).to_contain_text("rejected by its recipient")
     letters.locator("tbody tr").filter(has_text=name).get_by_role("button", name="Redrive").click()
     notified(page, f"Redriven: {name}")
     expect(letters.locator("tbody tr")).to_have_count(1)
@@ -315,19 +319,3 @@ def test_all_dead_letters_of_a_group_are_redriven_with_keys_alone(tool_call: Too
     expect(group).to_have_count(0)
     assert {stage.states(name)[0] for name in names} == {"queued"}
     assert stage.states(*spared) == ["dead"]
-
-
-@pytest.mark.parametrize("name", ["leases", "inbox", "dead-letters"])
-def test_pages_in_the_dark_and_on_a_phone(tool_call: ToolCall, stage: Stage, name: str) -> None:
-    contention(stage)
-    kill(stage, "E_TASK_003")
-    dark = tool_call(name, color_scheme="dark")
-    expect(dark.page.locator(".card").first).to_be_visible()
-    expect(dark.page.locator(".loading")).to_have_count(0)
-    dark.shot(f"{name}-dark")
-    phone = tool_call(name, viewport=PHONE)
-    expect(phone.page.locator(".card").first).to_be_visible()
-    expect(phone.page.locator(".loading")).to_have_count(0)
-    phone.shot(f"{name}-phone")
-    wide = phone.page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= PHONE["width"], "the page is wider than the phone"

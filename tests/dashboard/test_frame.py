@@ -32,6 +32,21 @@ def test_a_human_signs_in_and_out(tool_call: ToolCall, stage: Stage) -> None:
     expect(page).to_have_url(re.compile("/sign-in$"))  # the session does not outlive the sign-out
 
 
+def test_a_sign_in_link_opens_the_dashboard_once(browser: Browser, stage: Stage) -> None:
+    path = stage.ok("POST", "hanna", "/sign-in/links", {})["path"]
+    visitor = Visitor(browser, stage)
+    visitor.page.goto(path)
+    visitor.expect_live()
+    expect(visitor.page.locator(".who")).to_contain_text("hanna")
+    expect(visitor.page).to_have_url(re.compile(r":\d+/$"))
+    visitor.close()
+    late = Visitor(browser, stage)
+    late.page.goto(path)
+    expect(late.page.get_by_role("alert")).to_contain_text("used before")
+    expect(late.page).to_have_url(re.compile(r"/sign-in$"))
+    late.close(allow=lambda complaint: "status of 401" in complaint)
+
+
 @pytest.mark.parametrize(("token", "words"), [("tcs_nonsense", "not valid"), ("bob", "directors, humans")])
 def test_a_refused_sign_in_shows_the_reason(browser: Browser, stage: Stage, token: str, words: str) -> None:
     visitor = Visitor(browser, stage)
@@ -111,3 +126,11 @@ def test_the_theme_follows_the_system_and_the_button(tool_call: ToolCall) -> Non
 def test_an_unknown_address_shows_a_notice(tool_call: ToolCall) -> None:
     page = tool_call("nowhere").page
     expect(page.get_by_text("Page not found")).to_be_visible()
+
+
+def test_a_phone_shows_the_current_page_in_the_navigation(browser: Browser, stage: Stage) -> None:
+    visitor = Visitor(browser, stage, viewport={"width": 390, "height": 844}).enter()
+    for address in ("history", "overview"):
+        visitor.open(address)
+        expect(visitor.page.locator(".navigation [aria-current]")).to_be_in_viewport(ratio=1)
+    visitor.close()

@@ -54,6 +54,75 @@ def test_humans_directors_and_administrators_sign_in(tmp_path: Path, agent: str,
     with_dashboard(tmp_path, story)
 
 
+async def sign_in_link(team: Team, client: httpx2.AsyncClient, agent: str = "hanna") -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {team.tokens[agent]}"}
+    return await client.post("/sign-in/links", headers=headers)
+
+
+async def follow(client: httpx2.AsyncClient, path: str) -> httpx2.Response:
+    """Open a sign-in link as its page does: code and token id come from the fragment, the id goes to a header."""
+    code, _, token_id = path.partition("#code=")[2].partition(".")
+    return await client.post("/sign-in", json={"code": code}, headers={**OWN, "tocsin-token-id": token_id})
+
+
+def test_a_sign_in_link_signs_in_once(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        made = await sign_in_link(team, client)
+        assert (made.status_code, made.headers["cache-control"]) == (200, "no-store")
+        path = made.json()["path"]
+        assert path.startswith("/sign-in?link#code=")
+        assert (await client.post("/sign-in", json={"code": path.partition("#code=")[2]})).status_code == 401, (
+            "own page only"
+        )
+        answer = await follow(client, path)
+        assert (answer.status_code, answer.json()["agent"]) == (200, "hanna")
+        assert (await client.get("/")).status_code == 200
+        assert (await client.get("/sign-in")).status_code == 303
+        assert (await client.get("/sign-in?link")).status_code == 200, "one may be signed in as someone else"
+        client.cookies.clear()
+        again = await follow(client, path)
+        assert (again.status_code, again.json()["code"]) == (401, "E_AUTH_001")
+        assert "used before" in again.json()["detail"]
+        assert (await client.get("/")).status_code == 303
+        assert (await client.post("/sign-in", json={}, headers=OWN)).status_code == 401, "an empty code is no code"
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_sign_in_link_needs_a_token_that_may_sign_in(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        assert (await sign_in_link(team, client, "ada")).status_code == 403
+        assert (await client.post("/sign-in/links")).status_code == 401
+        await sign_in(team, client)
+        assert (await client.post("/sign-in/links", headers=OWN)).status_code == 401, "a browser session makes none"
+        team.hub.trusting = True
+        named = {"Tocsin-Agent": "hanna", "Tocsin-Role": "human"}
+        assert (await client.post("/sign-in/links", headers=named)).status_code == 401, "no token to sign in with"
+
+    with_dashboard(tmp_path, story)
+
+
+def test_a_sign_in_link_ends_with_its_token_its_lifetime_or_above_the_limit(tmp_path: Path) -> None:
+    async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        first = (await sign_in_link(team, client)).json()["path"]
+        others = [(await sign_in_link(team, client)).json()["path"] for _ in range(2)]
+        assert (await follow(client, first)).status_code == 401, "the oldest of three ended, by the limit of two"
+        assert (await follow(client, others[0])).status_code == 200
+        team.hub.authority.revoke("hanna")
+        assert (await follow(client, others[1])).json()["code"] == "E_AUTH_005"
+
+    with_dashboard(tmp_path, story, dashboard={"sign_in_links_max": 2})
+
+    async def late(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
+        links, grant = team.hub.sign_in_links, team.hub.authority.authenticate(team.tokens["hanna"])
+        link = links.make(grant)
+        links._clock = lambda: link.expires_at
+        with pytest.raises(TocsinError, match="expired"):
+            links.redeem(link.code)
+
+    with_dashboard(tmp_path / "late", late)
+
+
 def test_a_browser_session_is_accepted_only_from_the_dashboards_own_page(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         await sign_in(team, client)
@@ -159,13 +228,17 @@ def test_a_hub_without_the_libraries_shows_what_to_run(tmp_path: Path) -> None:
     whole = Assets(tmp_path / "page")
     assert whole.version != assets.version
     assert whole.page("index.html", {}).body == f"<p>/ui/{whole.version}</p>".encode()
+    (tmp_path / "page" / "docs.html").write_text('<script src="{base}/vendor/browser.js"></script>')
+    assert Assets(tmp_path / "page").page("docs.html", {}).status_code == 503, "a library of a newer version is missing"
+    (tmp_path / "page" / "vendor" / "browser.js").write_text("")
+    assert Assets(tmp_path / "page").page("docs.html", {}).status_code == 200
 
 
-def test_all_viewers_get_the_same_updates_and_the_feed_has_one_watcher(tmp_path: Path) -> None:
+def test_all_viewers_get_the_same_updates_and_none_follows_the_feed(tmp_path: Path) -> None:
     async def story(team: Team, client: httpx2.AsyncClient, gateway: DashboardGateway) -> None:
         live_updates = gateway.live_updates
         viewers = [live_updates.join() for _ in range(10)]
-        assert team.hub.feed.watchers == 1
+        assert team.hub.feed.watchers == 0
         await team.post("ada", "/v1/messages", envelope(1))
         await team.post("ada", "/v1/messages", envelope(2, receiver="nobody"))
 
@@ -179,7 +252,7 @@ def test_all_viewers_get_the_same_updates_and_the_feed_has_one_watcher(tmp_path:
         tick = ticks[0]
         assert tick["totals"]["accepted"] == 1
         assert tick["summary"]["depths"] == [1, 0, 0, 0, 0]
-        assert tick["summary"]["pending_pickup"] == 1
+        assert tick["summary"]["recipient_away"] == 1
         assert (tick["summary"]["offline"], tick["agents"]) == (3, 3)
         assert [notice["facts"]["recipient"] for notice in tick["notices"] if notice["kind"] == "SendRefused"] == [
             "nobody"
@@ -190,12 +263,11 @@ def test_all_viewers_get_the_same_updates_and_the_feed_has_one_watcher(tmp_path:
         assert len(hello["series"]["at"]) >= 1
         for viewer in viewers:
             live_updates.leave(viewer)
-        assert team.hub.feed.watchers == 0
-        published = team.hub.feed.published
-        await team.post("ada", "/v1/messages", envelope(3))
-        assert team.hub.feed.published == published  # nobody looks, nothing is done
+        assert team.hub.feed.published == 0
+        tick = msgspec.json.decode(live_updates.hello({}))["tick"]
+        assert (tick["changes"]["agents"], tick["changes"]["letters"]) == (3, 0)
 
-    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01, "sample_s": 0.1})
+    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "sample_s": 0.1})
 
 
 def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
@@ -206,4 +278,4 @@ def test_a_slow_viewer_gets_the_latest_update(tmp_path: Path) -> None:
         gateway.live_updates.leave(slow)
         gateway.live_updates.leave(quick)
 
-    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05, "listen_s": 0.01})
+    with_dashboard(tmp_path, story, dashboard={"tick_s": 0.05})

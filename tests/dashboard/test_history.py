@@ -8,9 +8,9 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.dashboard.extracts import write_extract
+from tests.dashboard.extracts import RECALL, part, write_extract
 from tests.gateways.hubs import Team, envelope, with_team
-from tocsin.extract import INDEX
+from tocsin.extract import INDEX, Table
 from tocsin.gateways.dashboard.reports import SANDBOX, report_routes
 from tocsin.gateways.http.app import build_app
 
@@ -100,6 +100,27 @@ def test_a_figure_over_time(tmp_path: Path) -> None:
             "hour",
             [{"at": "2026-03-03T09", "value": 10_000}, {"at": "2026-03-03T10", "value": 11_000}],
         )
+
+    with_team(tmp_path, test)
+
+
+def test_the_step_follows_the_time_that_rows_cover(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        table, extract = "/v1/history/tables/recall?figure=recalls", folder(team)
+        index = write_extract(extract)
+        day = "2026-03-02"
+
+        async def series(*minutes: str) -> tuple[str, list[tuple[str, float]]]:
+            rows = [["team", day, f"{day}T{minute}:00+00:00", 2] for minute in minutes]
+            recalls = Table("Recalls by minute.", RECALL, [part(extract, "team", day, rows)])
+            changed = msgspec.structs.replace(index, tables=index.tables | {"recall": recalls})
+            (extract / INDEX).write_bytes(msgspec.json.encode(changed))
+            answer = await found(team, table)
+            return answer["step"], [(bucket["at"], bucket["value"]) for bucket in answer["series"]]
+
+        assert await series("09:00", "09:41", "09:41") == ("minute", [(f"{day}T09:00", 2), (f"{day}T09:41", 4)])
+        assert await series("09:41", "09:42", "12:41") == ("hour", [(f"{day}T09", 4), (f"{day}T12", 2)])
+        assert await series("09:00", "10:00") == ("hour", [(f"{day}T09", 2), (f"{day}T10", 2)])
 
     with_team(tmp_path, test)
 
@@ -245,6 +266,29 @@ def test_reports_in_the_labs_format_without_those_of_other_projects(tmp_path: Pa
             assert (await client.get(report["path"], headers=headers)).text == "<h1>study</h1>"
             other = await client.get("/dashboard/reports/lab-ba9876543210", headers=headers)
             assert (other.status_code, other.json()["code"]) == (404, "E_STATE_004")
+
+    with_team(tmp_path, test)
+
+
+def test_reports_of_scenarios_and_of_the_pipeline_are_listed(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        simulated = {"kind": "scenario", "projects": ["made-up"], "policies": [{"name": "defaults"}]}
+        searched = {"kind": "search", "projects": ["made-up"], "fidelity": None, "search": {"points": 3}}
+        recorded = {"kind": "search", "projects": ["elsewhere"], "fidelity": {"faithful": True}, "search": {}}
+        report = {"kind": "report", "projects": ["team"], "title": "Report of team"}
+        for place, said in (
+            ("lab/reports/lab-000000000001", simulated),
+            ("lab/reports/lab-000000000002", searched),
+            ("lab/reports/lab-000000000003", recorded),
+            ("reports/report", report),
+        ):
+            path = team.hub.data / f"{place}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("<h1>report</h1>")
+            path.with_suffix(".json").write_bytes(msgspec.json.encode(said))
+        listed = (await found(team, "/v1/history/reports"))["items"]
+        kinds = {item["report"]: item["kind"] for item in listed}
+        assert kinds == {"lab-000000000001": "scenario", "lab-000000000002": "search", "report": "report"}
 
     with_team(tmp_path, test)
 

@@ -12,7 +12,6 @@ from tests.dashboard.stage import Stage, Visitor
 
 ToolCall = Callable[..., Visitor]
 DAYS = [f"2026-03-{day:02}" for day in range(2, 16)]
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +123,3 @@ def test_a_report_is_shown_in_a_sandbox(browser: Browser, past: Stage) -> None:
     # The browser reports that it blocked the script and the picture; nothing else may be reported.
     words = ("Blocked script", "Content Security Policy", "elsewhere: https://example.org/x.png")
     visitor.close(allow=lambda complaint: any(word in complaint for word in words))
-
-
-@pytest.mark.parametrize("name", ["history/tables/traffic", "history/advice", "history/reports"])
-def test_history_on_a_phone(tool_call: ToolCall, past: Stage, name: str) -> None:
-    phone = tool_call(name, viewport=PHONE)
-    expect(phone.page.locator(".card").first).to_be_visible()
-    phone.shot(name.replace("/", "-") + "-phone")
-    assert phone.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -105,7 +105,11 @@ def test_an_attack_in_a_dialog_is_text_too(tool_call: ToolCall, hostile: dict[st
     expect(page.get_by_role("dialog")).to_contain_text(ATTACK)
     expect(page.locator("dialog :is(img, script, svg)")).to_have_count(0)
     page.keyboard.press("Escape")
-    approval = page.locator(".item").filter(has_text=hostile["plan"]).filter(has_text="message held")
+    approval = (
+        page.locator(".item")
+        .filter(has=page.locator(f"a[href='#/messages/{hostile['plan']}']"))
+        .filter(has_text="message held")
+    )
     approval.get_by_role("button", name="Approve with changes …").click()
     expect(page.get_by_label("Payload (JSON)")).to_have_value(re.compile(re.escape(json.dumps(ATTACK)[1:-1])))
     expect(page.locator("dialog :is(img, script, svg)")).to_have_count(0)

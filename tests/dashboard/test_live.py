@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.sync.connection import Connection
 
 from tests.dashboard.stage import Stage
 
-SERVER = "dashboard: {tick_s: 0.1, listen_s: 0.02, sample_s: 0.2, viewers_max: 2}\n"
+SERVER = "dashboard: {tick_s: 0.1, sample_s: 0.2, viewers_max: 2}\n"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def listen(stage: Stage, **headers: str) -> ClientConnection:
     return connect(stage.url.replace("http", "ws") + "/v1/live", additional_headers=named, compression=None)
 
 
-def received(socket: ClientConnection) -> Any:
+def received(socket: Connection) -> Any:
     return json.loads(socket.recv(timeout=30))
 
 

@@ -62,6 +62,25 @@ def test_dead_letters_are_counted_and_found_by_reason_code_and_type(tmp_path: Pa
     with_team(tmp_path, test)
 
 
+def test_lists_show_the_text_of_messages_and_why_they_died(tmp_path: Path) -> None:
+    async def test(team: Team) -> None:
+        await kill(team, 1, payload={"id": 1, "text": "rewrite the parser\nplease " + "now " * 2000})
+        (found,) = (await team.get("boss", "/v1/messages?sender=ada")).json()["items"]
+        assert found["preview"].startswith("rewrite the parser please now")
+        assert len(found["preview"]) <= team.hub.config.preview_max
+        (dead,) = (await team.get("boss", "/v1/dead-letters/find")).json()["items"]
+        assert (dead["preview"], dead["detail"]) == (found["preview"], "bob rejected msg_1_x: no")
+        await team.post("ada", "/v1/messages", envelope(2, payload={"text": "is it done?"}))
+        assert (await team.get("boss", "/v1/messages/msg_2_x")).is_success  # the tables have it
+        pending = (await team.get("boss", "/v1/pending")).json()["items"]
+        assert [row["preview"] for row in pending if row["sender"] == "ada"] == ["is it done?"]
+        await team.post("ada", "/v1/messages", envelope(3, messageType="CUSTOM_PLAN", payload={"plan": "drop it all"}))
+        (approval,) = (await team.get("boss", "/v1/approvals")).json()["items"]
+        assert (approval["subject"], approval["preview"]) == ("msg_3_x", "drop it all")
+
+    with_team(tmp_path, test)
+
+
 def test_matching_dead_letters_are_redriven_in_batches(tmp_path: Path) -> None:
     async def test(team: Team) -> None:
         for number in (1, 2, 3):

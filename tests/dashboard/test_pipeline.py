@@ -14,7 +14,7 @@ from tocsin import zstd
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 #: Segments are written almost immediately.
 POLICY = "storage: {projection_interval_s: 0.02, segment_age_s: 0.05}\n"
-SMALL = "{driver_memory_mib: 1024, shuffle_partitions: 1, class_archive: false}"
+SMALL = "{driver_memory_mib: 1024, class_archive: false}"
 
 
 def exported(data: Path) -> int:

@@ -26,7 +26,7 @@ def test_agents_sessions_and_messages_are_counted_once() -> None:
     assert (seen.push, seen.piggyback, seen.daemon) == (2, 2, 3)
     assert seen.daemons == Daemons(live=1, shutting_down=1, orphaned=1, attached=2, daemonless=4)
     assert seen.depths == [4, 0, 1, 0, 0]
-    assert seen.pending_pickup == 2  # both for an agent without a recent heartbeat
+    assert seen.recipient_away == 2  # both for an agent without a recent heartbeat
     assert seen.in_flight == 1
     team.detach(orphan)
     seen = summary(team.exchange.state, team.now)

@@ -62,43 +62,34 @@ def test_a_critical_queue_is_waited_for(bus: FrameBus[int]) -> None:
     assert bus.stats().subscribers["critical"].critical_dropped == 1
 
 
-def test_a_critical_queue_is_waited_for_without_holding_the_loop_up(bus: FrameBus[int]) -> None:
-    async def run() -> None:
-        brought = bus.subscribe("critical", queue.Queue[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
-        bus.publish(1)
-        publishing = asyncio.create_task(bus.publish_async(2))
-        while bus.stats().published < 2:
-            await asyncio.sleep(0)
-        assert brought.get_nowait() == 1
-        await publishing
-        assert taken(brought) == [2]
-
-    asyncio.run(run())
+async def test_a_critical_queue_is_waited_for_without_holding_the_loop_up(bus: FrameBus[int]) -> None:
+    brought = bus.subscribe("critical", queue.Queue[int](1), Priority.CRITICAL, timeout_s=PATIENCE_S)
+    bus.publish(1)
+    publishing = asyncio.create_task(bus.publish_async(2))
+    while bus.stats().published < 2:
+        await asyncio.sleep(0)
+    assert brought.get_nowait() == 1
+    await publishing
+    assert taken(brought) == [2]
 
 
-def test_an_asyncio_queue_is_a_channel_on_its_loop(bus: FrameBus[int]) -> None:
-    async def run() -> None:
-        brought = bus.subscribe("worker", asyncio.Queue[int](2))
-        latest = bus.subscribe("latest", asyncio.Queue[int](1), on_full=OnFull.DROP_OLDEST)
-        for frame in range(3):
-            bus.publish(frame)
-        assert taken(brought) == [0, 1]
-        assert taken(latest) == [2]
-
-    asyncio.run(run())
+async def test_an_asyncio_queue_is_a_channel_on_its_loop(bus: FrameBus[int]) -> None:
+    brought = bus.subscribe("worker", asyncio.Queue[int](2))
+    latest = bus.subscribe("latest", asyncio.Queue[int](1), on_full=OnFull.DROP_OLDEST)
+    for frame in range(3):
+        bus.publish(frame)
+    assert taken(brought) == [0, 1]
+    assert taken(latest) == [2]
 
 
-def test_an_asyncio_queue_is_fed_from_other_threads_within_its_bound(bus: FrameBus[int]) -> None:
-    async def run() -> None:
-        brought = bus.subscribe("worker", asyncio.Queue[int](2))
-        with running(lambda: publish_all(bus, range(3))):
-            pass  # the loop stands still meanwhile
-        assert bus.stats().subscribers["worker"].dropped == 1
-        assert [await brought.get(), await brought.get()] == [0, 1]
-        bus.publish(3)
-        assert await brought.get() == 3
-
-    asyncio.run(run())
+async def test_an_asyncio_queue_is_fed_from_other_threads_within_its_bound(bus: FrameBus[int]) -> None:
+    brought = bus.subscribe("worker", asyncio.Queue[int](2))
+    with running(lambda: publish_all(bus, range(3))):
+        pass  # the loop stands still meanwhile
+    assert bus.stats().subscribers["worker"].dropped == 1
+    assert [await brought.get(), await brought.get()] == [0, 1]
+    bus.publish(3)
+    assert await brought.get() == 3
 
 
 def test_a_critical_asyncio_queue_is_waited_for_from_its_loop_and_from_others(bus: FrameBus[int]) -> None:

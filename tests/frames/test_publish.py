@@ -171,17 +171,14 @@ def test_closing_the_channel_sends_the_publisher_that_waits_on(bus: FrameBus[int
     assert list(channel) == [1]
 
 
-def test_publishing_on_a_loop_does_not_wait_for_a_reader_of_that_loop(bus: FrameBus[int]) -> None:
+async def test_publishing_on_a_loop_does_not_wait_for_a_reader_of_that_loop(bus: FrameBus[int]) -> None:
     """Only the loop could make room, and it is busy publishing: waiting out the timeout would help nobody."""
 
-    async def publish_twice() -> None:
-        bus.publish(1)
-        assert await channel.get_async() == 1
-        bus.publish(2)
-        bus.publish(3)
-
     channel = bus.subscribe("critical", RefusingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
-    asyncio.run(publish_twice())
+    bus.publish(1)
+    assert await channel.get_async() == 1
+    bus.publish(2)
+    bus.publish(3)
     assert channel.timeouts_s == [0.0]
     assert bus.stats().subscribers["critical"].critical_dropped == 1
 
@@ -206,24 +203,21 @@ def test_publish_async_lets_the_reader_make_room(bus: FrameBus[int]) -> None:
     assert asyncio.run(run()) == list(range(100))
 
 
-def test_publish_async_gives_up_in_time_or_when_cancelled(bus: FrameBus[int]) -> None:
-    async def run() -> None:
-        first = bus.subscribe("first", SignallingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
-        second = bus.subscribe("second", SignallingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
-        await bus.publish_async(1)
-        await bus.publish_async(2, timeout_s=0)
-        publishing = asyncio.create_task(bus.publish_async(3))
-        while not first.publisher_waits.acquire(blocking=False) or not second.publisher_waits.acquire(blocking=False):
-            await asyncio.sleep(0)
+async def test_publish_async_gives_up_in_time_or_when_cancelled(bus: FrameBus[int]) -> None:
+    first = bus.subscribe("first", SignallingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
+    second = bus.subscribe("second", SignallingChannel(1), Priority.CRITICAL, timeout_s=PATIENCE_S)
+    await bus.publish_async(1)
+    await bus.publish_async(2, timeout_s=0)
+    publishing = asyncio.create_task(bus.publish_async(3))
+    while not first.publisher_waits.acquire(blocking=False) or not second.publisher_waits.acquire(blocking=False):
         await asyncio.sleep(0)
-        publishing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await publishing
-        assert drain(first) == drain(second) == [1]
-        await bus.publish_async(4)
-        assert drain(first) == drain(second) == [4]
-
-    asyncio.run(run())
+    await asyncio.sleep(0)
+    publishing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await publishing
+    assert drain(first) == drain(second) == [1]
+    await bus.publish_async(4)
+    assert drain(first) == drain(second) == [4]
     assert [account.critical_dropped for account in bus.stats().subscribers.values()] == [2, 2]
 
 

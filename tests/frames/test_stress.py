@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import random
 import sys
 import threading
@@ -13,10 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.frames.tools import PATIENCE_S, drain, running
+from tests.soak import SHARE
 from tocsin.frames import Channel, FrameBus, OnFull, Priority
 from tocsin.frames.errors import BusClosedError, ChannelClosedError
 
-SOAK_S = 60.0 if os.environ.get("TOCSIN_SOAK") == "1" else 1.0
+SOAK_S = max(1.0, 60.0 * SHARE)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.gateways.hubs import Team, with_team
-from tocsin.cli.serve import neighbours
+from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.http.app import ENDPOINTS
 from tocsin.gateways.problems import HEAD_TIMEOUT, HTTP_ENTRIES
 from tocsin.wire.table import OPERATIONS

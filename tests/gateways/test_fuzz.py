@@ -3,15 +3,14 @@
 TOCSIN_SOAK=1 runs many more examples.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.cli.processes import RunningHub
+from tests.soak import SOAK, scaled
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-EXAMPLES, PATIENCE_S = (200, 3600) if SOAK else (5, 300)
+EXAMPLES, PATIENCE_S = scaled(5, 60), 1500 if SOAK else 300
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",

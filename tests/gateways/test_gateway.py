@@ -15,7 +15,7 @@ from msgspec.structs import fields as fields_of
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tests.gateways.hubs import Team, envelope, with_team
-from tocsin.cli.serve import neighbours
+from tocsin.fleet.assembly import neighbours
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http.app import ENDPOINTS, build_app
 from tocsin.hub.observability.logs import JsonFormatter
@@ -66,7 +66,8 @@ def test_no_door_of_another_gateway_opens_without_a_token(tmp_path: Path) -> Non
                 else:
                     opened.add((method, path, answer.status_code))
         page, file = ("GET", "/sign-in", 200), ("GET", "/ui/{version}/{name}", 404)
-        assert opened == {page, file, ("GET", "/", 303)}, "a page to sign in with, its files, and the way there"
+        ways = {("GET", "/", 303), ("GET", "/docs", 303)}
+        assert opened == {page, file, *ways}, "a page to sign in with, its files, and the ways there"
 
     with_team(tmp_path, test)
 
@@ -131,9 +132,9 @@ def test_the_description_names_the_headers_that_count(tmp_path: Path) -> None:
             parameters = document["paths"][path][method].get("parameters", [])
             return {known[one["$ref"].rsplit("/", 1)[1]]["name"] for one in parameters if "$ref" in one}
 
-        sent = {"Tocsin-Receipts", "Tocsin-Signature", "traceparent", "tracestate"}
+        sent = {"Tocsin-Signature", "traceparent", "tracestate"}
         assert headers("/v1/messages", "post") == headers("/v1/messages/batch", "post") == sent
-        assert headers("/v1/me", "get") == {"Tocsin-Receipts"}
+        assert headers("/v1/me", "get") == set()
         assert headers("/health", "get") == set()
         assert document["security"] == [{"token": []}]
         team.hub.trusting = True

@@ -1,6 +1,5 @@
 """What a token grants, and what it does not: types, tools for a browser, unsigned words, files for other users."""
 
-import asyncio
 import json
 import stat
 from pathlib import Path
@@ -49,16 +48,13 @@ def test_an_agent_registers_only_as_the_types_of_its_token(tmp_path: Path) -> No
     with_team(tmp_path, test)
 
 
-def test_the_types_of_a_token_outlive_the_hub(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path) as team:
-            team.join("root", "human", admin=True)
-            await _issued(team, "eve", role="clone")
-        async with team_at(tmp_path) as again:
-            again.tokens = team.tokens
-            assert (await again.put("eve", "/v1/me", {"type": "Manager"})).status_code == 403
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_the_types_of_a_token_outlive_the_hub(tmp_path: Path) -> None:
+    async with team_at(tmp_path) as team:
+        team.join("root", "human", admin=True)
+        await _issued(team, "eve", role="clone")
+    async with team_at(tmp_path) as again:
+        again.tokens = team.tokens
+        assert (await again.put("eve", "/v1/me", {"type": "Manager"})).status_code == 403
 
 
 def test_tokens_of_an_earlier_version_are_read(tmp_path: Path) -> None:
@@ -73,75 +69,65 @@ def test_tokens_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_browser_session_has_no_tools(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("hanna", "human")
-            async with mcp_route(team.hub) as route:
-                app = build_app(team.hub, beside=[route, *DashboardGateway(team.hub).routes()])
-                transport = httpx2.ASGITransport(app=app)
-                own = {"Tocsin-Dashboard": "1", "Accept": "application/json", "Content-Type": "application/json"}
-                call = {
-                    "jsonrpc": "2.0",
-                    "id": 1,
-                    "method": "tools/call",
-                    "params": {"name": "get_me", "arguments": {}},
-                }
-                async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                    signed_in = await client.post("/sign-in", json={"token": team.tokens["hanna"]}, headers=own)
-                    assert signed_in.status_code == 200
-                    assert (await client.get("/v1/me", headers=own)).json()["agent"] == "hanna"
-                    answer = await client.post("/mcp", json=call, headers=own)
-                    assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
-                    token = own | {"Authorization": f"Bearer {team.tokens['hanna']}"}
-                    assert (await client.post("/mcp", json=call, headers=token)).status_code == 200
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_a_browser_session_has_no_tools(tmp_path: Path) -> None:
+    async with team_at(tmp_path) as team:
+        await team.register("hanna", "human")
+        async with mcp_route(team.hub) as route:
+            app = build_app(team.hub, beside=[route, *DashboardGateway(team.hub).routes()])
+            transport = httpx2.ASGITransport(app=app)
+            own = {"Tocsin-Dashboard": "1", "Accept": "application/json", "Content-Type": "application/json"}
+            call = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": "get_me", "arguments": {}},
+            }
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                signed_in = await client.post("/sign-in", json={"token": team.tokens["hanna"]}, headers=own)
+                assert signed_in.status_code == 200
+                assert (await client.get("/v1/me", headers=own)).json()["agent"] == "hanna"
+                answer = await client.post("/mcp", json=call, headers=own)
+                assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
+                token = own | {"Authorization": f"Bearer {team.tokens['hanna']}"}
+                assert (await client.post("/mcp", json=call, headers=token)).status_code == 200
 
 
-def test_the_words_of_a_discussion_are_signed_where_messages_are(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path, f"{QUICK}\nsecurity: {{require_signatures: true}}") as team:
-            for agent in ("ada", "bob"):
-                await team.register(agent)
-            signer = Signer(team.tokens["ada"])
+async def test_the_words_of_a_discussion_are_signed_where_messages_are(tmp_path: Path) -> None:
+    async with team_at(tmp_path, f"{QUICK}\nsecurity: {{require_signatures: true}}") as team:
+        for agent in ("ada", "bob"):
+            await team.register(agent)
+        signer = Signer(team.tokens["ada"])
 
-            async def said(path: str, body: Any, *, signed: bool) -> httpx2.Response:
-                raw = json.dumps(body).encode()
-                headers = {"Tocsin-Signature": signer.sign(raw)} if signed else {}
-                return await team.post("ada", path, raw, headers=headers)
+        async def said(path: str, body: Any, *, signed: bool) -> httpx2.Response:
+            raw = json.dumps(body).encode()
+            headers = {"Tocsin-Signature": signer.sign(raw)} if signed else {}
+            return await team.post("ada", path, raw, headers=headers)
 
-            question = {"question": "tabs?", "participants": ["ada", "bob"]}
-            assert (await said("/v1/discussions", question, signed=False)).json()["code"] == "E_AUTH_006"
-            opened = await said("/v1/discussions", question, signed=True)
-            assert opened.status_code == 200, opened.text
-            path = f"/v1/discussions/{opened.json()['discussion']}"
-            for verb, body in (("speak", {"text": "spaces"}), ("vote", {"option": "agree"})):
-                assert (await said(f"{path}/{verb}", body, signed=False)).json()["code"] == "E_AUTH_006"
-                wrong = await team.post("ada", f"{path}/{verb}", body, headers={"Tocsin-Signature": signer.sign(b"x")})
-                assert wrong.json()["code"] == "E_AUTH_006"
-                assert (await said(f"{path}/{verb}", body, signed=True)).status_code == 200
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+        question = {"question": "tabs?", "participants": ["ada", "bob"]}
+        assert (await said("/v1/discussions", question, signed=False)).json()["code"] == "E_AUTH_006"
+        opened = await said("/v1/discussions", question, signed=True)
+        assert opened.status_code == 200, opened.text
+        path = f"/v1/discussions/{opened.json()['discussion']}"
+        for verb, body in (("speak", {"text": "spaces"}), ("vote", {"option": "agree"})):
+            assert (await said(f"{path}/{verb}", body, signed=False)).json()["code"] == "E_AUTH_006"
+            wrong = await team.post("ada", f"{path}/{verb}", body, headers={"Tocsin-Signature": signer.sign(b"x")})
+            assert wrong.json()["code"] == "E_AUTH_006"
+            assert (await said(f"{path}/{verb}", body, signed=True)).status_code == 200
 
 
 @pytest.mark.parametrize("existed", [False, True], ids=["new files", "files of an earlier version"])
-def test_a_folder_that_others_may_list_leaves_no_database_readable(tmp_path: Path, existed: bool) -> None:
+async def test_a_folder_that_others_may_list_leaves_no_database_readable(tmp_path: Path, existed: bool) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-
-    async def test() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("ada")
-        if existed:
-            for path in folder.glob("*.db*"):
-                path.chmod(0o644)
-        async with team_at(tmp_path) as team:
-            await team.hub.host.projected(team.hub.host.committed_seq)
-            await team.hub.reader.ask(lambda tables: tables.standing())
-            found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.db*")}
-            assert {"journal.db", "tables.db", "tokens.db"} <= found.keys()
-            assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077}
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+    async with team_at(tmp_path) as team:
+        await team.register("ada")
+    if existed:
+        for path in folder.glob("*.db*"):
+            path.chmod(0o644)
+    async with team_at(tmp_path) as team:
+        await team.hub.host.projected(team.hub.host.committed_seq)
+        await team.hub.reader.ask(lambda tables: tables.standing())
+        found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.db*")}
+        assert {"journal.db", "tables.db", "tokens.db"} <= found.keys()
+        assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077}

@@ -64,41 +64,35 @@ def test_a_foreign_or_broken_cursor_is_harmless(tmp_path: Path) -> None:
     with_team(tmp_path, test)
 
 
-def test_an_answer_whose_cursor_is_not_quoted_is_repeated_and_marked(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path, HASTY) as team:
-            await team.register("ada")
-            await team.register("bob")
-            await team.post("ada", "/v1/messages", envelope(1))
-            (lost,) = (await team.post("bob", DRAIN)).json()["deliveries"]
-            assert (lost["offer"], lost["repeated"]) == (1, False)
-            while not (again := (await team.post("bob", DRAIN)).json())["deliveries"]:
-                await asyncio.sleep(0.02)
-            (item,) = again["deliveries"]
-            assert (item["signal_id"], item["offer"], item["repeated"]) == ("msg_1_x", 2, True)
-            await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": again["cursor"]})
-            assert await states(team, 1) == ["delivered"]
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_an_answer_whose_cursor_is_not_quoted_is_repeated_and_marked(tmp_path: Path) -> None:
+    async with team_at(tmp_path, HASTY) as team:
+        await team.register("ada")
+        await team.register("bob")
+        await team.post("ada", "/v1/messages", envelope(1))
+        (lost,) = (await team.post("bob", DRAIN)).json()["deliveries"]
+        assert (lost["offer"], lost["repeated"]) == (1, False)
+        while not (again := (await team.post("bob", DRAIN)).json())["deliveries"]:
+            await asyncio.sleep(0.02)
+        (item,) = again["deliveries"]
+        assert (item["signal_id"], item["offer"], item["repeated"]) == ("msg_1_x", 2, True)
+        await team.get("bob", "/v1/me", headers={"Tocsin-Receipt": again["cursor"]})
+        assert await states(team, 1) == ["delivered"]
 
 
-def test_a_receipt_counts_after_the_hub_was_restarted(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with team_at(tmp_path) as team:
-            await team.register("ada")
-            await team.register("bob")
-            for number in (1, 2):
-                await team.post("ada", "/v1/messages", envelope(number))
-            cursor = (await team.post("bob", DRAIN, {"limit": 1})).json()["cursor"]
-            await team.post("bob", DRAIN)
-        async with team_at(tmp_path) as again:
-            again.tokens = team.tokens
-            await again.get("bob", "/v1/me")
-            assert await states(again, 1, 2) == ["offered", "offered"]
-            await again.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
-            assert await states(again, 1, 2) == ["delivered", "offered"]
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_a_receipt_counts_after_the_hub_was_restarted(tmp_path: Path) -> None:
+    async with team_at(tmp_path) as team:
+        await team.register("ada")
+        await team.register("bob")
+        for number in (1, 2):
+            await team.post("ada", "/v1/messages", envelope(number))
+        cursor = (await team.post("bob", DRAIN, {"limit": 1})).json()["cursor"]
+        await team.post("bob", DRAIN)
+    async with team_at(tmp_path) as again:
+        again.tokens = team.tokens
+        await again.get("bob", "/v1/me")
+        assert await states(again, 1, 2) == ["offered", "offered"]
+        await again.get("bob", "/v1/me", headers={"Tocsin-Receipt": cursor})
+        assert await states(again, 1, 2) == ["delivered", "offered"]
 
 
 def test_only_the_urgent_can_be_asked_for(tmp_path: Path) -> None:

@@ -72,6 +72,26 @@ def test_a_request_nobody_answers_reaches_a_human_who_resolves_it(tmp_path: Path
     with_team(tmp_path, story, policy=policy)
 
 
+def test_an_escalation_names_the_resource_or_the_message_that_it_is_about(tmp_path: Path) -> None:
+    rule = "{trigger: dependency_blocked, level: Coordinate, after_s: 0.05, actions: [notify_director]}"
+    policy = QUICK + f"\nescalation: {{rules: {{coordinate_blocks: {rule}}}}}"
+
+    async def story(team: Team) -> None:
+        await team.post("ada", "/v1/leases", {"exclusive": ["src/parser.py"]})
+        await team.post("bob", "/v1/leases", {"exclusive": ["src/*.py"], "priority": "Coordinate"})
+        while not (rows := (await team.get("boss", "/v1/escalations")).json()["items"]):
+            await asyncio.sleep(0.01)
+        assert [(row["trigger"], row["about"]) for row in rows] == [("dependency_blocked", "src/*.py")]
+        assert "bob has waited for ada (src/*.py) longer than 0.05 s" in rows[0]["detail"]
+        question = envelope(1, "boss", correlationId="req_1", messageType="CUSTOM_QUESTION", payload={"text": "ready?"})
+        await team.post("boss", "/v1/requests?timeout_s=0.01", question)
+        while len(rows := (await team.get("boss", "/v1/escalations")).json()["items"]) < 2:
+            await asyncio.sleep(0.01)
+        assert rows[1]["about"] == "CUSTOM_QUESTION from boss to bob: ready?"
+
+    with_team(tmp_path, story, policy=policy)
+
+
 def test_a_topic_reaches_its_subscribers(tmp_path: Path) -> None:
     async def story(team: Team) -> None:
         assert (await team.post("bob", "/v1/topics/subscribe", {"topic": "build/main"})).json() == {

@@ -59,8 +59,7 @@ class FeedGateway:
 
     def _admit(self, socket: WebSocket) -> Grant:
         grant = identify(self._hub, socket)
-        if self._hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        self._hub.must_be_open()
         if not may_see_everything(self._hub, grant):
             raise refusal("E_AUTH_003", f"{grant.agent} may not watch everything: a director or a human may")
         return grant

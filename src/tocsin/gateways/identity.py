@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from tocsin.core.errors import refusal
-from tocsin.hub.auth.authority import ADMIN, ROLES
-from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.auth.authority import ADMIN
+from tocsin.hub.auth.tokens import ROLES, Grant
 from tocsin.hub.config import is_loopback
 from tocsin.hub.operations import Call
 from tocsin.hub.service import Hub

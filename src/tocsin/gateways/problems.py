@@ -19,6 +19,7 @@ HTTP_ENTRIES = {
     400: Entry("E_HTTP_005", "malformed_request", "Not an HTTP request", "Medium", True, "fix the client", False, 400),
     431: Entry("E_HTTP_006", "head_too_large", "Headers too large", "Medium", True, "send fewer", False, 431),
     503: Entry("E_HTTP_007", "too_many_connections", "Too many connections", "High", True, "try later", True, 503),
+    421: Entry("E_HTTP_009", "misdirected", "Wrong connection", "Medium", True, "connect anew", True, 421),
 }
 HEAD_TIMEOUT = Entry("E_HTTP_008", "head_timeout", "Head arrived too slowly", "Medium", True, "send faster", True, 408)
 

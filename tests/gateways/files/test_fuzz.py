@@ -10,11 +10,11 @@ import pytest
 
 from tests.gateways.files.channels import FileClient, line, lines_of
 from tests.gateways.files.test_crash import MortalHub, count, until
+from tests.soak import scaled, tally
 from tocsin.core.errors import CATALOGUE
 from tocsin.core.protocol.envelope import parse_envelope
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-ROUNDS = 400 if SOAK else 40
+ROUNDS = scaled(40, 400)
 #: What a hub may grow by between the middle and the end of the rounds.
 GROWTH_MAX = 48 << 20
 
@@ -114,6 +114,7 @@ def test_garbage_brings_nothing_down(tmp_path: Path) -> None:
 
     try:
         for number in range(ROUNDS):
+            tally("inputs_tried")
             for _ in range(chance.randrange(1, 5)):
                 path = bob.outbox("ada")
                 if _is_plain(path):

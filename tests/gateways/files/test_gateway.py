@@ -337,7 +337,7 @@ def test_a_flood_gets_the_exchanges_refusals(tmp_path: Path) -> None:
         waiting = sum((await team.get("ada", "/v1/agents/ada")).json()["waiting"].values())
         assert waiting == 1300 - len(refused)
 
-    with_channels(tmp_path, talk, "bob")
+    with_channels(tmp_path, talk, "bob", policy="bucket: {capacity: 1000, refill_per_s: 0.001}\n")
 
 
 def test_a_copy_of_the_hubs_own_line_is_not_sent_again(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from mcp_types import CallToolResult, TextContent
 
 from tests.cli.processes import RunningHub
 from tocsin.cli.remote import Remote
-from tocsin.hub.service import keep_secret
+from tocsin.gateways.mcp.schemas import output_schema
+from tocsin.gateways.mcp.tools import TOOLS
+from tocsin.hub.token_files import keep_secret
 
 Way = Callable[..., AbstractAsyncContextManager["Caller"]]
 #: Where this process has the code from, where that is said: a client of the library hands little on to the server.
@@ -55,7 +57,6 @@ class Caller:
         self.client = client
         #: Tools that did what they were asked for.
         self.done: set[str] = set()
-        self._schemas: dict[str, Any] = {}
         self._cursors: list[str] = []
 
     async def call(self, tool: str, **arguments: Any) -> CallToolResult:
@@ -72,9 +73,7 @@ class Caller:
         """Call a tool, and expect what its schema says."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
-        if not self._schemas:
-            self._schemas = {row.name: exact(row.output_schema) for row in (await self.client.list_tools()).tools}
-        jsonschema.validate(result.structured_content, self._schemas[tool])
+        jsonschema.validate(result.structured_content, exact(output_schema(TOOLS[tool])))
         assert isinstance(result.structured_content, dict)
         self.done.add(tool)
         return result.structured_content
@@ -107,18 +106,21 @@ def text_of(result: CallToolResult) -> str:
 
 
 @asynccontextmanager
-async def over_http(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[Caller]:
-    headers = {"Authorization": f"Bearer {hub.token(agent)}"}
+async def over_http(
+    hub: Hub, agent: str, mode: str = "auto", *, path: str = "/mcp", **headers: str
+) -> AsyncIterator[Caller]:
+    headers = {"Authorization": f"Bearer {hub.token(agent)}"} | headers
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(hub.url + "/mcp", http_client=http), mode=mode) as client,
+        Client(streamable_http_client(hub.url + path, http_client=http), mode=mode) as client,
     ):
         yield Caller(client)
 
 
 @asynccontextmanager
-async def over_stdio(hub: Hub, agent: str, mode: str = "auto") -> AsyncIterator[Caller]:
+async def over_stdio(hub: Hub, agent: str, mode: str = "auto", *options: str) -> AsyncIterator[Caller]:
     arguments = ["-W", "error", "-m", "tocsin", "--url", hub.url, "--data", str(hub.data), "--as", agent, "mcp"]
+    arguments += options
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(hub.data.parent), env=SOURCES)
     with (hub.data.parent / f"{agent}.stderr").open("w") as stderr:
         async with Client(stdio_client(server, errlog=stderr), mode=mode) as client:

@@ -21,7 +21,7 @@ from tocsin.cli.remote import Remote
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.mcp.inbox import urgent_inbox
 from tocsin.gateways.mcp.tool_call import AnswerLimits
-from tocsin.gateways.mcp.tools import TOOLS
+from tocsin.gateways.mcp.toolsets import TOOLSETS
 
 
 def server(*arguments: str, cwd: Path, **environment: str) -> StdioServerParameters:
@@ -49,81 +49,66 @@ def test_the_token_comes_from_the_environment_or_a_file_and_is_never_the_admins(
     together(test)
 
 
-def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
-    async def test() -> None:
-        async with over_stdio(hub, pair[0]) as ada:
-            await ada.do("get_me")
-            hub.admin().post("v1", "admin", "tokens", pair[0], "revoke")
-            problem = await ada.refused("get_me")
-            assert (problem["code"], problem["retryable"]) == ("E_AUTH_005", False)
-            hub.join(pair[0])
-            assert (await ada.do("get_me"))["agent"] == pair[0]
-            hub.join("short", lifetime_s=1e-6)
-        async with over_stdio(hub, "short") as short:
-            assert (await short.refused("fetch_inbox"))["code"] == "E_AUTH_004"
-
-    together(test)
+async def test_a_token_that_ends_is_said_so_and_a_new_one_is_found(hub: Hub, pair: tuple[str, str]) -> None:
+    async with over_stdio(hub, pair[0]) as ada:
+        await ada.do("get_me")
+        hub.admin().post("v1", "admin", "tokens", pair[0], "revoke")
+        problem = await ada.refused("get_me")
+        assert (problem["code"], problem["retryable"]) == ("E_AUTH_005", False)
+        hub.join(pair[0])
+        assert (await ada.do("get_me"))["agent"] == pair[0]
+        hub.join("short", lifetime_s=1e-6)
+    async with over_stdio(hub, "short") as short:
+        assert (await short.refused("fetch_inbox"))["code"] == "E_AUTH_004"
 
 
-def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
-    async def test() -> None:
-        with new_hub(tmp_path) as hub:
-            for agent in ("ada", "bob"):
-                hub.join(agent)
-            async with over_stdio(hub, "ada") as ada, over_http(hub, "bob") as bob:
-                kept = (await ada.do("send_message", to="bob", text="before", priority="Critical"))["message_id"]
-                assert [m["message_id"] for m in (await bob.do("get_me"))["inbox"]["urgent"]] == [kept]
-                assert hub.stop() == 0
-                problem = await ada.refused("send_message", to="bob", text="x")
-                assert (problem["code"], problem["retryable"]) == ("E_ROUTING_003", True)
-                assert "tocsin serve" in problem["detail"]
-                with new_hub(tmp_path, "--port", hub.url.rsplit(":", 1)[1]) as again:
-                    assert again.url == hub.url
-                    after = await ada.do("send_message", to="bob", text="after")
-                    assert hub.state(kept) in ("offered", "queued"), "not known to be seen"
-                    await bob.do("get_me")
-                    assert hub.state(kept) == "delivered", "the cursor is valid after a restart"
-                    assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [after["message_id"]]
-
-    together(test)
+async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
+    with new_hub(tmp_path) as hub:
+        for agent in ("ada", "bob"):
+            hub.join(agent)
+        async with over_stdio(hub, "ada") as ada, over_http(hub, "bob") as bob:
+            kept = (await ada.do("send_message", to="bob", text="before", priority="Critical"))["message_id"]
+            assert [m["message_id"] for m in (await bob.do("get_me"))["inbox"]["urgent"]] == [kept]
+            assert hub.stop() == 0
+            problem = await ada.refused("send_message", to="bob", text="x")
+            assert (problem["code"], problem["retryable"]) == ("E_ROUTING_003", True)
+            assert "tocsin serve" in problem["detail"]
+            with new_hub(tmp_path, "--port", hub.url.rsplit(":", 1)[1]) as again:
+                assert again.url == hub.url
+                after = await ada.do("send_message", to="bob", text="after")
+                assert hub.state(kept) in ("offered", "queued"), "not known to be seen"
+                await bob.do("get_me")
+                assert hub.state(kept) == "delivered", "the cursor is valid after a restart"
+                assert [m["message_id"] for m in (await bob.do("fetch_inbox"))["messages"]] == [after["message_id"]]
 
 
-def test_it_starts_where_no_hub_is_and_says_so(tmp_path: Path) -> None:
-    async def test() -> None:
-        arguments = ("--url", "http://127.0.0.1:1", "mcp")
-        with (tmp_path / "stderr").open("w") as stderr:
-            parameters = server(*arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
-            async with Client(stdio_client(parameters, errlog=stderr)) as client:
-                assert len((await client.list_tools()).tools) == len(TOOLS)
-                problem = await Caller(client).refused("fetch_inbox")
-                assert problem["code"] == "E_ROUTING_003"
-        assert "no hub answers at http://127.0.0.1:1" in (tmp_path / "stderr").read_text()
-
-    together(test)
+async def test_it_starts_where_no_hub_is_and_says_so(tmp_path: Path) -> None:
+    arguments = ("--url", "http://127.0.0.1:1", "mcp")
+    with (tmp_path / "stderr").open("w") as stderr:
+        parameters = server(*arguments, cwd=tmp_path, TOCSIN_TOKEN="tcs_0123456789abcdef_" + "x" * 43)
+        async with Client(stdio_client(parameters, errlog=stderr)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == list(TOOLSETS["core"])
+            problem = await Caller(client).refused("fetch_inbox")
+            assert problem["code"] == "E_ROUTING_003"
+    assert "no hub answers at http://127.0.0.1:1" in (tmp_path / "stderr").read_text()
 
 
-def test_signed_messages_are_sent_signed(tmp_path: Path) -> None:
-    async def test() -> None:
-        data = tmp_path / "data"
-        data.mkdir(mode=0o700)
-        (data / "tocsin.yaml").write_text("security: {require_signatures: true}")
-        with new_hub(tmp_path) as hub:
-            hub.join("ada")
-            async with over_stdio(hub, "ada") as ada:
-                assert (await ada.do("send_message", to="ada", text="signed"))["receipt"]["queued"]
-                opened = await ada.do("open_discussion", question="tabs?", participants=["ada"], voters_min=1)
-                await ada.do("speak_in_discussion", discussion=opened["discussion"], text="spaces")
-
-    together(test)
+async def test_signed_messages_are_sent_signed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "tocsin.yaml").write_text("security: {require_signatures: true}")
+    with new_hub(tmp_path) as hub:
+        hub.join("ada")
+        async with over_stdio(hub, "ada") as ada:
+            assert (await ada.do("send_message", to="ada", text="signed"))["receipt"]["queued"]
+            opened = await ada.do("open_discussion", question="tabs?", participants=["ada"], voters_min=1)
+            await ada.do("speak_in_discussion", discussion=opened["discussion"], text="spaces")
 
 
-def test_a_hub_that_believes_anyone_is_told_a_name(tmp_path: Path) -> None:
-    async def test() -> None:
-        with new_hub(tmp_path, "--insecure-loopback") as hub:
-            async with over_stdio(hub, "eve") as eve:
-                assert (await eve.do("register_agent"))["agent"] == "eve"
-
-    together(test)
+async def test_a_hub_that_believes_anyone_is_told_a_name(tmp_path: Path) -> None:
+    with new_hub(tmp_path, "--insecure-loopback") as hub:
+        async with over_stdio(hub, "eve") as eve:
+            assert (await eve.do("register_agent"))["agent"] == "eve"
 
 
 @pytest.mark.parametrize(
@@ -194,76 +179,60 @@ def urgent_for(hub: Hub, pair: tuple[str, str]) -> str:
     return message_id
 
 
-def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tuple[str, str]) -> None:
+async def test_what_a_cancelled_call_was_handed_goes_with_the_next(hub: Hub, pair: tuple[str, str]) -> None:
     """The hub has handed a message out, the coding agent has given the call up: the next answer carries it."""
-
-    async def test() -> None:
-        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        given_up = bridge.begin(context("tools/call", 1))
-        assert len((await urgent_inbox(given_up)).urgent) == 1
-        await bridge.cancelled(context("notifications/cancelled", 2), CancelledNotificationParams(request_id=1))
-        following = bridge.begin(context("tools/call", 3))
-        assert [mail.message_id for mail in (await urgent_inbox(following)).urgent] == [sent]
-        assert hub.state(sent) == "offered"
-
-    together(test)
+    bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+    given_up = bridge.begin(context("tools/call", 1))
+    assert len((await urgent_inbox(given_up)).urgent) == 1
+    await bridge.cancelled(context("notifications/cancelled", 2), CancelledNotificationParams(request_id=1))
+    following = bridge.begin(context("tools/call", 3))
+    assert [mail.message_id for mail in (await urgent_inbox(following)).urgent] == [sent]
+    assert hub.state(sent) == "offered"
 
 
-def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:
-    async def test() -> None:
-        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        carrying, beside = (bridge.begin(context("tools/call", number)) for number in (1, 2))
-        assert len((await urgent_inbox(carrying)).urgent) == 1
-        bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-        await beside.ask("get_me")
-        assert hub.state(sent) == "offered", "this call came before the answer had left"
-        listing = bridge.begin(context("tools/list", 3))
-        await listing.ask("get_me")
-        assert hub.state(sent) == "offered", "this is not the agent's doing"
-        await bridge.begin(context("tools/call", 4)).ask("get_me")
-        assert hub.state(sent) == "delivered"
-
-    together(test)
+async def test_a_call_confirms_what_had_left_before_it_came(hub: Hub, pair: tuple[str, str]) -> None:
+    bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+    carrying, beside = (bridge.begin(context("tools/call", number)) for number in (1, 2))
+    assert len((await urgent_inbox(carrying)).urgent) == 1
+    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    await beside.ask("get_me")
+    assert hub.state(sent) == "offered", "this call came before the answer had left"
+    listing = bridge.begin(context("tools/list", 3))
+    await listing.ask("get_me")
+    assert hub.state(sent) == "offered", "this is not the agent's doing"
+    await bridge.begin(context("tools/call", 4)).ask("get_me")
+    assert hub.state(sent) == "delivered"
 
 
-def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
-    async def test() -> None:
-        bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
-        await urgent_inbox(bridge.begin(context("tools/call", 1)))
-        bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
-        there, bridge._remote = bridge._remote, lambda trace: Remote("http://127.0.0.1:1", "none")
-        with pytest.raises(TocsinError):
-            await bridge.begin(context("tools/call", 2)).ask("get_me")
-        bridge._remote = there
-        await bridge.begin(context("tools/call", 3)).ask("get_me")
-        assert hub.state(sent) == "delivered"
-
-    together(test)
+async def test_a_receipt_that_did_not_get_through_is_not_forgotten(hub: Hub, pair: tuple[str, str]) -> None:
+    bridge, sent = bridge_of(hub, pair[1]), urgent_for(hub, pair)
+    await urgent_inbox(bridge.begin(context("tools/call", 1)))
+    bridge.answered(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    there, bridge._remote = bridge._remote, lambda trace: Remote("http://127.0.0.1:1", "none")
+    with pytest.raises(TocsinError):
+        await bridge.begin(context("tools/call", 2)).ask("get_me")
+    bridge._remote = there
+    await bridge.begin(context("tools/call", 3)).ask("get_me")
+    assert hub.state(sent) == "delivered"
 
 
-def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tuple[str, str]) -> None:
-    async def test() -> None:
-        taken = 0
-        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
-            for depth in (10, 60, *range(80, 160, 4)):
-                envelope = json.dumps(envelope_of(pair, f"msg_{pair[0]}_{depth}", "Info") | {"payload": {"x": "DEEP"}})
-                body = envelope.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
-                taken += (await http.post(hub.url + "/v1/messages", content=body)).status_code == 200
-        assert taken > 10
-        async with over_stdio(hub, pair[1]) as bob:
-            shown = []
-            while mail := (await bob.do("fetch_inbox"))["messages"]:
-                shown += mail
-            assert len(shown) == taken
-            assert (await bob.do("search_messages", q="x", limit=5))["items"] is not None
-
-    together(test)
+async def test_messages_nested_as_deeply_as_the_hub_takes_are_shown(hub: Hub, pair: tuple[str, str]) -> None:
+    taken = 0
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {hub.token(pair[0])}"}) as http:
+        for depth in (10, 60, *range(80, 160, 4)):
+            envelope = json.dumps(envelope_of(pair, f"msg_{pair[0]}_{depth}", "Info") | {"payload": {"x": "DEEP"}})
+            body = envelope.replace('"DEEP"', '{"x":' * depth + "1" + "}" * depth)
+            taken += (await http.post(hub.url + "/v1/messages", content=body)).status_code == 200
+    assert taken > 10
+    async with over_stdio(hub, pair[1]) as bob:
+        shown = []
+        while mail := (await bob.do("fetch_inbox"))["messages"]:
+            shown += mail
+        assert len(shown) == taken
+        assert (await bob.do("search_messages", q="x", limit=5))["items"] is not None
 
 
-def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) -> None:
-    async def test() -> None:
-        async with httpx2.AsyncClient() as http:
-            answer = await http.post(hub.url + "/mcp", json={})
-        assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")
-
-    together(test)
+async def test_a_client_that_presents_no_token_is_refused_over_http(hub: Hub) -> None:
+    async with httpx2.AsyncClient() as http:
+        answer = await http.post(hub.url + "/mcp", json={})
+    assert (answer.status_code, answer.json()["code"]) == (401, "E_AUTH_001")

@@ -11,55 +11,43 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 10))
 
 
-def test_an_iteration_admits_up_to_the_limit_and_the_next_continues() -> None:
-    async def test() -> None:
-        fair_queue = FairQueue(64)
-        places = [fair_queue.enter(32, urgent=False) for _ in range(6)]
-        assert places[:2] == [None, None]
-        waiting = [place for place in places if place is not None]
-        assert [place.done() for place in waiting] == [False] * 4
+async def test_an_iteration_admits_up_to_the_limit_and_the_next_continues() -> None:
+    fair_queue = FairQueue(64)
+    places = [fair_queue.enter(32, urgent=False) for _ in range(6)]
+    assert places[:2] == [None, None]
+    waiting = [place for place in places if place is not None]
+    assert [place.done() for place in waiting] == [False] * 4
+    await asyncio.sleep(0)
+    assert [place.done() for place in waiting] == [True, True, False, False]
+    await asyncio.sleep(0)
+    assert [place.done() for place in waiting] == [True] * 4
+
+
+async def test_urgent_operations_do_not_wait_but_have_a_limit() -> None:
+    fair_queue = FairQueue(64)
+    for _ in range(10):
+        fair_queue.enter(32, urgent=False)
+    assert fair_queue.enter(1, urgent=True) is None
+    assert fair_queue.enter(64, urgent=True) is None
+    assert fair_queue.enter(1, urgent=True) is not None, "urgent operations beyond the limit wait too"
+    await asyncio.sleep(0)
+    assert fair_queue.enter(1, urgent=True) is None
+
+
+async def test_a_cancelled_wait_uses_no_capacity() -> None:
+    fair_queue = FairQueue(1)
+    fair_queue.enter(1, urgent=False)
+    first, second = fair_queue.enter(1, urgent=False), fair_queue.enter(1, urgent=False)
+    assert first is not None
+    assert second is not None
+    first.cancel()
+    await asyncio.sleep(0)
+    assert second.done()
+
+
+async def test_an_idle_queue_schedules_nothing() -> None:
+    fair_queue = FairQueue(1)
+    fair_queue.enter(1, urgent=False)
+    for _ in range(4):
         await asyncio.sleep(0)
-        assert [place.done() for place in waiting] == [True, True, False, False]
-        await asyncio.sleep(0)
-        assert [place.done() for place in waiting] == [True] * 4
-
-    run(test())
-
-
-def test_urgent_operations_do_not_wait_but_have_a_limit() -> None:
-    async def test() -> None:
-        fair_queue = FairQueue(64)
-        for _ in range(10):
-            fair_queue.enter(32, urgent=False)
-        assert fair_queue.enter(1, urgent=True) is None
-        assert fair_queue.enter(64, urgent=True) is None
-        assert fair_queue.enter(1, urgent=True) is not None, "urgent operations beyond the limit wait too"
-        await asyncio.sleep(0)
-        assert fair_queue.enter(1, urgent=True) is None
-
-    run(test())
-
-
-def test_a_cancelled_wait_uses_no_capacity() -> None:
-    async def test() -> None:
-        fair_queue = FairQueue(1)
-        fair_queue.enter(1, urgent=False)
-        first, second = fair_queue.enter(1, urgent=False), fair_queue.enter(1, urgent=False)
-        assert first is not None
-        assert second is not None
-        first.cancel()
-        await asyncio.sleep(0)
-        assert second.done()
-
-    run(test())
-
-
-def test_an_idle_queue_schedules_nothing() -> None:
-    async def test() -> None:
-        fair_queue = FairQueue(1)
-        fair_queue.enter(1, urgent=False)
-        for _ in range(4):
-            await asyncio.sleep(0)
-        assert not fair_queue._scheduled
-
-    run(test())
+    assert not fair_queue._scheduled

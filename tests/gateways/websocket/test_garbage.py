@@ -5,7 +5,6 @@ import contextlib
 import gc
 import json
 import logging
-import os
 import random
 import resource
 import struct
@@ -18,11 +17,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.soak import scaled
 from tocsin.core.errors import CATALOGUE
 from tocsin.wire.socket import OPERATION_NAMES, Fault, read_frame
 
-SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-ROUNDS = 2000 if SOAK else 60
+ROUNDS = scaled(60, 2000)
 
 NAMES = [*OPERATION_NAMES, "fly", "", "HELLO"]
 FIELDS = ["id", "window", "session", "message_id", "message_ids", "envelope", "reason", "status", "operation"]
@@ -53,7 +52,7 @@ FRAMES = st.one_of(
 )
 
 
-@settings(max_examples=2000 if SOAK else 200, deadline=None)
+@settings(max_examples=scaled(200, 2000), deadline=None)
 @given(FRAMES)
 def test_any_text_is_operations_and_faults(text: str) -> None:
     for part in read_frame(text, 100):
@@ -96,7 +95,7 @@ def test_a_hub_answers_garbage_from_the_catalogue(tmp_path: Path, caplog: pytest
         frames: list[str] = []
 
         @settings(
-            max_examples=1500 if SOAK else 150,
+            max_examples=scaled(150, 1500),
             deadline=None,
             phases=[Phase.generate],
             database=None,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def handshake(path: str = "/v1/socket", *more: str, method: str = "GET") -> byte
     return (head + "".join(more) + "\r\n").encode()
 
 
+def _told(status: int, code: str) -> tuple[int, str]:
+    """Return the refusal of a malformed handshake; libraries before 17 do not tell its kinds apart."""
+    return (status, code) if int(version("websockets").split(".")[0]) >= 17 else (400, "malformed_request")
+
+
 @pytest.mark.parametrize(
     ("asked", "refused"),
     [
@@ -31,10 +37,10 @@ def handshake(path: str = "/v1/socket", *more: str, method: str = "GET") -> byte
         (handshake("/v1/me", KEY, VERSION), (404, "no_such_operation")),
         (handshake("/v1/socket", VERSION), (400, "malformed_request")),
         (handshake("/v1/socket", KEY), (400, "malformed_request")),
-        (handshake("/v1/socket", KEY, VERSION, method="POST"), (405, "method_not_allowed")),
-        (handshake("/v1/socket", KEY, VERSION, f"X: {'x' * 9000}\r\n"), (431, "head_too_large")),
-        (handshake("/v1/socket", KEY, VERSION, "X: y\r\n" * 200), (431, "head_too_large")),
-        (handshake(f"/v1/socket?{'x' * 9000}", KEY, VERSION), (414, "malformed_request")),
+        (handshake("/v1/socket", KEY, VERSION, method="POST"), _told(405, "method_not_allowed")),
+        (handshake("/v1/socket", KEY, VERSION, f"X: {'x' * 9000}\r\n"), _told(431, "head_too_large")),
+        (handshake("/v1/socket", KEY, VERSION, "X: y\r\n" * 200), _told(431, "head_too_large")),
+        (handshake(f"/v1/socket?{'x' * 9000}", KEY, VERSION), _told(414, "malformed_request")),
         (handshake("/v1/socket", KEY, VERSION, "Content-Length: 1\r\n"), (400, "malformed_request")),
         (handshake("/v1/socket", KEY, VERSION), (401, "unauthenticated")),
     ],
@@ -50,18 +56,15 @@ def test_a_handshake_that_leads_nowhere_is_answered_and_closed(
     with_sockets(tmp_path, test)
 
 
-def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
-    async def test() -> None:
-        listener = listen("127.0.0.1", 0)
-        server = QuietServer(server_settings(_StandbyApp(lambda: Seen(OTHER)), load_config()))
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        reader, writer = await asyncio.open_connection(*listener.getsockname())
-        writer.write(handshake("/v1/socket", KEY, VERSION))
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
-        server.should_exit = True
-        await serving
-        assert b" 503 " in head.splitlines()[0]
-        assert json.loads(body)["facts"] == {"owner": "other", "address": "http://other:7077"}
-
-    asyncio.run(asyncio.wait_for(test(), 60))
+async def test_a_hub_that_stands_by_says_so_to_sockets_too() -> None:
+    listener = listen("127.0.0.1", 0)
+    server = QuietServer(server_settings(_StandbyApp(lambda: Seen(OTHER)), load_config()))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(handshake("/v1/socket", KEY, VERSION))
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    server.should_exit = True
+    await serving
+    assert b" 503 " in head.splitlines()[0]
+    assert json.loads(body)["facts"] == {"owner": "other", "address": "http://other:7077"}

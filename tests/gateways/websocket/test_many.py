@@ -44,7 +44,7 @@ def prepare(data: Path) -> dict[str, str]:
 
 def connections(url: str, token: str) -> int:
     text = httpx2.get(url + "/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60).text
-    (line,) = [line for line in text.splitlines() if line.startswith("socket_connections ")]
+    (line,) = [line for line in text.splitlines() if line.startswith('socket_connections{project="default"} ')]
     return int(float(line.split()[1]))
 
 

@@ -1,5 +1,6 @@
 """Every operation over a real socket: requests, answers and refusals."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,22 @@ def test_a_frame_larger_than_a_turn_is_decided_in_order_over_several(tmp_path: P
         assert await bob.take(50) == [f"msg_{number}_x" for number in range(50)]
 
     with_sockets(tmp_path, test, socket={"turn_operations_max": 3})
+
+
+def test_frames_behind_one_that_waits_for_its_turn_are_decided_in_order(tmp_path: Path) -> None:
+    async def test(team: SocketTeam) -> None:
+        ada = await team.attach("ada")
+        answers = []
+        for number in range(12):
+            text, futures = ada.numbered({"op": "send_message", "envelope": envelope(number)})
+            answers += futures
+            await ada.raw(text)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*answers)
+        sent = [message.message_id for message in team.hub.host.exchange.state.messages.values()]
+        assert sent == [f"msg_{number}_x" for number in range(12)]
+
+    with_sockets(tmp_path, test, socket={"turn_operations_max": 1})
 
 
 def test_settling(tmp_path: Path) -> None:

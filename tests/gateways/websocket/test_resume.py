@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from websockets.asyncio.client import connect
 
 from tests.cli.processes import RunningHub
 from tests.gateways.websocket.sockets import Client, SocketTeam, envelope, with_sockets
+from tests.soak import scaled
 
-SEEDS = range(40) if os.environ.get("TOCSIN_SOAK") else range(2)
+SEEDS = range(scaled(2, 40))
 
 
 async def until(condition: Any) -> None:

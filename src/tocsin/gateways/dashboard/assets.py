@@ -6,16 +6,20 @@ If libraries of the page are missing, the answer explains how to install them.
 
 import gzip
 import hashlib
+import re
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 import msgspec
 from starlette.responses import Response
 
-__all__ = ["PREFIX", "Asset", "Assets"]
+__all__ = ["PREFIX", "Asset", "Assets", "packaged_assets"]
 
 #: Path of the files; the hash follows.
 PREFIX = "/ui"
+#: Files that a page names.
+_OWN_FILE = re.compile(r'(?:src|href)="(/ui/[^"]+)"')
 _KEPT_FOR_GOOD = "public, max-age=31536000, immutable"
 _MEDIA = {
     "css": "text/css; charset=utf-8",
@@ -40,7 +44,6 @@ class Asset(msgspec.Struct, frozen=True):
 
     media: str
     content: bytes
-    packed: bytes
 
 
 class Assets:
@@ -56,6 +59,8 @@ class Assets:
         self.version = digest.hexdigest()[:16]
         self.complete = _VENDORED in found
         self._assets = {name: _asset(name, content, self._base) for name, content in found.items()}
+        #: Compressed files by name, made when they are first asked for.
+        self._packed: dict[str, bytes] = {}
 
     @property
     def _base(self) -> str:
@@ -63,9 +68,15 @@ class Assets:
 
     def page(self, name: str, headers: dict[str, str]) -> Response:
         """Return a page; it names the version of its files, so it must not be cached."""
-        if not self.complete:
+        if not self.complete or not self._has_libraries(name):
             return Response(_MISSING, 503, headers, "text/plain; charset=utf-8")
         return Response(self._assets[name].content, 200, headers | {"Cache-Control": "no-store"}, _MEDIA["html"])
+
+    def _has_libraries(self, name: str) -> bool:
+        """Tell whether the libraries that a page names are there; a clone may have those of an earlier version."""
+        prefix = f"{self._base}/"
+        named = _OWN_FILE.findall(self._assets[name].content.decode())
+        return all(path.removeprefix(prefix) in self._assets for path in named)
 
     def file(self, version: str, name: str, accepted: str, headers: dict[str, str]) -> Response | None:
         """Return a file of this version of the page; null if there is none of that name."""
@@ -74,8 +85,16 @@ class Assets:
             return None
         headers = headers | {"Cache-Control": _KEPT_FOR_GOOD, "ETag": f'"{self.version}"', "Vary": "Accept-Encoding"}
         if "gzip" in accepted:
-            return Response(asset.packed, 200, headers | {"Content-Encoding": "gzip"}, asset.media)
+            if name not in self._packed:
+                self._packed[name] = gzip.compress(asset.content, 6, mtime=0)
+            return Response(self._packed[name], 200, headers | {"Content-Encoding": "gzip"}, asset.media)
         return Response(asset.content, 200, headers, asset.media)
+
+
+@cache
+def packaged_assets() -> Assets:
+    """Return the files of the package, read once: all projects of a process share them."""
+    return Assets()
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
@@ -91,4 +110,4 @@ def _files(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 def _asset(name: str, content: bytes, base: str) -> Asset:
     if name.endswith(".html"):
         content = content.replace(b"{base}", base.encode())
-    return Asset(_MEDIA[name.rpartition(".")[2]], content, gzip.compress(content, 6, mtime=0))
+    return Asset(_MEDIA[name.rpartition(".")[2]], content)

@@ -1,10 +1,12 @@
 """The dashboard's HTTP endpoints: signing in and out, the page and its files, and the live socket.
 
-Users sign in with a token and get a browser session: a cookie that scripts cannot read and other sites cannot send.
-Only users who may see everything can sign in. The page may load resources and scripts only from the hub.
+Users sign in with a token, or with a one-time link made with one, and get a browser session: a cookie that scripts
+cannot read and other sites cannot send. Only users who may see everything can sign in. The page may load resources and
+scripts only from the hub.
 """
 
 from datetime import datetime
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import HTTPConnection, Request
@@ -12,23 +14,25 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from tocsin.core.errors import TocsinError, refusal
-from tocsin.core.protocol.timestamps import as_datetime_or_none
-from tocsin.gateways.dashboard.assets import PREFIX, Assets
+from tocsin.core.protocol.timestamps import as_datetime, as_datetime_or_none
+from tocsin.gateways.dashboard.assets import PREFIX, Assets, packaged_assets
 from tocsin.gateways.dashboard.live import PATH as LIVE
 from tocsin.gateways.dashboard.live import LiveSocket
 from tocsin.gateways.dashboard.live_updates import LiveUpdates
 from tocsin.gateways.dashboard.reports import report_routes
 from tocsin.gateways.endpoints import Endpoint
-from tocsin.gateways.identity import check_own_page, cookie_name, may_see_everything
+from tocsin.gateways.identity import check_own_page, cookie_name, identify, may_see_everything
 from tocsin.gateways.limits import BodyTimeout, read_body
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.auth.browser_sessions import BrowserSession
-from tocsin.hub.lab_reports import REPORT_PATH
+from tocsin.hub.auth.tokens import Grant
+from tocsin.hub.reports import REPORT_PATH
 from tocsin.hub.service import Hub
 
 __all__ = ["ENDPOINTS", "SECURITY_HEADERS", "DashboardGateway"]
 
 _TOKEN_BYTES_MAX = 4096
+_PROJECT_MAX = 64
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -44,10 +48,19 @@ SECURITY_HEADERS = {
 }
 
 
-class SignInBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Credentials of a sign-in."""
+#: Content security policy of the API browser, whose library sets styles and makes elements out of text. It shows only
+#: the hub's own OpenAPI document.
+_BROWSER_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
-    token: str
+
+class SignInBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Credentials of a sign-in: a token, or the code of a one-time link."""
+
+    token: str = ""
+    code: str = ""
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -59,6 +72,17 @@ class SignedIn(msgspec.Struct, frozen=True):
     expires_at: datetime | None
 
 
+class SignInLinkView(msgspec.Struct, frozen=True):
+    """A link that signs its first visitor in."""
+
+    #: Path and fragment, to be added to the hub's address.
+    path: str
+    expires_at: datetime
+
+
+#: The code is in the fragment, which browsers do not send: it is in no log and no Referer header. The id of the token
+#: leads the page's call to its project.
+_LINK_PATH = "/sign-in?link#code={code}.{token_id}"
 _HTML = ("text/html",)
 _OWN_PAGE = {"Tocsin-Dashboard": "Any value: shows that the dashboard's own page makes the call."}
 
@@ -83,13 +107,21 @@ ENDPOINTS = (
     Endpoint(
         http="POST /sign-in",
         name="sign_in",
-        summary="Exchange a token for a browser session, which is kept in a cookie.",
+        summary="Exchange a token, or the code of a link, for a browser session, which is kept in a cookie.",
         tag="dashboard",
         answers={200: ("application/json",)},
         public=True,
         body=SignInBody,
         reply=SignedIn,
         headers=_OWN_PAGE,
+    ),
+    Endpoint(
+        http="POST /sign-in/links",
+        name="make_sign_in_link",
+        summary="Make a link that signs its first visitor in, as the caller; for directors, humans and administrators.",
+        tag="dashboard",
+        answers={200: ("application/json",)},
+        reply=SignInLinkView,
     ),
     Endpoint(
         http="POST /sign-out",
@@ -99,6 +131,14 @@ ENDPOINTS = (
         answers={204: ()},
         public=True,
         headers=_OWN_PAGE,
+    ),
+    Endpoint(
+        http="GET /docs",
+        name="api_browser",
+        summary="Show the HTTP operations and endpoints, and try them, or redirect to the sign-in page.",
+        tag="hub",
+        answers={200: _HTML, 303: ()},
+        public=True,
     ),
     Endpoint(
         http=f"GET {PREFIX}/{{version}}/{{name}}",
@@ -111,7 +151,7 @@ ENDPOINTS = (
     Endpoint(
         http=f"GET {REPORT_PATH}",
         name="report_page",
-        summary="Show a lab report; for directors and humans, by token or browser session.",
+        summary="Show a report of the pipeline or the lab; for directors and humans, by token or browser session.",
         tag="dashboard",
         answers={200: _HTML},
     ),
@@ -123,7 +163,7 @@ class DashboardGateway:
 
     def __init__(self, hub: Hub, assets: Assets | None = None) -> None:
         self._hub = hub
-        self._assets = Assets() if assets is None else assets
+        self._assets = packaged_assets() if assets is None else assets
         self.live_updates = LiveUpdates(hub, self._assets.version)
         self._live = LiveSocket(hub, self.live_updates)
         hub.before_close(self.live_updates.close)
@@ -133,8 +173,10 @@ class DashboardGateway:
         self.live_updates.start()
         return [
             Route("/", self._page, methods=["GET"], name="dashboard"),
+            Route("/docs", self._api_browser, methods=["GET"], name="api_browser"),
             Route("/sign-in", self._sign_in_page, methods=["GET"], name="sign_in_page"),
             Route("/sign-in", self._sign_in, methods=["POST"], name="sign_in"),
+            Route("/sign-in/links", self._make_link, methods=["POST"], name="make_sign_in_link"),
             Route("/sign-out", self._sign_out, methods=["POST"], name="sign_out"),
             Route(PREFIX + "/{version}/{name:path}", self._file, methods=["GET"], name="dashboard_file"),
             WebSocketRoute(LIVE, self._live.serve, name="live"),
@@ -144,23 +186,34 @@ class DashboardGateway:
     async def _page(self, request: Request) -> Response:
         """Return the dashboard, or redirect to the sign-in page."""
         if self._browser_session(request) is None:
-            return RedirectResponse("/sign-in", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
+            project = request.query_params.get("project", "")[:_PROJECT_MAX]
+            to = "/sign-in" + (f"?{urlencode({'project': project})}" if project else "")
+            return RedirectResponse(to, 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
         return self._assets.page("index.html", SECURITY_HEADERS)
 
+    async def _api_browser(self, request: Request) -> Response:
+        """Return the page that shows the OpenAPI document, or redirect to the sign-in page."""
+        if self._browser_session(request) is None:
+            return RedirectResponse("/sign-in?next=docs", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
+        return self._assets.page("docs.html", SECURITY_HEADERS | {"Content-Security-Policy": _BROWSER_POLICY})
+
     async def _sign_in_page(self, request: Request) -> Response:
-        if self._browser_session(request) is not None:
+        # A link is followed also by those who are signed in: they may be signed in as someone else.
+        if self._browser_session(request) is not None and "link" not in request.query_params:
             return RedirectResponse("/", 303, SECURITY_HEADERS | {"Cache-Control": "no-store"})
         return self._assets.page("sign-in.html", SECURITY_HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
-        """Check a token, and set the cookie of a new browser session."""
+        """Check a token or the code of a link, and set the cookie of a new browser session."""
         try:
             check_own_page(request)
             raw = await read_body(request, _TOKEN_BYTES_MAX, self._hub.config)
-            grant = self._hub.authority.authenticate(_token(raw))
-            if not may_see_everything(self._hub, grant):
-                detail = f"{grant.agent} is {grant.role}: the dashboard is for directors, humans and administrators"
-                raise refusal("E_AUTH_003", detail)
+            given = _credentials(raw)
+            if given.code:
+                grant = self._hub.sign_in_links.redeem(given.code)
+            else:
+                grant = self._hub.authority.authenticate(given.token.strip())
+            self._must_see_everything(grant)
         except TocsinError as error:
             return problem_response(error.problem)
         except BodyTimeout:
@@ -172,6 +225,22 @@ class DashboardGateway:
         name, secure = cookie_name(request), _by_tls(request)
         response.set_cookie(name, text, max_age=lifetime_s, path="/", secure=secure, httponly=True, samesite="strict")
         return response
+
+    async def _make_link(self, request: Request) -> Response:
+        """Make a one-time link for the holder of a token; a browser session cannot make one."""
+        try:
+            grant = identify(self._hub, request, browser=False)
+            self._must_see_everything(grant)
+            link = self._hub.sign_in_links.make(grant)
+        except TocsinError as error:
+            return problem_response(error.problem)
+        view = SignInLinkView(_LINK_PATH.format(code=link.code, token_id=grant.token_id), as_datetime(link.expires_at))
+        return Response(msgspec.json.encode(view), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+    def _must_see_everything(self, grant: Grant) -> None:
+        if not may_see_everything(self._hub, grant):
+            detail = f"{grant.agent} is {grant.role}: the dashboard is for directors, humans and administrators"
+            raise refusal("E_AUTH_003", detail)
 
     async def _sign_out(self, request: Request) -> Response:
         """End the browser session, and delete its cookie."""
@@ -206,9 +275,9 @@ class DashboardGateway:
         )
 
 
-def _token(raw: bytes) -> str:
+def _credentials(raw: bytes) -> SignInBody:
     try:
-        return msgspec.json.decode(raw, type=SignInBody).token.strip()
+        return msgspec.json.decode(raw, type=SignInBody)
     except msgspec.DecodeError as error:
         raise refusal("E_PROTOCOL_002", f"the body is not a token: {error}", expected='{"token": "…"}') from None
 

@@ -48,8 +48,7 @@ class LiveSocket:
             check_own_page(socket)
             browser_session = self._hub.browser_sessions.check(text)
         grant = identify(self._hub, socket) if browser_session is None else browser_session.grant
-        if self._hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        self._hub.must_be_open()
         if not may_see_everything(self._hub, grant):
             raise refusal("E_AUTH_003", f"{grant.agent} may not watch everything: a director or a human may")
         viewers_max = self._hub.config.dashboard.viewers_max
@@ -78,6 +77,9 @@ class LiveSocket:
             "agent": grant.agent,
             "role": grant.role,
             "admin": grant.admin,
+            # An administrator of the home project, also as a visitor of another one.
+            "all_projects": grant.admin and (self._hub.projects is not None or not self._hub.authority.has(grant)),
+            "administers": grant.administers,
             "registered": grant.agent in self._hub.host.exchange.state.agents,
             "expires_at": None if browser_session is None else browser_session.expires_at // 1000,
         }

@@ -1,37 +1,41 @@
 """Live updates of all open dashboards, computed once for all of them.
 
 Theory of operation. There are two timers. The slow one always runs: every `sample_s` it takes one point of each time
-series, from counts that the metrics keep anyway, so that a newly opened dashboard shows the last half hour. The quick
-one runs while a dashboard is open: every `tick_s` it summarises the state and encodes it once; every viewer gets the
-same text. Events come from the live feed, which has one best-effort subscriber for all dashboards. They are read in
-batches and become counters by area, so that a page can see that it should reload, and a few notices. No event is sent
-by itself. Counters only grow, so a viewer that misses a tick misses nothing.
+series, from counts that the metrics keep anyway, so that a newly opened dashboard shows the last half hour. The latest
+notable events are always kept as well, as notices. The quick timer runs while a dashboard is open: every `tick_s` it
+summarises the state and encodes it once; every viewer gets the same text. Which areas have changed comes from the same
+counts of the metrics, added up by area, so that a page can see that it should reload. No event is read or sent by
+itself, so an open dashboard costs nothing per event. Counters only grow: a viewer that misses a tick misses nothing.
 """
 
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from tocsin.core import events as ev
+from tocsin.core.escalation.paths import Place
+from tocsin.core.escalation.steps import FOR_DIRECTORS_ONLY
 from tocsin.core.events import EVENT_TYPES, Event
 from tocsin.core.protocol.priority import Priority, priority_name
-from tocsin.frames import Channel
-from tocsin.frames.errors import ChannelClosedError, ChannelEmptyError
+from tocsin.core.state import ProjectState
+from tocsin.core.teamwork.health import known_values
 from tocsin.gateways.dashboard.summary import Summary, summary
-from tocsin.hub.observability.feed import FeedFrame
 from tocsin.hub.service import Hub
 
 __all__ = ["SERIES", "LiveUpdates", "Viewer"]
 
 _ENCODER = msgspec.json.Encoder()
-_WATCHER = "dashboard"
 _LEVELS = tuple(map(priority_name, Priority))
-#: By kind of event, the area whose pages it concerns: the module that it is declared in.
-_AREAS = {kind: kind.__module__.rpartition(".")[2] for kind in EVENT_TYPES}
-_DEAD_LETTER_EVENTS = (ev.MessageDied, ev.DeadLetterRedriven, ev.DeadLetterPurged)
+#: Names of the events that concern the pages of an area, by area: the module that they are declared in.
+_AREAS: dict[str, list[str]] = {
+    area: [kind.__name__ for kind in EVENT_TYPES if kind.__module__.rpartition(".")[2] == area]
+    for area in sorted({kind.__module__.rpartition(".")[2] for kind in EVENT_TYPES})
+}
+_AREAS["letters"] = [kind.__name__ for kind in (ev.MessageDied, ev.DeadLetterRedriven, ev.DeadLetterPurged)]
 #: Counts since the hub started, by name of their series, and the event that they count.
 _COUNTED = {
     "accepted": "MessageAccepted",
@@ -48,7 +52,7 @@ _RECALLS = ("already_delivered", "already_expired", "not_found")
 _DEPTHS = tuple(f"depth_{name}" for name in _LEVELS)
 _LATENCIES = ("critical_delivery_s", "blocking_delivery_s", "message_routing_p99_s")
 #: The columns of the time series, in order.
-SERIES = ("at", *_COUNTED, "undeliverable", *_RECALLS, "pending_pickup", *_DEPTHS, *_LATENCIES)
+SERIES = ("at", *_COUNTED, "undeliverable", *_RECALLS, "recipient_away", *_DEPTHS, *_LATENCIES)
 
 
 class Viewer:
@@ -80,23 +84,22 @@ class LiveUpdates:
         self._viewers: set[Viewer] = set()
         self._samples: deque[tuple[float, ...]] = deque(maxlen=self._config.samples_max)
         self._notices: deque[dict[str, Any]] = deque(maxlen=self._config.notices_max)
-        self._changes = dict.fromkeys(sorted({*_AREAS.values(), "letters"}), 0)
-        self._channel: Channel[FeedFrame] | None = None
-        self._expected_seq = 0
         self._summary: Summary | None = None
         self._summary_due = 0.0
-        self._tick_due = 0.0
-        self._listening: asyncio.TimerHandle | None = None
+        self._ticking: asyncio.TimerHandle | None = None
         self._sampling: asyncio.TimerHandle | None = None
+        self._stop_following: Callable[[], object] = lambda: None
 
     def start(self) -> None:
-        """Start taking points of the time series."""
+        """Start taking points of the time series, and collecting notices."""
+        self._stop_following = self._hub.host.follow(self._follow)
         self._sample()
 
     async def close(self) -> None:
-        """Stop the timers, and leave the feed."""
+        """Stop the timers."""
         if self._sampling is not None:
             self._sampling.cancel()
+        self._stop_following()
         self._rest()
 
     @property
@@ -106,10 +109,10 @@ class LiveUpdates:
 
     def join(self) -> Viewer:
         """Add a viewer; the first one starts the updates."""
-        if not self._viewers:
-            self._wake()
         viewer = Viewer()
         self._viewers.add(viewer)
+        if self._ticking is None:
+            self._tick()
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
@@ -130,64 +133,36 @@ class LiveUpdates:
             "sample_s": config.sample_s,
             "samples_max": config.samples_max,
             "series": {name: [row[place] for row in self._samples] for place, name in enumerate(SERIES)},
-            "limits": policy.health.limits,
-            "hot": {"pending_pickup": config.pending_hot, "undeliverable_per_min": config.undeliverable_hot},
+            "health": policy.health,
+            "hot": {"recipient_away": config.pending_hot, "undeliverable_per_min": config.undeliverable_hot},
             "notices": list(self._notices),
         }
         return _ENCODER.encode({"hello": hello, "tick": self._facts()}).decode()
 
-    def _wake(self) -> None:
-        self._channel = self._hub.feed.watch(_WATCHER)
-        self._expected_seq = self._hub.host.committed_seq + 1
-        self._tick_due = 0.0
-        self._listen()
-
     def _rest(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
-        if self._channel is not None:
-            self._channel = None
-            self._hub.feed.leave(_WATCHER)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            self._ticking = None
 
-    def _listen(self) -> None:
-        """Read events from the feed; at every tick, update the viewers."""
-        if not self._take():
-            return
+    def _tick(self) -> None:
+        """Update the viewers."""
         # The next tick is scheduled first, so that a failure of this one does not end the updates.
-        self._listening = asyncio.get_running_loop().call_later(self._config.listen_s, self._listen)
-        now = time.monotonic()
-        if now >= self._tick_due:
-            self._tick_due = now + self._config.tick_s
-            text = _ENCODER.encode({"tick": self._facts()}).decode()
-            for viewer in self._viewers:
-                viewer.hand(text)
+        self._ticking = asyncio.get_running_loop().call_later(self._config.tick_s, self._tick)
+        text = _ENCODER.encode({"tick": self._facts()}).decode()
+        for viewer in self._viewers:
+            viewer.hand(text)
 
-    def _take(self) -> bool:
-        """Count events by area; if frames were missed, raise the counter of every area. Return false at the end."""
-        channel = self._channel
-        try:
-            while channel is not None:
-                frame = channel.get_nowait()
-                if frame.first_seq > self._expected_seq:
-                    for area in self._changes:
-                        self._changes[area] += 1
-                self._expected_seq = frame.first_seq + len(frame.events)
-                for event in frame.events:
-                    self._changes[_AREAS[type(event)]] += 1
-                    if type(event) in _NOTICED:
-                        self._notice(event)
-        except ChannelEmptyError:
-            return True
-        except ChannelClosedError:
-            pass
-        return False
+    def _changes(self) -> dict[str, int]:
+        """Count the events of each area."""
+        totals = self._hub.metrics.totals
+        return {area: sum(totals.get(kind, 0) for kind in kinds) for area, kinds in _AREAS.items()}
 
-    def _notice(self, event: Event) -> None:
-        if isinstance(event, _DEAD_LETTER_EVENTS):
-            self._changes["letters"] += 1
-        if (words := _NOTICED[type(event)]) is not None:
-            facts = {name: getattr(event, name) for name in words}
-            self._notices.append({"kind": type(event).__name__, "at": event.at, "facts": facts})
+    def _follow(self, first_seq: int, events: list[Event]) -> None:
+        """Keep the latest events that become notices, also while no dashboard is open."""
+        for event in events:
+            if (fields := _NOTICED.get(type(event))) is not None:
+                facts = {name: getattr(event, name) for name in fields}
+                self._notices.append({"kind": type(event).__name__, "at": event.at, "facts": facts})
 
     def _facts(self) -> dict[str, Any]:
         """Return the content of a tick."""
@@ -204,22 +179,27 @@ class LiveUpdates:
             "agents": len(state.agents),
             "letters": len(state.dead),
             "approvals": len(state.approvals),
-            "escalations": len(state.open_escalations),
+            "escalations": _escalations(state),
             "leases": len(state.leases.leases),
-            "alerts": [
-                {
-                    "metric": alert.metric,
-                    "value": alert.value,
-                    "limit": alert.limit,
-                    "state": "breached" if not alert.raised_at else "easing" if alert.easing else "raised",
-                    "since": alert.since,
-                }
-                for alert in state.alerts.values()
-            ],
+            "alerts": self._alerts(state),
             "feed": {"watchers": self._hub.feed.watchers, "dashboards": len(self._viewers)},
-            "changes": self._changes,
+            "changes": self._changes(),
             "notices": list(self._notices)[-10:],
         }
+
+    def _alerts(self, state: ProjectState) -> list[dict[str, Any]]:
+        """Describe the alerts with the values as they are now; an alert itself has the value of its last change."""
+        known = known_values(state, self._hub.now()) | self._hub.health.latest if state.alerts else {}
+        return [
+            {
+                "metric": alert.metric,
+                "value": known.get(alert.metric, alert.value),
+                "limit": alert.limit,
+                "state": "breached" if not alert.raised_at else "easing" if alert.easing else "raised",
+                "since": alert.since,
+            }
+            for alert in state.alerts.values()
+        ]
 
     def _totals(self) -> dict[str, int]:
         metrics = self._hub.metrics
@@ -246,18 +226,22 @@ class LiveUpdates:
             (
                 round(at_s, 3),
                 *(totals[name] for name in (*_COUNTED, "undeliverable", *_RECALLS)),
-                seen.pending_pickup,
+                seen.recipient_away,
                 *seen.depths,
                 *(latencies.get(name, 0.0) for name in _LATENCIES),
             )
         )
 
 
-#: Events that become notices, with the fields that are shown; null for events that are only counted.
-_NOTICED: dict[type, tuple[str, ...] | None] = {
+def _escalations(state: ProjectState) -> int:
+    """Count the open escalations that need a person: health is among the alerts until it is brought to a human."""
+    opened = (state.escalations[name] for name in state.open_escalations)
+    return sum(each.trigger not in FOR_DIRECTORS_ONLY or each.state == Place.HUMAN for each in opened)
+
+
+#: Events that become notices, with the fields that are shown.
+_NOTICED: dict[type, tuple[str, ...]] = {
     ev.MessageDied: ("message", "reason", "detail"),
-    ev.DeadLetterRedriven: None,
-    ev.DeadLetterPurged: None,
     ev.SendRefused: ("message_id", "sender", "recipient", "message_type", "code", "detail"),
     ev.GamingDetected: ("agent", "messages", "high", "threshold"),
     ev.GamingCleared: ("agent",),
@@ -265,10 +249,8 @@ _NOTICED: dict[type, tuple[str, ...] | None] = {
     ev.AgentRetired: ("agent", "by", "reason"),
     ev.SessionWentStale: ("agent", "threshold_s"),
     ev.EscalationOpened: ("escalation", "trigger", "subject", "detail"),
-    ev.DeadlockFound: None,
     ev.AlertRaised: ("metric", "value", "limit"),
     ev.AlertCleared: ("metric", "value"),
-    ev.ApprovalRequested: None,
     ev.MessageRecalled: ("message", "by"),
     ev.RecallRefused: ("message_id", "by", "outcome"),
 }

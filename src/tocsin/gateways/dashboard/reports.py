@@ -1,4 +1,4 @@
-"""The pages of lab reports.
+"""The pages of reports.
 
 A report's page is foreign HTML, so it is served in a sandbox: without scripts, in an origin of its own, and without
 network access.
@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.identity import identify_reader, may_see_everything
 from tocsin.gateways.problems import problem_response
-from tocsin.hub.lab_reports import REPORT_PATH, read_report
+from tocsin.hub.reports import REPORT_PATH, read_report
 from tocsin.hub.service import Hub
 
 __all__ = ["SANDBOX", "report_routes"]

@@ -31,8 +31,8 @@ class Summary(msgspec.Struct):
 
     #: Waiting messages by priority.
     depths: list[int]
-    #: Waiting messages for absent recipients.
-    pending_pickup: int = 0
+    #: Waiting messages whose recipient is absent now; the tables' `pending_pickup` is about the time of sending.
+    recipient_away: int = 0
     #: Offered messages without a receipt.
     in_flight: int = 0
     #: Agents by presence.
@@ -84,7 +84,7 @@ def _presence(seen: Summary, agent: Agent, state: ProjectState, now: int) -> Non
     if agent.mailbox.depth:
         seen.depths = [sum(pair) for pair in zip(seen.depths, agent.mailbox.depths(), strict=True)]
         if not there:
-            seen.pending_pickup += agent.mailbox.depth
+            seen.recipient_away += agent.mailbox.depth
 
 
 def _daemon(daemons: Daemons, *, fresh: bool, open_window: bool) -> None:

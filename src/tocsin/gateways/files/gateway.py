@@ -21,7 +21,7 @@ from tocsin.gateways.files.positions import PositionStore
 from tocsin.gateways.files.projector import Projector, progressed
 from tocsin.gateways.files.safe_open import UnsafePath
 from tocsin.gateways.files.writing import ChannelWriter
-from tocsin.hub.auth.authority import ROLES
+from tocsin.hub.auth.tokens import ROLES
 from tocsin.hub.config import Channels
 from tocsin.hub.hosting.worker import Worker
 from tocsin.hub.service import Hub

@@ -15,9 +15,13 @@ from starlette.websockets import WebSocket
 from tocsin.core.errors import TocsinError
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.http import openapi
+from tocsin.gateways.http.export import EXPORT, export_project
+from tocsin.gateways.http.routes import with_exact_paths
 from tocsin.gateways.http.serving import OperationEndpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.problems import problem_response, unhandled
+from tocsin.hub.observability.metrics import Exposed
+from tocsin.hub.projects import AllReady
 from tocsin.hub.service import Hub
 from tocsin.wire.table import OPERATIONS
 
@@ -33,6 +37,8 @@ class HubCondition(msgspec.Struct, frozen=True):
     condition: str
     #: Why it is not serving.
     reason: str = ""
+    #: Readiness of the open projects, where it was asked for.
+    projects: AllReady | msgspec.UnsetType = msgspec.UNSET
 
 
 _JSON = ("application/json",)
@@ -51,7 +57,7 @@ ENDPOINTS = (
     Endpoint(
         http="GET /ready",
         name="ready",
-        summary="Report whether the hub serves its project: a commit has just worked.",
+        summary="Report whether the hub serves its project, with `?projects=all` all open ones: a commit just worked.",
         tag="hub",
         answers={200: _JSON, 503: _JSON},
         public=True,
@@ -71,6 +77,7 @@ ENDPOINTS = (
         tag="hub",
         answers={200: _JSON},
     ),
+    EXPORT,
 )
 
 
@@ -86,7 +93,9 @@ def build_app(hub: Hub, *, beside: Sequence[BaseRoute] = (), described: Sequence
         for endpoint in ENDPOINTS
     ]
     return Starlette(
-        routes=[*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")],
+        routes=with_exact_paths(
+            [*routes, *beside, WebSocketRoute("/{path:path}", _no_such_socket, name="no_such_socket")]
+        ),
         exception_handlers={HTTPException: _http_problem, Exception: _bug},
     )
 
@@ -111,21 +120,38 @@ class _OwnEndpoints:
         return self._counted("health", _json(HubCondition(self._hub.host.condition)))
 
     async def ready(self, request: Request) -> Response:
-        found = await self._hub.readiness.check()
-        status = 200 if found.ready else 503
-        return self._counted("ready", _json(HubCondition(found.condition, found.reason), status))
+        hub = self._hub
+        found = await hub.readiness.check()
+        condition, ready = HubCondition(found.condition, found.reason), found.ready
+        if hub.projects is not None and request.query_params.get("projects") == "all":
+            projects = hub.projects
+            every = await hub.answer_cache.ask(
+                "readiness", hub.config.readiness.fresh_s, lambda: projects.readiness(hub)
+            )
+            condition = msgspec.structs.replace(condition, projects=every)
+            ready = ready and not (every.not_ready or every.workers_silent)
+        return self._counted("ready", _json(condition, 200 if ready else 503))
 
     async def metrics(self, request: Request) -> Response:
-        return self._identified("metrics", request, self._exposed)
+        return await self._identified("metrics", request, self._exposed)
 
     async def describe(self, request: Request) -> Response:
-        return self._identified("describe", request, self._openapi)
+        return await self._identified("describe", request, self._openapi)
 
-    def _exposed(self) -> Response:
-        content = self._hub.metrics.expose(self._hub.host.exchange.state)
-        return Response(content, media_type="text/plain")
+    async def export_project(self, request: Request) -> Response:
+        return await self._answered("export_project", lambda: export_project(self._hub, request))
 
-    def _openapi(self) -> Response:
+    async def _exposed(self, admin: bool) -> Response:
+        """Return the metrics; administrators of the home project see those of all open projects."""
+        hub = self._hub
+        if hub.projects is None:
+            return Response(hub.metrics.expose(hub.host.exchange.state), media_type="text/plain")
+        if admin:
+            return Response(await hub.projects.metrics(hub), media_type="text/plain")
+        exposed = Exposed([(hub.host.project, hub.metrics, hub.host.exchange.state)])
+        return Response(exposed.expose(), media_type="text/plain")
+
+    async def _openapi(self, admin: bool) -> Response:
         trusting = self._hub.trusting
         if trusting not in self._documents:
             endpoints = (*ENDPOINTS, *self._described)
@@ -133,10 +159,15 @@ class _OwnEndpoints:
             self._documents[trusting] = msgspec.json.encode(described)
         return Response(self._documents[trusting], media_type="application/json")
 
-    def _identified(self, name: str, request: Request, answer: Callable[[], Response]) -> Response:
+    async def _identified(self, name: str, request: Request, answer: Callable[[bool], Awaitable[Response]]) -> Response:
+        async def identified() -> Response:
+            return await answer(identify(self._hub, request).admin)
+
+        return await self._answered(name, identified)
+
+    async def _answered(self, name: str, answer: Callable[[], Awaitable[Response]]) -> Response:
         try:
-            identify(self._hub, request)
-            response = answer()
+            response = await answer()
         except TocsinError as error:
             response = problem_response(error.problem)
         except Exception:

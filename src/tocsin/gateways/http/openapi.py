@@ -80,7 +80,6 @@ def _header(name: str, text: str, *, required: bool = False) -> dict[str, Any]:
 
 #: Headers that several operations have.
 _HEADERS = {
-    "Receipts": _header("Tocsin-Receipts", "`explicit`: this call does not confirm the messages fetched before."),
     "Signature": _header("Tocsin-Signature", "`v1=` and the HMAC-SHA256 of the body, in hex."),
     "Traceparent": _header("traceparent", "Trace of the caller (W3C); it becomes metadata of the message."),
     "Tracestate": _header("tracestate", "Goes with `traceparent`."),
@@ -123,7 +122,6 @@ def _entry(
     in_query = operation.takes_envelope or operation.method in ("GET", "DELETE")
     if in_query:
         parameters += [_parameter(name, "query", schema, required=name in required) for name, schema in others.items()]
-    parameters.append(_known_header("Receipts"))
     if operation.takes_envelope or operation.request is SendMessages:
         parameters += [_known_header(name) for name in ("Signature", "Traceparent", "Tracestate")]
     entry: dict[str, Any] = {

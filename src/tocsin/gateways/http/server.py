@@ -13,7 +13,8 @@ import math
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -21,10 +22,17 @@ from starlette.types import ASGIApp
 from tocsin.gateways.http.transport import http_protocol
 from tocsin.gateways.websocket.transport import socket_protocol
 from tocsin.hub.config import ServerConfig
-from tocsin.hub.hosting.host import Condition
-from tocsin.hub.service import Hub
 
-__all__ = ["CannotListen", "PortTaken", "QuietServer", "allow_connections", "listen", "serve", "server_settings"]
+__all__ = [
+    "CannotListen",
+    "PortTaken",
+    "QuietServer",
+    "Served",
+    "allow_connections",
+    "listen",
+    "serve",
+    "server_settings",
+]
 
 _log = logging.getLogger("tocsin.hub")
 #: Open files that a hub needs in addition to its connections: databases, segments, logs.
@@ -113,8 +121,34 @@ def _drop_stalled(server: uvicorn.Server) -> None:
         connection.transport.abort()
 
 
-async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> str:
-    """Serve until a signal or until the host stops; return the reason if the host stopped by itself."""
+class Served(Protocol):
+    """A hub, or a process of one that serves other projects than the home project."""
+
+    config: ServerConfig
+    #: Set when it starts to shut down.
+    closing: asyncio.Event
+
+    async def stopped(self) -> str:
+        """Wait until it cannot serve any more, and return the reason."""
+
+    async def drain(self) -> None:
+        """Hand over what others can serve, while callers are still answered."""
+
+    async def close(self) -> None:
+        """Close it."""
+
+
+Accepting = Callable[[Callable[[], asyncio.Protocol]], Awaitable[Callable[[], None]]]
+
+
+async def serve(
+    hub: Served, app: ASGIApp, listener: socket.socket, started: Callable[[], None], accepting: Accepting | None = None
+) -> str:
+    """Serve until a signal or until the hub stops; return the reason if it stopped by itself.
+
+    `accepting` accepts connections in place of the server: it is called with the maker of their protocols, and returns
+    how to stop.
+    """
     config = hub.config
     wanted = config.socket.connections_max + config.connections_max + _OWN_FILES
     if (allowed := allow_connections(wanted)) < wanted:
@@ -126,24 +160,49 @@ async def serve(hub: Hub, app: ASGIApp, listener: socket.socket, started: Callab
 
     loop = asyncio.get_running_loop()
 
+    async def drain() -> None:
+        try:
+            async with asyncio.timeout(config.shutdown_timeout_s):
+                await hub.drain()
+        except Exception:
+            _log.exception("not everything could be handed over")
+        finally:
+            server.should_exit = True
+
+    draining: list[asyncio.Task[None]] = []
+
     def stop() -> None:
         if not hub.closing.is_set():
             loop.call_later(config.shutdown_timeout_s, _drop_stalled, server)
-        hub.closing.set()
-        server.should_exit = True
+            hub.closing.set()
+            draining.append(loop.create_task(drain(), name="drain"))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    ended = asyncio.ensure_future(hub.host.stopped())
+    ended = asyncio.ensure_future(hub.stopped())
     ended.add_done_callback(lambda _: stop())
-    _log.info("serving", extra={"fields": {"project": hub.host.project, "port": listener.getsockname()[1]}})
-    started()
+    _log.info("serving", extra={"fields": {"port": listener.getsockname()[1]}})
+    end_accepting: Callable[[], None] | None = None
     try:
-        await server.serve(sockets=[listener])
+        if accepting is not None:
+            end_accepting = await accepting(lambda: _protocol(server))
+        started()
+        await server.serve(sockets=[listener] if accepting is None else [])
         _drop_stalled(server)
-        reason = hub.host.reason if hub.host.condition is Condition.STOPPED else ""
+        reason = ended.result() if ended.done() and not ended.cancelled() else ""
     finally:
+        if end_accepting is not None:
+            end_accepting()
         ended.cancel()
         await hub.close()
-    _log.info("stopped", extra={"fields": {"project": hub.host.project, "reason": reason}})
+    _log.info("stopped", extra={"fields": {"reason": reason}})
     return reason
+
+
+def _protocol(server: uvicorn.Server) -> asyncio.Protocol:
+    config = server.config
+    if not config.loaded:
+        config.load()
+    make: Any = config.http_protocol_class
+    made: asyncio.Protocol = make(config=config, server_state=server.server_state, app_state={})
+    return made

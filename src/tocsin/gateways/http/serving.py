@@ -79,8 +79,7 @@ class OperationEndpoint:
         caller = grant.caller
         call = Call(hub.project, caller, grant, trace=headers)
         call.check_access(operation)
-        if hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        hub.must_be_open()
         with hub.request_limits.one_of(grant.agent):
             receipt = hub.project.piggyback.next_call(caller, ",".join(headers.getlist(_RECEIPT)))
             if receipt is not None and operation.method == "GET":

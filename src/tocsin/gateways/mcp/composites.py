@@ -74,11 +74,9 @@ class _Publication(Request, frozen=True):
 
 
 class _Question(Request, frozen=True):
-    to: Annotated[AgentName, Meta(description="Name of the agent to ask.")]
-    type: Annotated[TypeName, Meta(description="Message type, as in send_message.")] = "Question"
-    wait_s: Annotated[
-        float, Meta(ge=0, le=WAIT_MAX_S, description="Seconds that this call waits; the request stays open.")
-    ] = 25.0
+    to: Annotated[AgentName, Meta(description="Agent to ask.")]
+    type: Annotated[TypeName, Meta(description="As in send_message.")] = "Question"
+    wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="Seconds that this call waits.")] = 25.0
 
 
 class NoAnswer(msgspec.Struct, frozen=True):
@@ -109,18 +107,14 @@ class RequestOutcome(msgspec.Struct, frozen=True):
 
 
 class _Answered(Request, frozen=True):
-    message_id: Annotated[MessageRef, Meta(description="The message_id of the message to answer.")]
+    message_id: Annotated[MessageRef, Meta(description="The message to answer.")]
     reply_id: Annotated[
         MessageId | None,
-        Meta(description="An id chosen by you for the reply, so that the same reply can be repeated safely."),
+        Meta(description="Your own id for the reply, to repeat a call without sending twice."),
     ] = None
     type: Annotated[
         TypeName,
-        Meta(
-            description="Message type. A TASK_ASSIGNMENT is answered with TASK_UPDATE; in its payload "
-            + required_fields("TASK_UPDATE")
-            + "."
-        ),
+        Meta(description="A TASK_ASSIGNMENT is answered with TASK_UPDATE: " + required_fields("TASK_UPDATE") + "."),
     ] = "StatusUpdate"
 
 
@@ -128,6 +122,16 @@ class FetchedMessages(msgspec.Struct, frozen=True):
     """Fetched messages, the most urgent first."""
 
     messages: list[ShownMessage]
+
+
+#: What reaches a recipient, by the `reach` of a receipt.
+_REACHED_BY = {
+    "push": "its connection",
+    "channel": "its channel",
+    "hook": "its next check or call",
+    "waker": "its waker",
+    "none": "nothing until it connects",
+}
 
 
 async def send_draft(tool_call: ToolCall, operation: Operation, given: Any, **fixed: Any) -> tuple[str, str, Any]:
@@ -159,15 +163,31 @@ def _sent(message_id: str, thread: str, reply: dict[str, Any]) -> dict[str, Any]
 
 def _recipients(receipts: list[dict[str, Any]], reply: dict[str, Any]) -> str:
     described = [
-        f"{receipt['recipient']} ({receipt['recipient_state']}, {_progress(receipt)}, {receipt['priority']})"
+        f"{receipt['recipient']} ({_presence(receipt)}, {_progress(receipt)}, {_level(receipt)})"
         for receipt in receipts
     ]
     failed = "".join(f" Not for {agent}: {problem['detail']}." for agent, problem in reply.get("failed", {}).items())
     return f"{', '.join(described) or 'nobody'}.{failed}"
 
 
+def _level(receipt: dict[str, Any]) -> str:
+    """Return the priority that the message really has."""
+    level, asked = receipt["priority"], receipt["requested_priority"]
+    return str(level) if level == asked else f"{level} instead of {asked}; trace_message tells why"
+
+
+def _presence(receipt: dict[str, Any]) -> str:
+    return str(receipt["recipient_state"]).removeprefix("not_available_")
+
+
 def _progress(receipt: dict[str, Any]) -> str:
-    return "held for approval" if receipt["held"] else "delivered" if receipt["delivered"] else "queued"
+    """Return how far the message is and, if it waits, what reaches its recipient."""
+    if receipt["held"]:
+        return "held for approval"
+    if receipt["delivered"]:
+        return "delivered"
+    by = _REACHED_BY.get(receipt.get("reach", ""))
+    return f"queued, reached by {by}" if by else "queued"
 
 
 async def reply_message(tool_call: ToolCall, given: Any) -> Outcome:
@@ -305,8 +325,8 @@ COMPOSITES: dict[str, Operation] = {
         kind="command",
         http="",
         tag="messages",
-        tool="An answer to a question also marks the question as processed; a task is done when a TASK_UPDATE with "
-        "status completed or failed answers it. The priority is Coordinate by default.",
+        tool="It also marks a question as processed; a task is done when a TASK_UPDATE with status completed or "
+        "failed answers it.",
     ),
 }
 HANDLERS: dict[str, Handler] = {

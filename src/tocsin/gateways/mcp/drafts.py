@@ -7,6 +7,7 @@ import msgspec
 from msgspec import NODEFAULT, Meta
 
 from tocsin.core.commands.base import AgentName, TypeFilter
+from tocsin.core.errors import refusal
 from tocsin.core.protocol.envelope import ANYONE, CorrelationId, MessageId, TypeName
 from tocsin.core.protocol.payloads import PAYLOADS
 from tocsin.core.protocol.priority import PriorityName
@@ -61,56 +62,44 @@ def _kind(shape: msgspec.inspect.Type) -> str:
 class DraftArguments(Request, frozen=True, kw_only=True):
     """A message to send."""
 
-    to: Annotated[AgentName, Meta(description="Name of the agent to send to; * sends to all agents.")]
+    to: Annotated[AgentName, Meta(description="Agent to send to; * is all.")]
     type: Annotated[
         TypeName,
         Meta(
-            description="Message type: StatusUpdate, Question, Blocker, ReviewRequested, TaskAssigned, TaskCompleted, "
-            "Acknowledgment, CUSTOM_ and a name; or one whose payload has required fields: "
-            + required_fields("TASK_ASSIGNMENT", "TASK_UPDATE", "STATE_SYNC", "ERROR_REPORT", "HANDOFF_REQUEST")
-            + ". It determines the default priority, lifetime and acknowledgement."
+            description="StatusUpdate, Question, Blocker, ReviewRequested, TaskAssigned, TaskCompleted, "
+            "Acknowledgment or CUSTOM_ and a name. TASK_ASSIGNMENT, TASK_UPDATE, STATE_SYNC, ERROR_REPORT and "
+            "HANDOFF_REQUEST need a payload; a refusal names its fields."
         ),
     ] = "StatusUpdate"
     text: Annotated[
         Annotated[str, Meta(max_length=100_000)] | None,
-        Meta(description="Plain text; it becomes `text` of the payload."),
+        Meta(description="What to say; text or payload is required."),
     ] = None
-    payload: Annotated[
-        dict[str, Any] | None, Meta(description="Payload as an object, for types that require fields.")
-    ] = None
+    payload: Annotated[dict[str, Any] | None, Meta(description="Content as an object.")] = None
     priority: Annotated[
         PriorityName | None,
         Meta(
-            description="Info: no hurry. Coordinate: ordinary work. Blocking: you cannot continue without an answer. "
-            "Critical: something is broken now. DirectorOverride: directors and humans only. Higher priorities use up "
-            "your quota, and frequent use lowers them. By default the message type's."
+            description="Info: no hurry. Coordinate: work. Blocking: you cannot go on. Critical: something is broken "
+            "now. DirectorOverride: directors only. If most of what you send is urgent, it is lowered to Info."
         ),
     ] = None
     ttl_s: Annotated[
         Annotated[float, Meta(gt=0, le=3.2e9)] | None,
-        Meta(description="Seconds until it expires unread; by default the message type's."),
+        Meta(description="Seconds until it expires unread."),
     ] = None
-    correlation_id: Annotated[
-        CorrelationId | None, Meta(description="The thread that it belongs to; by default a new one.")
-    ] = None
+    correlation_id: Annotated[CorrelationId | None, Meta(description="Thread to continue.")] = None
     message_id: Annotated[
         MessageId | None,
-        Meta(
-            description="An id chosen by you, such as msg_20250101_a1b2: sending the same id and content again does "
-            "not send twice. By default a new one."
-        ),
+        Meta(description="Your own id, such as msg_20250101_a1b2, to repeat a call without sending twice."),
     ] = None
     metadata: Annotated[
         dict[str, Any] | None,
-        Meta(description='Data beside the payload that the recipient sees, such as {"tags": ["build"]}.'),
+        Meta(description="Data beside the content."),
     ] = None
-    to_type: Annotated[TypeFilter, Meta(description="With to *: only agents of this type.")] = ANYONE
+    to_type: Annotated[TypeFilter, Meta(description="With to *: only this agent type.")] = ANYONE
     delivery_class: Annotated[
         Literal["sync", "async"] | None,
-        Meta(
-            description="sync: fail if the recipient is not available. async: leave it in the mailbox. By default the "
-            "message type's (Question and Blocker are sync)."
-        ),
+        Meta(description="sync: fail unless the recipient is available; default of Question and Blocker."),
     ] = None
 
 
@@ -137,6 +126,11 @@ async def write_draft(tool_call: ToolCall, given: Any, **fixed: Any) -> tuple[Wr
     message_id = values.get("message_id") or writer.fresh_id("msg")
     thread = values.get("correlation_id") or (None if values["type"] in _CONTINUING else message_id)
     payload = dict(values["payload"] or {})
+    if not payload and not (values["text"] or "").strip() and values["type"] not in PAYLOADS:
+        expected = "text or payload"
+        raise refusal(
+            "E_VALIDATION_001", f"the message has no content: give {expected}", field="$.text", expected=expected
+        )
     if values["text"] is not None:
         payload["text"] = values["text"]
     draft = Draft(

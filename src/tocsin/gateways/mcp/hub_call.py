@@ -21,8 +21,9 @@ class HubToolCall:
 
     quotes_by_itself = False
 
-    def __init__(self, project: Project, grant: Grant, limits: AnswerLimits) -> None:
+    def __init__(self, project: Project, grant: Grant, limits: AnswerLimits, toolsets: tuple[str, ...] = ()) -> None:
         self.limits = limits
+        self.toolsets = toolsets
         #: Headers of the trace that the call belongs to.
         self.trace: Mapping[str, str] = {}
         self._project = project
@@ -51,6 +52,10 @@ class HubToolCall:
         """Return the calling agent as its envelopes name it."""
         agent = self._project.state.agents.get(self._grant.agent)
         return AgentRef(self._grant.agent, DEFAULT_TYPE if agent is None else agent.agent_type)
+
+    async def role(self) -> str:
+        """Return the role of the calling agent."""
+        return self._grant.role
 
     async def _perform(self, call: Call, row: Operation, arguments: dict[str, Any], envelope: bytes | None) -> Any:
         reply = await perform(call, row, call.read(row, arguments, envelope))

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tocsin.core.errors import TocsinError
-from tocsin.core.protocol.priority import PRIORITY_NAMES
+from tocsin.core.protocol.priority import PRIORITY_NAMES, VOCABULARY
 from tocsin.gateways.mcp.text import NOTE, quoted
 from tocsin.gateways.mcp.tool_call import ToolCall
 
@@ -35,6 +35,8 @@ class ShownMessage(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sen
     metadata_omitted: int = 0
     #: Whether it was delivered before without a receipt, so that you may have seen it.
     repeated: bool = False
+    #: Effective priority, where it was raised since it was sent.
+    level: str = ""
 
 
 class Inbox(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +64,7 @@ async def fetch(tool_call: ToolCall, limit: int | None, at_least: str, bytes_max
     arguments = {"limit": limit, "at_least": at_least, "bytes_max": bytes_max}
     batch = await tool_call.ask("fetch_inbox", arguments)
     most = tool_call.limits.metadata_bytes_max
-    messages = [shown(item["envelope"], most, repeated=item["repeated"]) for item in batch["deliveries"]]
+    messages = [shown(item["envelope"], most, item["level"], repeated=item["repeated"]) for item in batch["deliveries"]]
     return Fetched(messages, batch["waiting"], "" if tool_call.quotes_by_itself else batch["cursor"])
 
 
@@ -83,21 +85,23 @@ def waiting_inbox(waiting: dict[str, int], cursor: str = "") -> Inbox:
     return Inbox(waiting, [], NOTE, cursor)
 
 
-def shown(envelope: dict[str, Any], metadata_bytes_max: int, *, repeated: bool = False) -> ShownMessage:
+def shown(envelope: dict[str, Any], metadata_bytes_max: int, level: str, *, repeated: bool = False) -> ShownMessage:
     """Return a message as its recipient sees it, with as much of its metadata as fits."""
     known = envelope.get("metadata") or {}
     metadata = _fitting(known, metadata_bytes_max)
+    sent_at_level = envelope.get("priority") or ""
     return ShownMessage(
         message_id=envelope["messageId"],
         sender=envelope["sender"]["agentId"],
         type=envelope["messageType"],
-        priority=envelope.get("priority") or "",
+        priority=sent_at_level,
         sent_at=envelope["timestamp"],
         correlation_id=envelope.get("correlationId"),
         payload=envelope["payload"],
         metadata=metadata,
         metadata_omitted=len(known) - len(metadata),
         repeated=repeated,
+        level=level if VOCABULARY.get(level) != VOCABULARY.get(sent_at_level) else "",
     )
 
 
@@ -117,7 +121,8 @@ def inbox_text(inbox: Inbox) -> str:
     nothing = "No more messages wait for you." if inbox.waiting else "The number of waiting messages is not known."
     lines = [f"Waiting for you: {waiting}; fetch_inbox returns them." if waiting else nothing]
     if inbox.urgent:
-        lines.append(f"URGENT, {len(inbox.urgent)} delivered with this answer. {quoted(inbox.urgent)}")
+        levels = ", ".join(dict.fromkeys(message.level or message.priority for message in inbox.urgent))
+        lines.append(f"URGENT ({levels}), {len(inbox.urgent)} delivered with this answer. {quoted(inbox.urgent)}")
     if inbox.cursor:
         lines.append(f'Confirm these messages: give receipt "{inbox.cursor}" with your next tool call, or they repeat.')
     return "\n".join(lines)

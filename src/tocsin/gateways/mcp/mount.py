@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -23,10 +24,13 @@ from tocsin.core.errors import TocsinError, refusal
 from tocsin.gateways.endpoints import Endpoint
 from tocsin.gateways.identity import identify
 from tocsin.gateways.limits import BodyTimeout, read_body
+from tocsin.gateways.mcp.calling import call_tool
+from tocsin.gateways.mcp.direct import DirectCalls
 from tocsin.gateways.mcp.hub_call import HubToolCall
 from tocsin.gateways.mcp.server import Context, build_server
 from tocsin.gateways.mcp.tool_call import ToolCall, limits_of
 from tocsin.gateways.mcp.tools import TOOLS
+from tocsin.gateways.mcp.toolsets import parse_toolsets
 from tocsin.gateways.problems import problem_response, unhandled
 from tocsin.hub.config import ServerConfig, is_loopback
 from tocsin.hub.service import Hub
@@ -47,6 +51,7 @@ ENDPOINTS = (
 )
 _TOOL_CALL = "tocsin.tool_call"
 _RECEIPT = "tocsin-receipt"
+_TOOLSETS = "tocsin-toolsets"
 _log = logging.getLogger("tocsin.mcp")
 _is_loopback = lru_cache(maxsize=64)(is_loopback)
 
@@ -55,14 +60,15 @@ _is_loopback = lru_cache(maxsize=64)(is_loopback)
 async def mcp_route(hub: Hub) -> AsyncIterator[Route]:
     """Serve MCP beside the HTTP gateway for as long as the context lasts."""
     logging.getLogger("mcp").setLevel(logging.WARNING)
+    server = build_server(_tool_call_of, hub.config.mcp_toolsets)
     manager = StreamableHTTPSessionManager(
-        build_server(_tool_call_of),
+        server,
         json_response=True,
         stateless=True,
         max_request_body_size=hub.config.mcp_bytes_max,
     )
     async with manager.run():
-        yield Route(PATH, _Endpoint(hub, manager), name="mcp")
+        yield Route(PATH, _Endpoint(hub, manager, DirectCalls(server)), name="mcp")
 
 
 def _tool_call_of(context: Context) -> ToolCall:
@@ -79,20 +85,18 @@ class _Ask(msgspec.Struct):
     params: Any = None
 
     @property
-    def name(self) -> str:
-        """Return the name to count and log it under."""
-        if self.method != "tools/call":
-            return "mcp"
-        tool = self.params.get("name") if isinstance(self.params, dict) else None
-        return f"mcp_{tool}" if isinstance(tool, str) and tool in TOOLS else "mcp"
+    def tool(self) -> Any:
+        """Return the name of the tool that it calls; None if it calls none."""
+        return self.params.get("name") if self.method == "tools/call" and isinstance(self.params, dict) else None
 
 
 class _Endpoint:
-    """Passes requests to the MCP server."""
+    """Answers tool calls, and passes other requests to the MCP server."""
 
-    def __init__(self, hub: Hub, manager: StreamableHTTPSessionManager) -> None:
+    def __init__(self, hub: Hub, manager: StreamableHTTPSessionManager, direct: DirectCalls) -> None:
         self._hub = hub
         self._manager = manager
+        self._direct = direct
         self._limits = limits_of(hub.config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +115,7 @@ class _Endpoint:
             _log.exception("a request failed")
             await unhandled(500, "the hub failed to answer; its log has the reason")(scope, receive, exchange.send)
         took_s = time.perf_counter() - started
-        metrics, name, status = self._hub.metrics, exchange.ask.name, exchange.status
+        metrics, name, status = self._hub.metrics, exchange.name, exchange.status
         metrics.requests.add(name, str(status))
         metrics.request_seconds.add(took_s, name)
         fields = {"operation": name, "status": status, "agent": exchange.agent, "took_ms": round(took_s * 1000, 3)}
@@ -127,22 +131,30 @@ class _Endpoint:
         _check_origin(request, config)
         grant = identify(self._hub, request, browser=False)  # coding agents have tokens, pages have no tools
         exchange.agent = grant.agent
-        if self._hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        self._hub.must_be_open()
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             response = unhandled(415, "the body of an MCP request is application/json")
             await response(scope, exchange.receive, exchange.send)
             return
+        toolsets = parse_toolsets(request.query_params.get("toolsets") or request.headers.get(_TOOLSETS, ""))
         with self._hub.request_limits.one_of(grant.agent):
-            exchange.body = await read_body(request, config.mcp_bytes_max, config)
-            exchange.ask = _parsed(exchange.body)
+            body = await read_body(request, config.mcp_bytes_max, config)
+            direct = self._direct.read(request, body)
+            exchange.called(_parsed(body).tool if direct is None else direct.name)
             caller, piggyback = grant.caller, self._hub.project.piggyback
             receipt = piggyback.next_call(caller, ",".join(request.headers.getlist(_RECEIPT)))
-            tool_call = HubToolCall(self._hub.project, grant, self._limits)
+            tool_call = HubToolCall(self._hub.project, grant, self._limits, toolsets)
             await piggyback.attach(caller)
             if receipt is not None:
                 await receipt
-            await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
+            if direct is None:
+                exchange.body = body
+                await self._manager.handle_request({**scope, _TOOL_CALL: tool_call}, exchange.replay, exchange.send)
+                return
+            tool_call.trace = trace_in(direct.meta) or trace_in(request.headers)
+            result = await call_tool(tool_call, direct.name, direct.arguments)
+        response = Response(self._direct.answer(direct, result), media_type="application/json")
+        await response(scope, exchange.receive, exchange.send)
 
 
 def _parsed(body: bytes) -> _Ask:
@@ -181,11 +193,17 @@ class _Exchange:
         self.receive = receive
         self._send = send
         self.body: bytes | None = None
-        self.ask = _Ask()
+        #: The name to count and log it under.
+        self.name = "mcp"
         self.agent: str | None = None
         #: HTTP status of the answer; 499 if the client had gone.
         self.status = 499
         self.begun = False
+
+    def called(self, tool: Any) -> None:
+        """Note which tool is called."""
+        if isinstance(tool, str) and tool in TOOLS:
+            self.name = f"mcp_{tool}"
 
     async def replay(self) -> Message:
         """Return the body that was read, then further messages."""

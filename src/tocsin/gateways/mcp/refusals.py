@@ -1,5 +1,6 @@
 """Refusals for models: what is wrong, in which argument, and what to do next."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -12,6 +13,8 @@ __all__ = ["INTERNAL_ERROR", "Refusal", "refusal_lines", "refusal_of"]
 #: Code of a failure of the server itself.
 INTERNAL_ERROR = HTTP_ENTRIES[500].code
 _ENTRIES: dict[str, Entry] = CATALOGUE | {entry.code: entry for entry in HTTP_ENTRIES.values()}
+#: A field of an envelope or of arguments in a text.
+_FIELD = re.compile(r"\$(?:\.[A-Za-z_]\w*|\[\d+\])+")
 _ARGUMENT = "Correct the argument in `field` so that it is what `expected` describes, and call again."
 _TOKEN = "Calling again does not help: ask the person who set up this server for a new token."  # noqa: S105
 _WAIT = "Wait `retry_after_s` seconds and call again, or send with a lower priority."
@@ -98,8 +101,9 @@ def refusal_of(problem: Problem, arguments: Iterable[str] = (), names: Mapping[s
     entry = _ENTRIES.get(problem.code)
     field, detail = problem.field, problem.detail
     if field is not None:
-        argument = _argument(field, names or {})
-        field, detail = argument, detail.replace(field, argument)
+        known_as = names or {}
+        field = _argument(field, known_as)
+        detail = _FIELD.sub(lambda found: _argument(found[0], known_as), detail)
     # An id that was not found has no field: the tool's arguments tell what kind of id it was.
     known = [field] if field is not None else [*arguments]
     special = (_REPAIR_OF.get((problem.code, argument)) for argument in known)
@@ -113,7 +117,9 @@ def refusal_of(problem: Problem, arguments: Iterable[str] = (), names: Mapping[s
         retry_after_s=problem.retry_after_s,
         field=field,
         found=problem.found,
-        expected=problem.expected,
+        expected=None
+        if problem.expected is None
+        else _FIELD.sub(lambda found: _argument(found[0], names or {}), problem.expected),
         facts=problem.facts,
     )
 

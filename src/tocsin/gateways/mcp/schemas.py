@@ -7,11 +7,14 @@ import msgspec
 
 from tocsin.wire.operation import Operation
 
-__all__ = ["RECEIPT_ARGUMENT", "input_schema", "output_schema"]
+__all__ = ["RECEIPT_ARGUMENT", "input_schema", "listed_schema", "output_schema"]
 
 #: Argument of every tool: the cursors of earlier answers.
 RECEIPT_ARGUMENT = "receipt"
-_RECEIPT: dict[str, Any] = {"type": "string", "description": "Cursor of the last answer that had messages."}
+_RECEIPT: dict[str, Any] = {"type": "string", "description": "Cursor of the last answer, if it had one."}
+_LIMITS = frozenset(
+    {"pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
+)
 _REF = "#/$defs/{name}"
 #: Short, because it is part of every result; the instructions of the server describe it.
 _INBOX: dict[str, Any] = {"type": "object", "description": "Waiting and urgent messages."}
@@ -27,6 +30,29 @@ def input_schema(row: Operation) -> dict[str, Any]:
     schema["properties"] = dict(sorted(properties.items(), key=lambda item: item[0] not in required))
     schema.pop("description", None)
     return schema | {"additionalProperties": False}
+
+
+@cache
+def listed_schema(row: Operation, *, receipt: bool) -> dict[str, Any]:
+    """Return the schema of a tool's arguments as it is listed: types, choices and meanings.
+
+    Limits of lengths and numbers are left out, because a refusal names them; so is the receipt where it is not needed.
+    """
+    schema = input_schema(row)
+    properties = {
+        name: _shortened(field) for name, field in schema["properties"].items() if receipt or name != RECEIPT_ARGUMENT
+    }
+    # The server refuses unknown arguments with the nearest name.
+    kept = {name: part for name, part in schema.items() if name != "additionalProperties"}
+    return kept | {"properties": properties}
+
+
+def _shortened(field: Any) -> Any:
+    if isinstance(field, list):
+        return [_shortened(part) for part in field]
+    if not isinstance(field, dict):
+        return field
+    return {name: _shortened(part) for name, part in field.items() if name not in _LIMITS and part not in ([], "")}
 
 
 @cache

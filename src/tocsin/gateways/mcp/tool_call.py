@@ -69,6 +69,8 @@ class ToolCall(Protocol):
     limits: AnswerLimits
     #: Whether the cursors of answers are quoted without the model's help; then no answer shows one.
     quotes_by_itself: bool
+    #: Names of the toolsets that the caller asked for; empty for those of its role.
+    toolsets: tuple[str, ...]
 
     async def confirm(self, receipt: str) -> None:
         """Confirm the messages of the cursors that the model quotes; an unknown cursor changes nothing."""
@@ -78,3 +80,6 @@ class ToolCall(Protocol):
 
     async def sender(self) -> AgentRef:
         """Return the calling agent as its envelopes name it."""
+
+    async def role(self) -> str:
+        """Return the role of the calling agent; empty if it cannot be found out."""

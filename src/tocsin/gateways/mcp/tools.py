@@ -8,7 +8,7 @@ from tocsin.gateways.mcp.composites import COMPOSITES, HANDLERS, Outcome, send_d
 from tocsin.gateways.mcp.drafts import arguments_with_draft
 from tocsin.gateways.mcp.text import reply_text
 from tocsin.gateways.mcp.tool_call import ToolCall
-from tocsin.wire.arguments import read_arguments
+from tocsin.wire.arguments import argument_names, read_arguments
 from tocsin.wire.operation import Operation
 from tocsin.wire.table import OPERATIONS
 
@@ -23,6 +23,20 @@ def tool_row(operation: Operation) -> Operation:
     return row
 
 
+#: Names that models guess, and the arguments that they may mean, the likeliest first.
+_ALIASES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("message", "content", "body", "msg", "question"), ("text",)),
+    **dict.fromkeys(("recipient", "receiver", "target", "to_agent", "agent_id", "agent"), ("to",)),
+    **dict.fromkeys(("resources", "resource", "paths", "path", "files", "file"), ("exclusive",)),
+    **dict.fromkeys(("thread", "thread_id", "conversation_id"), ("correlation_id",)),
+    **dict.fromkeys(("id", "reply_to", "in_reply_to", "signal_id"), ("message_id",)),
+    **dict.fromkeys(("urgency", "level"), ("priority",)),
+    **dict.fromkeys(("lease_id",), ("lease",)),
+    "ttl": ("ttl_s",),
+    "timeout": ("wait_s", "timeout_s"),
+}
+#: Arguments that are lists of names.
+_LISTS = frozenset({"exclusive", "shared", "resources", "capabilities", "participants", "options"})
 #: Rows of the tools by name; the request is the tool's arguments.
 TOOLS: dict[str, Operation] = {
     operation.name: tool_row(operation)
@@ -36,8 +50,20 @@ def description_of(row: Operation) -> str:
     return f"{row.summary} {row.tool}"
 
 
+def _renamed(row: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by their right names, for names that models guess; a single name stands for a list."""
+    known = argument_names(row.request)
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        right = next((right for right in _ALIASES.get(name, ()) if right in known and right not in arguments), name)
+        right = name if name in known else right
+        found[right] = [value] if right in _LISTS and isinstance(value, str) else value
+    return found
+
+
 async def run_tool(tool_call: ToolCall, row: Operation, arguments: dict[str, Any]) -> Outcome:
     """Check a tool's arguments and run it; a refusal is raised."""
+    arguments = _renamed(row, arguments)
     given = read_arguments(row, arguments)
     handler = HANDLERS.get(row.name)
     if handler is not None:

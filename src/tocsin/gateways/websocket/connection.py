@@ -5,14 +5,15 @@ on the last of them handles all: when it is done the others are too, and their a
 pushes of the same commit. Reading stops while too many operations are unanswered, or too many outgoing bytes have not
 been read by the client; that is the back pressure.
 
-A frame is decided in the call that delivers it. One that has to wait, for its turn in the fair queue or for room, is
-decided by a task; frames behind it wait too, and reading pauses.
+A frame is decided in the call that delivers it, or in the iteration in which the fair queue admits it. One that has to
+wait for room, or for several turns, is decided by a task. Frames that arrive behind one that waits wait too, and
+reading pauses.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.frames import Frames
 from tocsin.gateways.websocket.hello import attach, welcome
+from tocsin.gateways.websocket.notices import ChannelNotices
 from tocsin.gateways.websocket.operations import COMMANDS, VIEWS, find_operation
 from tocsin.gateways.websocket.outbox import Outbox
 from tocsin.gateways.websocket.priority_scan import PriorityScan
@@ -61,6 +63,7 @@ class Connection:
         metrics: SocketMetrics,
         fair_queue: FairQueue,
         priority_scan: PriorityScan,
+        notices: ChannelNotices,
         grant: Grant,
     ) -> None:
         self.grant = grant
@@ -72,10 +75,14 @@ class Connection:
         self._metrics = metrics
         self._fair_queue = fair_queue
         self._priority_scan = priority_scan
+        self._notices = notices
         self._loop = asyncio.get_running_loop()
         self._frames: Frames
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        #: Task of a frame that waits for room, and turn of one that waits in the fair queue; never both.
         self._reader: asyncio.Task[None] | None = None
+        self._admitted: asyncio.Future[None] | None = None
+        self._paused = False
         self._unread: deque[tuple[bytes, bool]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._room: asyncio.Future[None] | None = None
@@ -83,6 +90,9 @@ class Connection:
         self._faults = 0
         self._greeted = False
         self._ending: tuple[int, str, bool] | None = None
+        self._moves_to: str | None = None
+        #: Whether another hub has passed the connection on: its client may be unable to reach this one.
+        self.forwarded = False
         self._refusal: str | None = None
         self._aborted = False
         self._heartbeat_at = self._loop.time()
@@ -108,6 +118,9 @@ class Connection:
         finally:
             if self._reader is not None:
                 self._reader.cancel()
+            if self._admitted is not None:
+                self._admitted.cancel()
+            self._notices.remove(self.grant.agent, self)
             self._close_session()
 
     def disconnected(self) -> None:
@@ -130,10 +143,11 @@ class Connection:
         elif now - max(self.active_at, frames.ponged_at) > interval_s:
             frames.ping()
 
-    def end(self, code: int, reason: str, *, resume: bool) -> None:
-        """Stop reading, answer what was received, send the reason and close."""
+    def end(self, code: int, reason: str, *, resume: bool, address: str | None = None) -> None:
+        """Stop reading, answer what was received, send the reason and close; `address` is where to go on."""
         if self._ending is None:
             self._ending = (code, reason, resume)
+            self._moves_to = address
             self._continue_reading()
             self._close_if_answered()
 
@@ -177,48 +191,86 @@ class Connection:
 
     def received(self, data: bytes, *, text: bool) -> None:
         """Decide the operations of a frame, or let it wait."""
-        if self._reader is not None:
+        if self._admitted is not None or self._reader is not None:
             self._unread.append((data, text))
-            self._frames.pause_reading()
-        elif self._ending is None and (rest := self._take(data, text=text)) is not None:
-            self._frames.pause_reading()
-            self._reader = self._loop.create_task(self._read_on(rest))
+            self._pause_reading()
+        elif self._ending is None:
+            self._take(data, text=text)
 
-    async def _read_on(self, rest: Coroutine[Any, Any, None]) -> None:
-        """Decide a frame that has to wait, and those behind it."""
-        await rest
+    def _pause_reading(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._frames.pause_reading()
+
+    def _read_unread(self) -> None:
+        """Decide the frames that have arrived behind one that had to wait, and read on."""
         while self._unread and self._ending is None:
             data, text = self._unread.popleft()
-            if (more := self._take(data, text=text)) is not None:
-                await more
+            self._take(data, text=text)
+            if self._admitted is not None or self._reader is not None:
+                return
         self._unread.clear()
-        self._reader = None
-        self._frames.resume_reading()
+        if self._paused:
+            self._paused = False
+            self._frames.resume_reading()
 
-    def _take(self, data: bytes, *, text: bool) -> Coroutine[Any, Any, None] | None:
-        """Decide the operations of a frame; return the rest of the work if they have to wait."""
+    def _take(self, data: bytes, *, text: bool) -> None:
+        """Decide the operations of a frame, or let them wait."""
         self._metrics.frames_in.inc()
         self.active_at = self._loop.time()
         if not text:
             self._fault(
                 wire.Fault(None, Problem("E_PROTOCOL_002", "a binary frame is not accepted", expected="a text frame"))
             )
-            return None
+            return
         most = self._fair_queue.operations_max
         maybe_urgent = self._priority_scan.may_be_urgent(data)
         if maybe_urgent:
             operations = self._parse(data)
-            admitted = self._enter(operations[:most])
+            self._decide(operations, self._enter(operations[:most]), maybe_urgent=True)
+            return
+        admitted = self._fair_queue.enter(min(most, data.count(_OPERATION)), urgent=False)
+        if admitted is None:
+            self._decide(self._parse(data), None, maybe_urgent=False)
         else:
-            admitted = self._fair_queue.enter(min(most, data.count(_OPERATION)), urgent=False)
-            if admitted is not None:
-                return self._parse_later(admitted, data)
-            operations = self._parse(data)
-        if admitted is not None or len(operations) > most or self._is_full(len(operations)):
-            return self._decide_in_turns(operations, admitted, maybe_urgent=maybe_urgent)
-        if self._ending is None and self.check_token():
+            self._admitted = admitted
+            admitted.add_done_callback(partial(self._decide_admitted, data))
+
+    def _decide_admitted(self, data: bytes, admitted: "asyncio.Future[None]") -> None:
+        """Decide a frame whose turn has come, and those behind it."""
+        self._admitted = None
+        if admitted.cancelled():
+            return
+        if self._ending is None:
+            self._decide(self._parse(data), None, maybe_urgent=False)
+        if self._reader is None:
+            self._read_unread()
+
+    def _decide(
+        self,
+        operations: list[wire.Operation | wire.Fault],
+        admitted: "asyncio.Future[None] | None",
+        *,
+        maybe_urgent: bool,
+    ) -> None:
+        """Decide operations, in a task if they have to wait for their turn or for room."""
+        if admitted is not None or len(operations) > self._fair_queue.operations_max or self._is_full(len(operations)):
+            self._pause_reading()
+            self._reader = self._loop.create_task(self._read_on(operations, admitted, maybe_urgent=maybe_urgent))
+        elif self._ending is None and self.check_token():
             self._submit(operations)
-        return None
+
+    async def _read_on(
+        self,
+        operations: list[wire.Operation | wire.Fault],
+        admitted: "asyncio.Future[None] | None",
+        *,
+        maybe_urgent: bool,
+    ) -> None:
+        """Decide operations that have to wait, and the frames behind them."""
+        await self._decide_in_turns(operations, admitted, maybe_urgent=maybe_urgent)
+        self._reader = None
+        self._read_unread()
 
     def _enter(self, operations: list[wire.Operation | wire.Fault]) -> "asyncio.Future[None] | None":
         return self._fair_queue.enter(len(operations), urgent=self._priority_scan.is_urgent(operations))
@@ -229,10 +281,6 @@ class Connection:
             self.end(_NOT_UTF_8, "a text frame is not UTF-8", resume=True)
             return []
         return operations
-
-    async def _parse_later(self, admitted: "asyncio.Future[None]", data: bytes) -> None:
-        await admitted
-        await self._decide_in_turns(self._parse(data), None, maybe_urgent=False)
 
     async def _decide_in_turns(
         self,
@@ -375,8 +423,17 @@ class Connection:
         self.session = attached.session
         self.outbox.put(wire.Answer(hello.id, answer), _ANSWER_BYTES)
         self._pushes.begin()
+        if hello.channel:
+            self._notices.add(self.grant.agent, self)
         fields = {"agent": self.grant.agent, "session": attached.session, "resumed": attached.resumed}
         _log.info("hello", extra={"fields": fields})
+
+    def notice(self, delivery: cmd.Delivery) -> None:
+        """Tell a channel of a message that waits; a notice for which there is no room is dropped."""
+        if self.session is not None and self.outbox.queued_bytes <= self._config.outgoing_bytes_max:
+            envelope = delivery.envelope
+            item = wire.Push(wire.Deliver(delivery.signal_id, 0, self.session, msgspec.Raw(envelope)))
+            self.outbox.put(item, len(envelope) + _ANSWER_BYTES)
 
     async def _ping(self, id_: int, session: str) -> None:
         self._heartbeat_at = self._loop.time()
@@ -404,8 +461,7 @@ class Connection:
 
     async def _performed(self, call: wire.Call, performing: Call) -> Any:
         operation = find_operation(call.operation)
-        if self._hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        self._hub.must_be_open()
         with self._hub.request_limits.one_of(self.grant.agent):
             envelope = None if call.envelope is msgspec.UNSET else bytes(call.envelope)
             if operation.signed:
@@ -444,7 +500,7 @@ class Connection:
         """Close an ending socket once every operation has been answered."""
         if self._ending is not None and not self._unanswered and not self.outbox.closed:
             code, reason, resume = self._ending
-            goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume, self._refusal))
+            goodbye = None if code == 1000 else wire.Goodbye(wire.Leave(reason, resume, self._refusal, self._moves_to))
             self.outbox.close(goodbye, code, reason[:100])
 
     def _close_session(self) -> None:

@@ -24,6 +24,7 @@ from tocsin.gateways.websocket.connection import Connection
 from tocsin.gateways.websocket.counters import SocketMetrics
 from tocsin.gateways.websocket.fair_queue import FairQueue
 from tocsin.gateways.websocket.frames import take_over
+from tocsin.gateways.websocket.notices import ChannelNotices
 from tocsin.gateways.websocket.priority_scan import PriorityScan
 from tocsin.gateways.websocket.sessions import Sessions
 from tocsin.hub.auth.tokens import Grant
@@ -61,8 +62,12 @@ class SocketGateway:
         self._metrics = SocketMetrics(hub.metrics)
         self._fair_queue = FairQueue(self._config.turn_operations_max)
         self._priority_scan = PriorityScan(lambda: hub.host.exchange.state.policy)
+        self._notices = ChannelNotices(hub.host)
+        hub.host.follow(self._notices.follow)
         hub.metrics.socket_connections.set_function(lambda: len(self._connections))
         hub.metrics.socket_bytes_queued.set_function(lambda: sum(one.outbox.queued_bytes for one in self._connections))
+        if hub.keeps_sessions and self._sessions.adopt():
+            self._start_sweeping()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes to mount beside the HTTP gateway."""
@@ -86,10 +91,12 @@ class SocketGateway:
             await socket.send_denial_response(problem_response(error.problem))
             return
         self._by_agent[grant.agent] += 1
-        connection = Connection(self._hub, self._sessions, self._metrics, self._fair_queue, self._priority_scan, grant)
+        connection = Connection(
+            self._hub, self._sessions, self._metrics, self._fair_queue, self._priority_scan, self._notices, grant
+        )
+        connection.forwarded = "tocsin-forwarded" in socket.headers
         self._connections.add(connection)
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().create_task(self._sweep_regularly())
+        self._start_sweeping()
         try:
             await socket.accept(SUBPROTOCOL)
             config = self._config
@@ -103,8 +110,7 @@ class SocketGateway:
     def _admit(self, socket: WebSocket) -> Grant:
         """Return the grant of the caller, or refuse the handshake."""
         grant = identify(self._hub, socket)
-        if self._hub.closing.is_set():
-            raise refusal("E_HUB_003", "the hub is shutting down")
+        self._hub.must_be_open()
         if SUBPROTOCOL not in socket.scope["subprotocols"]:
             raise refusal(
                 "E_PROTOCOL_001",
@@ -121,6 +127,10 @@ class SocketGateway:
             )
         return grant
 
+    def _start_sweeping(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().create_task(self._sweep_regularly())
+
     async def _sweep_regularly(self) -> None:
         """Check all sockets at intervals until the hub shuts down; then close them."""
         while not self._hub.closing.is_set():
@@ -134,7 +144,9 @@ class SocketGateway:
                     # The next sweep must run even if this one failed.
                     _log.exception("a sweep of the sockets failed")
         for connection in list(self._connections):
-            connection.end(1001, "the hub is shutting down", resume=True)
+            moves_to = self._hub.moves_to
+            reason = "the hub is shutting down" if moves_to is None else "another hub serves the project"
+            connection.end(1001, reason, resume=True, address=None if connection.forwarded else moves_to or None)
 
     async def _sweep(self) -> None:
         for index, connection in enumerate(list(self._connections), 1):

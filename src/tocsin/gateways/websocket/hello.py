@@ -31,11 +31,13 @@ async def attach(
     policy = host.exchange.state.policy
     if hello.session is None or not sessions.take_over(hello.session, caller.agent, holder):
         sessions.make_room(caller.agent, policy.limits.sessions_per_agent_max)
-        ready = await _submit(host, cmd.OpenSession("daemon" if hello.daemon else "push", hello.window), caller, sink)
+        kind: cmd.SessionKind = "channel" if hello.channel else "daemon" if hello.daemon else "push"
+        ready = await _submit(host, cmd.OpenSession(kind, hello.window), caller, sink)
         sessions.hold(ready.session, holder)
         return Attached(ready.session, ready.window, resumed=False)
     again = host.attach(hello.session, sink)
     window = policy.delivery.window_default if hello.window is None else hello.window
+    window = 0 if host.exchange.state.session(hello.session).kind == "channel" else window
     try:
         ready = await _submit(host, cmd.GrantCredit(hello.session, window), caller)
         if isinstance(problem := await again, Problem):

@@ -1,7 +1,8 @@
 """The outgoing queue of one socket: collects items and writes them as frames.
 
-Items that are added during one iteration of the event loop leave together, in frames of limited size. While the client
-does not read, the items wait. `blocked_since` shows since when it has not; the owner decides what to do about it.
+Items that are added during one iteration of the event loop leave together, in frames of limited size. Urgent items are
+written at once, before those that wait. While the client does not read, the items wait. `blocked_since` shows since
+when it has not; the owner decides what to do about it.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ class Outbox:
         "_loop",
         "_progressed",
         "_scheduled",
+        "_urgent",
         "_written",
         "blocked_since",
         "closed",
@@ -55,6 +57,8 @@ class Outbox:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._items: deque[tuple[Item, int]] = deque()
+        #: Items that leave before the others; they wait only while the client does not read.
+        self._urgent: deque[tuple[Item, int]] = deque()
         self._scheduled = False
         self._farewell: tuple[Goodbye | None, int, str] | None = None
         #: Approximate size of the waiting items.
@@ -78,6 +82,14 @@ class Outbox:
             if not self._scheduled:
                 self._schedule()
 
+    def put_urgent(self, item: Item, size: int) -> None:
+        """Write an item now, or before all others once the client reads."""
+        if not self.closed:
+            self._urgent.append((item, size))
+            self.queued_bytes += size
+            if self.blocked_since is None and self._frames is not None:
+                self._attempt(self._write_urgent, self._frames)
+
     def close(self, goodbye: Goodbye | None, code: int, reason: str) -> None:
         """Close the socket after the items that are waiting."""
         if not self.closed and self._farewell is None:
@@ -88,13 +100,14 @@ class Outbox:
         """Discard all items and stop writing: the client is disconnected."""
         self.closed = True
         self._items.clear()
+        self._urgent.clear()
         self.queued_bytes = 0
         self._progressed()
 
     def writable(self, *, now: bool) -> None:
         """Continue writing, or stop until the client has read what was written."""
         self.blocked_since = None if now else self._loop.time()
-        if now and (self._items or self._farewell is not None):
+        if now and (self._items or self._urgent or self._farewell is not None):
             self._schedule()
 
     def _schedule(self) -> None:
@@ -104,17 +117,28 @@ class Outbox:
 
     def _write(self) -> None:
         self._scheduled = False
-        if self.closed or self._frames is None:
-            return
+        if not self.closed and self._frames is not None:
+            self._attempt(self._write_all, self._frames)
+
+    def _attempt(self, write: Callable[[Frames], None], frames: Frames) -> None:
         try:
-            while self._items and self.blocked_since is None:
-                self._send(self._frames, self._next_frame())
-            self._progressed()
-            if self._farewell is not None and not self._items and self.blocked_since is None and not self.closed:
-                self._close(self._frames, *self._farewell)
+            write(frames)
         except Exception:
             _log.exception("writing to a socket failed")
             self._failed("the hub failed to write")
+
+    def _write_urgent(self, frames: Frames) -> None:
+        while self._urgent and self.blocked_since is None:
+            self._send(frames, self._next_frame(self._urgent))
+
+    def _write_all(self, frames: Frames) -> None:
+        self._write_urgent(frames)
+        while self._items and self.blocked_since is None:
+            self._send(frames, self._next_frame(self._items))
+        self._progressed()
+        waits = self._items or self._urgent or self.blocked_since is not None
+        if self._farewell is not None and not waits and not self.closed:
+            self._close(frames, *self._farewell)
 
     def _close(self, frames: Frames, goodbye: Goodbye | None, code: int, reason: str) -> None:
         self.closed = True
@@ -127,8 +151,8 @@ class Outbox:
         self.frames += 1
         self._written.inc()
 
-    def _next_frame(self) -> list[Item]:
-        waiting, size = self._items, 0
+    def _next_frame(self, waiting: deque[tuple[Item, int]]) -> list[Item]:
+        size = 0
         frame: list[Item] = []
         while waiting and len(frame) < self._batch_max:
             item, bytes_ = waiting[0]

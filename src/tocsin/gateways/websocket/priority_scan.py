@@ -42,7 +42,10 @@ class PriorityScan:
         policy = self._policy()
         if policy is not self._scanned_policy:
             self._scanned_policy, self._names = policy, _urgent_names(policy)
-        return any(name in frame for name in self._names)
+        for name in self._names:  # noqa: SIM110 - `any` takes twice as long, for every frame.
+            if name in frame:
+                return True
+        return False
 
     def is_urgent(self, operations: Sequence[wire.Operation | wire.Fault]) -> bool:
         """Tell whether one of the operations sends an urgent message."""

@@ -63,9 +63,10 @@ class Pushes:
         if not self._has_place:
             self._deferred[push.signal_id] = None
             return
-        raw = msgspec.Raw(push.envelope)
-        item = Push(Deliver(push.signal_id, push.offer, push.session, raw, push.interrupts))
-        self._outbox.put(item, len(push.envelope) + _ITEM_BYTES)
+        envelope = push.envelope  # Written at each reading.
+        item = Push(Deliver(push.signal_id, push.offer, push.session, msgspec.Raw(envelope), push.interrupts))
+        put = self._outbox.put if push.priority < Priority.CRITICAL else self._outbox.put_urgent
+        put(item, len(envelope) + _ITEM_BYTES)
         self._count.inc()
 
     def begin(self) -> None:

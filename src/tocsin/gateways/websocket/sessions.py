@@ -42,6 +42,15 @@ class Sessions:
         self._held: dict[str, Holder] = {}
         self._detached: dict[str, _Detached] = {}
 
+    def adopt(self) -> bool:
+        """Take up the sessions that agents had at another hub as detached ones; tell whether there are any."""
+        for name in self._host.unattached_sessions():
+            session = self.find(name)
+            if session is not None:
+                self._detached[name] = _Detached(session.agent, self._loop.time() + self._grace_s)
+                self._host.submit(GrantCredit(name, 0), self._caller(session))
+        return bool(self._detached)
+
     def find(self, name: str) -> Session | None:
         """Return the state of a session, or None if it has ended."""
         return self._host.exchange.state.sessions.get(name)
@@ -71,7 +80,10 @@ class Sessions:
         del self._held[name]
         self._host.detach(name)
         session = self.find(name)
-        if session is not None:
+        if session is not None and session.kind == "channel":
+            # It holds no offers to come back for, and without it the agent may have to be woken.
+            self._host.submit(CloseSession(name), self._caller(session))
+        elif session is not None:
             self._detached[name] = _Detached(session.agent, self._loop.time() + self._grace_s)
             self._host.submit(GrantCredit(name, 0), self._caller(session))
 

@@ -1,4 +1,5 @@
 /** The frame of the dashboard: navigation, connection state, and the page that the address selects. */
+import { Project } from "./components/projects.js";
 import { Toasts, toast } from "./components/toast.js";
 import { signOut } from "./lib/api.js";
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib/html.js";
@@ -54,7 +55,7 @@ function TopBar() {
   const theme = useTheme();
   return html`<header class="top-bar">
     <a class="brand" href="#/overview"><span class="brand-bell" aria-hidden="true"></span>Tocsin</a>
-    ${project && html`<span class="project" title="Project">${project}</span>`}
+    ${project && html`<${Project} project=${project} all=${who.all_projects} />`}
     <${Connection} />
     <span class="spread"></span>
     ${who && html`<span class="who" title="Signed in as">${who.agent} <span class="muted">${who.admin ? "admin" : who.role}</span></span>`}
@@ -95,7 +96,9 @@ function Lost({ retryAt, since }) {
 
 function Navigation({ current }) {
   const counts = useStore(live, ({ tick }) => Object.fromEntries(PAGES.map((page) => [page.name, tick && page.count ? page.count(tick) : 0])));
-  return html`<nav class="navigation" aria-label="Pages">
+  const bar = useRef();
+  useEffect(() => bar.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [current]);
+  return html`<nav class="navigation" aria-label="Pages" ref=${bar}>
     ${PAGES.map(
       (page) => html`<a key=${page.name} href=${href(page.name)} aria-current=${page.name === current ? "page" : undefined}>
         <span>${page.title}</span>

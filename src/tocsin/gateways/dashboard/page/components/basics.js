@@ -1,14 +1,15 @@
 /** Basic components of the pages: cards, tiles, chips, notes. */
+import { useNow } from "../lib/clock.js";
 import { html, useState } from "../lib/html.js";
-import { levelName } from "../lib/format.js";
+import { ago, levelName, millis, moment } from "../lib/format.js";
 import { toast } from "./toast.js";
 
-/** A section of a page with a heading; `tools` are at its right. */
-export function Card({ title, hint, tools, class: name = "", children, id }) {
+/** A section of a page; its heading is its title unless it has another `heading`; `tools` are at its right. */
+export function Card({ title, heading, hint, tools, class: name = "", children, id }) {
   return html`<section class="card ${name}" aria-label=${title} id=${id}>
     ${title &&
     html`<header class="card-head">
-      <h2>${title}</h2>
+      <h2>${heading ?? title}</h2>
       ${hint && html`<p class="muted small">${hint}</p>`}
       ${tools && html`<div class="tools">${tools}</div>`}
     </header>`}
@@ -108,6 +109,43 @@ export function Meter({ value, max, label, tone = "" }) {
     <div class="meter-fill" style=${{ width: `${share * 100}%` }}></div>
   </div>`;
 }
+
+/** A time: how long ago it was, and exactly when on hover. */
+export function When({ at, class: name = "" }) {
+  const now = useNow();
+  if (at === null || at === undefined) return html`<span class="muted">—</span>`;
+  return html`<time class=${name} datetime=${typeof at === "string" ? at : new Date(millis(at)).toISOString()} title=${moment(at)}>${ago(at, now)}</time>`;
+}
+
+/** A button that copies a text to the clipboard. */
+export function Copy({ text, label = "Copy" }) {
+  const [copied, setCopied] = useState(false);
+  const click = async () => {
+    if (!(await copy(text))) return toast("The browser did not allow copying: select the text instead.", "bad");
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+    return undefined;
+  };
+  return html`<button type="button" class="button small copy-button" aria-label=${`${label}: ${text}`} onClick=${click}>${copied ? "Copied" : label}</button>`;
+}
+
+/** Copy a text; pages that were not loaded over TLS or from this machine have no clipboard, so the old command is used. */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = Object.assign(document.createElement("textarea"), { value: text });
+    (document.querySelector("dialog[open]") ?? document.body).appendChild(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
+/** A command or a token to copy. */
+export const Copyable = ({ text }) => html`<div class="copyable"><code tabindex="0">${text}</code><${Copy} text=${text} /></div>`;
 
 /** JSON, shown as text. */
 export const Json = ({ value }) => html`<pre class="json" tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;

@@ -53,7 +53,7 @@ export function Chart({ data, lines, marks = [], format = String, height = HEIGH
   return html`<figure class="chart" aria-label=${label}>
     <div ref=${place} class="chart-plot" role="img" aria-label=${label}></div>
     <figcaption class="legend">
-      ${lines.map((line) => html`<span key=${line.label} class="legend-item"><${Swatch} colour=${line.colour} dash=${line.dash} />${line.label}</span>`)}
+      ${lines.map((line) => html`<span key=${line.label} class="legend-item" data-line=${line.colour}><${Swatch} colour=${line.colour} dash=${line.dash} />${line.label}</span>`)}
       ${marks.map((mark) => html`<span key=${mark.label} class="legend-item"><${Swatch} colour=${mark.colour ?? "--bad"} dash=${true} />${mark.label}</span>`)}
     </figcaption>
   </figure>`;

@@ -130,10 +130,10 @@ function outcome({ receipt, receipts = [], failed = {} }) {
   return `Sent to ${receipts.length} agents${missed ? `; ${missed} could not accept it` : ""}`;
 }
 
-/** Return the text of a payload, or the payload as JSON if it has none. */
+/** Return the text of a payload, or the payload as JSON if it has none; lists get it from the hub, by the same rule. */
 export function textOf(payload) {
   if (payload === null || typeof payload !== "object") return String(payload ?? "");
-  for (const name of ["text", "message", "question", "detail", "details", "summary", "description", "errorMessage", "reason", "subject", "title"]) {
+  for (const name of ["text", "message", "question", "task", "title", "summary", "description", "detail", "details", "errorMessage", "subject", "reason", "status", "plan"]) {
     if (typeof payload[name] === "string" && payload[name]) return payload[name];
   }
   return JSON.stringify(payload);

@@ -26,9 +26,10 @@ export function Dialog({ title, onClose, children, wide = false }) {
  * Open a dialog that asks for confirmation and for the values of fields.
  *
  * `fields` are `{name, label, kind ("text", "area", "select"), options, value, required, hint}`. Resolves to their
- * values, or to null if the dialog was cancelled.
+ * values, or to null if the dialog was cancelled. With `submit(values)`, an action that runs before the dialog closes, it
+ * resolves to the result of that action; if the action fails, the dialog stays open and shows the error.
  */
-export function ask({ title, text, fields = [], confirm = "OK", tone = "primary" }) {
+export function ask({ title, text, fields = [], confirm = "OK", tone = "primary", submit = null }) {
   const place = document.body.appendChild(document.createElement("div"));
   return new Promise((resolve) => {
     const finish = (value) => {
@@ -36,21 +37,35 @@ export function ask({ title, text, fields = [], confirm = "OK", tone = "primary"
       place.remove();
       resolve(value);
     };
-    render(html`<${Asking} ...${{ title, text, fields, confirm, tone, finish }} />`, place);
+    render(html`<${Asking} ...${{ title, text, fields, confirm, tone, run: submit, finish }} />`, place);
   });
 }
 
-function Asking({ title, text, fields, confirm, tone, finish }) {
+function Asking({ title, text, fields, confirm, tone, run, finish }) {
   const [values, setValues] = useState(() => Object.fromEntries(fields.map((field) => [field.name, field.value ?? ""])));
   const change = (name) => (event) => setValues((before) => ({ ...before, [name]: event.target.value }));
-  const submit = (event) => (event.preventDefault(), finish(values));
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (run === null) return finish(values);
+    setBusy(true);
+    setError(null);
+    try {
+      return finish(await run(values));
+    } catch (problem) {
+      setError(problem);
+      return setBusy(false);
+    }
+  };
   return html`<${Dialog} title=${title} onClose=${() => finish(null)}>
     <form onSubmit=${submit}>
+      ${error && html`<p class="problem" role="alert">${error.message}${error.code && html` <code>${error.code}</code>`}</p>`}
       ${text && html`<p class="dialog-text">${text}</p>`}
       ${fields.map((field) => html`<${Field} key=${field.name} ...${field} value=${values[field.name]} onInput=${change(field.name)} />`)}
       <footer class="dialog-foot">
         <button type="button" class="button" onClick=${() => finish(null)}>Cancel</button>
-        <button type="submit" class="button ${tone}">${confirm}</button>
+        <button type="submit" class="button ${tone}" disabled=${busy} aria-busy=${busy}>${confirm}</button>
       </footer>
     </form>
   <//>`;

@@ -9,9 +9,9 @@ import { levelName } from "../lib/format.js";
 import { html, useMemo } from "../lib/html.js";
 import { href } from "../lib/router.js";
 
-const WIDE = 176;
+const WIDE = 200;
 const HIGH = 48;
-const ACROSS = 104;
+const ACROSS = 74;
 const DOWN = 18;
 const EDGE = 14;
 const SWEEPS = 4;

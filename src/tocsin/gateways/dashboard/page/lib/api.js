@@ -5,6 +5,8 @@
  * Problem with all fields of the problem document.
  */
 
+import { projectHeaders } from "./project.js";
+
 /** An error response of the hub: a problem document (RFC 9457). */
 export class Problem extends Error {
   constructor(document) {
@@ -15,7 +17,8 @@ export class Problem extends Error {
 
 const HEADERS = { "Tocsin-Dashboard": "1" };
 
-async function call(method, path, { query, body, signal, headers } = {}) {
+/** Call the hub in the project that the page shows; with `home` in the project of the session. */
+async function call(method, path, { query, body, signal, headers, home } = {}) {
   const url = query ? `${path}?${new URLSearchParams(given(query))}` : path;
   let answer;
   try {
@@ -24,7 +27,7 @@ async function call(method, path, { query, body, signal, headers } = {}) {
       signal,
       cache: "no-store",
       credentials: "same-origin",
-      headers: { ...HEADERS, ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
+      headers: { ...HEADERS, ...(home ? {} : projectHeaders), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
@@ -58,6 +61,6 @@ export const segment = (text) => encodeURIComponent(text);
 
 /** Sign out and open the sign-in page. */
 export async function signOut() {
-  await call("POST", "/sign-out").catch(() => {});
+  await call("POST", "/sign-out", { home: true }).catch(() => {});
   location.assign("/sign-in");
 }

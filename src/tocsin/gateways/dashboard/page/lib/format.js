@@ -28,11 +28,19 @@ export function duration(seconds) {
   const size = Math.abs(seconds);
   if (size === 0) return "0";
   if (size < 0.001) return `${(seconds * 1e6).toFixed(0)} µs`;
-  if (size < 1) return `${(seconds * 1e3).toFixed(size < 0.01 ? 1 : 0)} ms`;
-  if (size < 60) return `${seconds.toFixed(size < 10 ? 1 : 0)} s`;
-  if (size < 3600) return `${Math.floor(seconds / 60)} min ${pad(Math.floor(seconds % 60))} s`;
-  if (size < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  if (size < 1) return `${short(seconds * 1e3)} ms`;
+  if (size < 60) return `${short(seconds)} s`;
+  if (size < 3600) return pair(seconds, 60, "min", 1, "s");
+  return size < 86400 ? pair(seconds, 3600, "h", 60, "min") : pair(seconds, 86400, "d", 3600, "h");
+}
+
+/** Format a number with one digit after the point below 10, unless it is a zero. */
+const short = (value) => (Math.abs(value) < 10 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
+
+/** Format a duration in two units; the second is left out when it is zero. */
+function pair(seconds, unit, name, smaller, smallerName) {
+  const rest = Math.floor((seconds % unit) / smaller);
+  return `${Math.floor(seconds / unit)} ${name}${rest ? ` ${rest} ${smallerName}` : ""}`;
 }
 
 /** Format the remaining time, given in milliseconds: `4:07`, `2:15:00`, `6 d 04 h`. */
@@ -71,6 +79,24 @@ export const moment = (at) => (at === null || at === undefined ? "—" : MOMENT.
 export const percent = (value) => `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
 
 const pad = (value) => String(value).padStart(2, "0");
+
+const METRICS = {
+  message_routing_p99_s: "time to route a message",
+  critical_delivery_s: "delivery time of Critical messages",
+  blocking_delivery_s: "delivery time of Blocking messages",
+  escalation_latency_s: "time to open an escalation",
+  deadlock_resolution_s: "time to break a deadlock",
+  clone_spawn_p99_s: "time to start an agent",
+  critical_queue_depth: "waiting Critical messages",
+  blocking_queue_depth: "waiting Blocking messages",
+  escalations_per_minute: "escalations per minute",
+};
+
+/** Return the name of a health metric in words. */
+export const metricName = (metric) => METRICS[metric] ?? words(metric.replace(/_s$/, ""));
+
+/** Format a value of a health metric: names of durations end with `_s`. */
+export const measure = (metric, value) => (metric.endsWith("_s") ? duration(value) : count(value));
 
 /** Convert an identifier such as `not_available_stale` or `MessageDied` to words. */
 export const words = (name) =>

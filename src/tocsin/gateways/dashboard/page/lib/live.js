@@ -6,6 +6,7 @@
  * with growing pauses. A connection without any frame for a while counts as lost.
  */
 import { api } from "./api.js";
+import { named } from "./project.js";
 import { createStore } from "./store.js";
 
 const PAUSES_MS = [300, 600, 1200, 2500, 5000, 10000];
@@ -26,6 +27,7 @@ export function connect() {
   clearTimeout(retry);
   const url = new URL("/v1/live", location.href);
   url.protocol = url.protocol.replace("http", "ws");
+  if (named) url.searchParams.set("project", named);
   const mine = (socket = new WebSocket(url));
   watch();
   mine.addEventListener("message", (event) => mine === socket && receive(JSON.parse(event.data)));
@@ -65,7 +67,7 @@ function extend(tick) {
 const LEVELS = ["Info", "Coordinate", "Blocking", "Critical", "DirectorOverride"];
 
 function gauge(name, tick, summary) {
-  if (name === "pending_pickup") return summary.pending_pickup;
+  if (name === "recipient_away") return summary.recipient_away;
   if (name.startsWith("depth_")) return summary.depths[LEVELS.indexOf(name.slice(6))];
   return tick.latencies?.[name];
 }

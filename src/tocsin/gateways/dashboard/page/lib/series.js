@@ -52,6 +52,40 @@ export function useRates(names, seconds, { over = 6, per = 1 } = {}) {
   }, [version, seconds, names.join()]);
 }
 
+/** Lengths of the intervals in which events are counted, by the length of the time that is shown; all in seconds. */
+const STEPS = [
+  [180, 10],
+  [3600, 60],
+  [21600, 600],
+  [Infinity, 3600],
+];
+
+/** Return the length of the intervals in which events of the last `seconds` are counted, in seconds. */
+export const stepOf = (seconds) => STEPS.find(([most]) => seconds <= most)[1];
+
+/** Return how often each counter grew, in intervals that begin at full steps: `{step, starts, columns}`. */
+export function useCounts(names, seconds) {
+  const version = useSeriesVersion();
+  return useMemo(() => {
+    const { columns } = series;
+    const at = columns.at ?? [];
+    const step = stepOf(seconds);
+    const last = at.length ? Math.floor(at[at.length - 1] / step) * step : 0;
+    const number = Math.ceil(seconds / step);
+    const starts = at.length ? Array.from({ length: number }, (_, place) => last - (number - 1 - place) * step) : [];
+    const counted = names.map((name) => {
+      const sums = starts.map(() => 0);
+      const column = columns[name] ?? [];
+      for (let place = 1; place < at.length; place++) {
+        const bucket = (Math.floor(at[place] / step) * step - starts[0]) / step;
+        if (bucket >= 0) sums[bucket] += Math.max(0, column[place] - column[place - 1]);
+      }
+      return sums;
+    });
+    return { step, starts, columns: counted };
+  }, [version, seconds, names.join()]);
+}
+
 function trailing(at, column, first, over, per) {
   const found = [];
   let sum = 0;

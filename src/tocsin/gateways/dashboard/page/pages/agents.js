@@ -1,9 +1,14 @@
 /** The page of agents: presence, current work, budget, and message counts between agents. */
-import { Answer, Card, Chip, Empty, Level, Meter, Presence, Tile } from "../components/basics.js";
+import { Asked } from "../components/asked.js";
+import { Action, Answer, Card, Chip, Empty, Level, Meter, Presence, State, Tile, When } from "../components/basics.js";
+import { compose } from "../components/compose.js";
+import { GettingStarted, useProgress } from "../components/getting-started.js";
 import { Listener } from "../components/listener.js";
+import { MessageCell } from "../components/message-cell.js";
 import { Table } from "../components/table.js";
-import { useNow } from "../lib/clock.js";
-import { LEVELS, ago, count, levelName, moment, percent, words } from "../lib/format.js";
+import { addAgent, issueToken, renewToken, revokeTokens, useAdministered } from "../components/tokens.js";
+import { api, segment } from "../lib/api.js";
+import { LEVELS, count, levelName, moment, percent, words } from "../lib/format.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { live } from "../lib/live.js";
 import { useQuery } from "../lib/query.js";
@@ -26,10 +31,14 @@ function Roster({ query }) {
   }, [part]);
   const roster = useQuery("/v1/roster", { q: query.q, after: query.after, limit: PAGE }, { areas: ["agents", "attention", "messages", "waits"], atMostEvery: 2000, every: 10000 });
   const summary = useStore(live, ({ tick }) => tick?.summary);
-  const search = html`<input class="search" type="search" data-search aria-label="Part of a name" placeholder="Search by name" value=${part} onInput=${(event) => setPart(event.target.value)} />`;
-  return html`${summary &&
+  const adds = useAdministered().length > 0;
+  const search = html`${adds && html`<button type="button" class="button" onClick=${addAgent}>Add an agent</button>`}<input class="search" type="search" data-search aria-label="Part of a name" placeholder="Search by name" value=${part} onInput=${(event) => setPart(event.target.value)} />`;
+  const progress = useProgress();
+  const known = useStore(live, ({ tick }) => tick?.agents ?? 0);
+  return html`<${GettingStarted} progress=${progress} />
+    ${known > 0 && summary &&
     html`<div class="tiles">
-      <${Tile} label="Available" value=${count(summary.available)} tone="ok" />
+      <${Tile} label="Available" value=${count(summary.available)} tone=${summary.available ? "ok" : ""} />
       <${Tile} label="Stale" value=${count(summary.stale)} tone=${summary.stale ? "warn" : ""} />
       <${Tile} label="Offline" value=${count(summary.offline)} />
       <${Tile} label="Busy" value=${count(summary.busy)} />
@@ -37,30 +46,31 @@ function Roster({ query }) {
     </div>`}
     <${Card} title="Roster" tools=${search}>
       <${Answer} of=${roster}>
-        ${(page) => html`<${Rows} items=${page.items} />
+        ${(page) => html`<${Rows} items=${page.items} query=${query} />
           <div class="row more">
             ${query.after && html`<a class="button small" href=${href("agents", [], { q: query.q })}>First page</a>`}
             ${page.next && html`<a class="button small" href=${href("agents", [], { q: query.q, after: page.next })}>Next page</a>`}
-            <span class="muted small">${count(page.total)} agents in total</span>
+            ${page.total > 0 && html`<span class="muted small">${count(page.total)} ${page.total === 1 ? "agent" : "agents"} in total</span>`}
           </div>`}
       <//>
     <//>
-    <${Conversations} />`;
+    ${known > 0 && html`<${Conversations} />`}`;
 }
 
 const waitingOf = (agent) => Object.values(agent.waiting).reduce((sum, depth) => sum + depth, 0);
 
-function Rows({ items }) {
-  return html`<${Table} label="Agents" class="cards" rows=${items} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
-    empty=${html`<${Empty} title="No agents">No registered agent has such a name.<//>`}
+function Rows({ items, query }) {
+  const empty = query.q ? html`<${Empty} title="No agents found">No agent's name contains “${query.q}”.<//>` : html`<${Empty} title="No agents yet">An agent appears here when it is added, or registers with its token.<//>`;
+  return html`<${Table} label="Agents" class="cards wordy" rows=${items} keyOf=${(agent) => agent.agent} hrefOf=${(agent) => href("agents", agent.agent)}
+    empty=${empty}
     columns=${[
       { name: "agent", head: "Agent", cell: (agent) => agent.agent },
       { name: "presence", head: "Presence", cell: (agent) => html`<${Presence} presence=${agent.presence} />` },
       { name: "role", head: "Role", cell: (agent) => html`${agent.role} <span class="muted">${agent.type}</span>` },
       { name: "sessions", head: "Sessions", cell: (agent) => html`<${Sessions} sessions=${agent.sessions} />` },
       { name: "attention", head: "Attention", cell: (agent) => html`<${Attention} attention=${agent.attention} />` },
-      { name: "tokens", head: "Tokens", class: "budget", cell: (agent) => html`<${Bucket} budget=${agent.budget} />` },
-      { name: "quotas", head: "Critical · Blocking", number: true, cell: (agent) => html`<${Quotas} budget=${agent.budget} />` },
+      { name: "tokens", head: "Budget", class: "budget", cell: (agent) => html`<${Bucket} budget=${agent.budget} />` },
+      { name: "quotas", head: "Critical · Blocking left", number: true, cell: (agent) => html`<${Quotas} budget=${agent.budget} />` },
       { name: "flags", head: "Priority status", cell: (agent) => html`<${PriorityStatus} agent=${agent} />` },
       { name: "waiting", head: "Waiting", number: true, cell: (agent) => count(waitingOf(agent)) },
     ]} />`;
@@ -68,7 +78,7 @@ function Rows({ items }) {
 
 function Sessions({ sessions }) {
   if (!sessions.length) return html`<span class="muted nothing">none</span>`;
-  const kinds = ["push", "piggyback", "daemon"].map((kind) => [kind, sessions.filter((session) => session.kind === kind).length]).filter(([, number]) => number);
+  const kinds = ["push", "channel", "piggyback", "daemon"].map((kind) => [kind, sessions.filter((session) => session.kind === kind).length]).filter(([, number]) => number);
   return html`<span class="row tight">${kinds.map(([kind, number]) => html`<${Chip} key=${kind}>${kind}${number > 1 ? ` × ${number}` : ""}<//>`)}</span>`;
 }
 
@@ -83,7 +93,7 @@ function Attention({ attention }) {
 function Bucket({ budget }) {
   if (!budget) return html`<span class="muted">unlimited</span>`;
   const share = budget.tokens / budget.tokens_max;
-  return html`<div class="bucket"><${Meter} value=${Math.floor(budget.tokens)} max=${budget.tokens_max} label="Tokens" tone=${share < 0.1 ? "bad" : share < 0.3 ? "warn" : ""} /><span class="small figure">${count(Math.floor(budget.tokens))}<span class="muted"> / ${count(budget.tokens_max)}</span></span></div>`;
+  return html`<div class="bucket"><${Meter} value=${Math.floor(budget.tokens)} max=${budget.tokens_max} label="Budget" tone=${share < 0.1 ? "bad" : share < 0.3 ? "warn" : ""} /><span class="small figure">${count(Math.floor(budget.tokens))}<span class="muted"> / ${count(budget.tokens_max)}</span></span></div>`;
 }
 
 function Quotas({ budget }) {
@@ -154,35 +164,37 @@ function arranged(items) {
 /** The details of one agent. */
 function One({ name }) {
   const roster = useQuery("/v1/roster", { q: name, limit: 500 }, { areas: ["agents", "attention", "messages", "waits"], atMostEvery: 1500, every: 5000 });
-  const talk = useQuery("/v1/conversations", undefined, { areas: ["messages"], atMostEvery: 5000 });
   return html`<p class="small"><a href=${href("agents")}>← All agents</a></p>
     <${Answer} of=${roster}>
       ${(page) => {
         const agent = page.items.find((item) => item.agent === name);
         if (!agent && name === BUS) return html`<${Empty} title="The bus itself">Messages from the bus, such as notices to directors, have ${name} as their sender.<//>`;
         if (!agent) return html`<${Empty} title="Not registered">There is no agent ${name}, or it was retired.<//>`;
-        return html`<${Details} agent=${agent} talk=${talk.data?.items ?? []} />`;
+        return html`<${Details} agent=${agent} reload=${roster.reload} />`;
       }}
     <//>`;
 }
 
-function Details({ agent, talk }) {
-  const now = useNow();
-  const mine = talk.filter(({ sender, recipient }) => sender === agent.agent || recipient === agent.agent);
+function Details({ agent, reload }) {
+  const administers = useAdministered().includes(agent.role);
+  const me = useStore(live, ({ hello }) => hello?.who?.agent);
   const { budget } = agent;
-  return html`<${Card} title=${agent.agent} tools=${html`<a href=${href("messages", [], { recipient: agent.agent })}>Messages to this agent</a> <a href=${href("messages", [], { sender: agent.agent })}>Messages from this agent</a>`}>
+  const tools = html`${agent.agent !== me && html`<button type="button" class="button primary" onClick=${() => compose({ to: agent.agent })}>Write to ${agent.agent}</button>`}`;
+  return html`<${Card} title=${agent.agent} tools=${tools}>
       <div class="row summary"><${Presence} presence=${agent.presence} /><${Chip}>${agent.role}<//><span class="muted">${agent.type}, protocol ${agent.version}</span><${PriorityStatus} agent=${agent} /></div>
       <dl class="facts">
-        <dt>Registered</dt><dd>${moment(agent.registered_at)}</dd>
+        <dt>Registered</dt><dd><${When} at=${agent.registered_at} /></dd>
         <dt>Accepts</dt><dd>${agent.capabilities.length ? agent.capabilities.join(", ") : "any message type"}</dd>
         <dt>Attention</dt><dd><${Attention} attention=${agent.attention} /></dd>
         ${agent.attention.aside.length > 0 && html`<dt>Put aside</dt><dd>${agent.attention.aside.map((id) => html`<a key=${id} class="mono" href=${href("messages", id)}>${id}</a> `)}</dd>`}
+        <dt>Reached by</dt><dd>${REACH[agent.reach] ?? agent.reach}</dd>
+        ${agent.wake && html`<dt>Last wake</dt><dd><${LastWake} wake=${agent.wake} /></dd>`}
         <dt>Daemon</dt><dd><${Listener} sessions=${agent.sessions} /></dd>
         <dt>Recent sends</dt><dd>${count(agent.recent)}, of which Blocking or higher: ${count(agent.recent_high)}${agent.recent ? ` (${percent(agent.recent_high / agent.recent)})` : ""}</dd>
       </dl>
     <//>
     <div class="grid">
-      <${Card} title="Budget">
+      <${Card} title="Budget" hint="What it can still send now; it refills with time.">
         ${budget
           ? html`<dl class="budgets">
               <${Spend} label="Tokens" left=${budget.tokens} most=${budget.tokens_max} />
@@ -191,32 +203,115 @@ function Details({ agent, talk }) {
             </dl>`
           : html`<${Empty} title="No limit">The role ${agent.role} has no sending limits.<//>`}
       <//>
-      <${Card} title="Waiting messages">
+      <${Card} title="Waiting messages" tools=${html`<a href=${href("messages", [], { recipient: agent.agent, states: "held,queued,offered" })}>Show them</a>`}>
         <dl class="levels">${LEVELS.map((level) => html`<div key=${level}><dt><${Level} level=${level} /></dt><dd>${count(agent.waiting[level])}</dd></div>`).reverse()}</dl>
       <//>
     </div>
+    <div class="grid">
+      <${Latest} title=${`Latest to ${agent.agent}`} filter=${{ recipient: agent.agent }} />
+      <${Latest} title=${`Latest from ${agent.agent}`} filter=${{ sender: agent.agent }} />
+    </div>
     <${Card} title="Sessions">
-      <${Table} label="Sessions" rows=${agent.sessions} keyOf=${(session) => session.session} empty=${html`<${Empty} title="No session">The agent is offline. Its messages wait in its queue.<//>`} columns=${[
+      <${Table} label="Sessions" class="cards" rows=${agent.sessions} keyOf=${(session) => session.session} empty=${html`<${Empty} title="No session">The agent is offline. Its messages wait in its queue.<//>`} columns=${[
         { name: "session", head: "Session", class: "id", cell: (session) => session.session },
         { name: "kind", head: "Kind", cell: (session) => session.kind },
         { name: "fresh", head: "Fresh", cell: (session) => html`<${Chip} tone=${session.fresh ? "ok" : "warn"}>${session.fresh ? "fresh" : "stale"}<//>` },
-        { name: "beat", head: "Heartbeat", number: true, cell: (session) => ago(session.heartbeat_at, now) },
+        { name: "beat", head: "Heartbeat", number: true, cell: (session) => html`<${When} at=${session.heartbeat_at} />` },
         { name: "flight", head: "Unconfirmed", number: true, cell: (session) => html`${count(session.in_flight)}<span class="muted"> / ${count(session.window)}</span>` },
-        { name: "opened", head: "Opened", number: true, cell: (session) => ago(session.opened_at, now) },
+        { name: "opened", head: "Opened", number: true, cell: (session) => html`<${When} at=${session.opened_at} />` },
       ]} />
     <//>
-    <${Card} title="Messages by correspondent">
-      <${Table} label="Messages by correspondent" rows=${mine} keyOf=${(one) => `${one.sender} ${one.recipient}`} empty=${html`<${Empty} title="No recent messages" />`} columns=${[
-        { name: "sender", head: "From", cell: (one) => html`<a href=${href("agents", one.sender)}>${one.sender}</a>` },
-        { name: "recipient", head: "To", cell: (one) => html`<a href=${href("agents", one.recipient)}>${one.recipient}</a>` },
-        { name: "messages", head: "Messages", number: true, cell: (one) => html`<a href=${href("messages", [], { sender: one.sender, recipient: one.recipient })}>${count(one.messages)}</a>` },
-        { name: "last", head: "Last", number: true, cell: (one) => ago(one.last_at, now) },
-      ]} />
-    <//>`;
+    ${administers && html`<${AccessTokens} agent=${agent} />`}
+    <${Retire} agent=${agent} reload=${reload} />`;
+}
+
+/** How a message reaches an agent now. */
+const REACH = {
+  push: "a push to its session",
+  channel: "a notification through its channel",
+  hook: "its next check or call",
+  waker: "its waker, which starts it",
+  none: "nothing: messages wait until it connects",
+};
+const OUTCOMES = {
+  under_way: ["info", "under way"],
+  woken: ["ok", "woken"],
+  waker_failed: ["bad", "the waker failed"],
+  not_attached: ["bad", "it opened no session"],
+  not_taken: ["bad", "it did not take the message"],
+  moot: ["", "no longer needed"],
+  retired: ["", "the agent was retired"],
+};
+
+/** The latest wake of an agent, with its outcome. */
+function LastWake({ wake }) {
+  const [tone, text] = OUTCOMES[wake.outcome] ?? ["", words(wake.outcome)];
+  return html`<span class="row tight"><${Chip} tone=${tone}>${text}<//>
+    ${wake.outcome === "under_way" ? html`<span>attempt ${count(wake.attempt)}, requested <${When} at=${wake.requested_at} /></span>` : html`<${When} at=${wake.outcome_at} />`}
+    ${wake.detail && html`<span class="muted">${wake.detail}</span>`}
+    ${wake.failed && html`<${Chip} tone="bad" title="All attempts failed, and the agent has not connected since">given up<//>`}
+    <span class="muted small">${count(wake.recent)} ${wake.recent === 1 ? "wake" : "wakes"} in the last hour</span></span>`;
+}
+
+/** The latest messages to or from an agent. */
+function Latest({ title, filter }) {
+  const found = useQuery("/v1/messages", { ...filter, limit: 6 }, { areas: ["messages"], atMostEvery: 2000 });
+  return html`<${Card} title=${title} tools=${html`<a href=${href("messages", [], filter)}>Show all</a>`}>
+    <${Answer} of=${found}>
+      ${({ items }) => html`<${Table} label=${title} class="cards" rows=${items} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)} empty=${html`<${Empty} title="No messages" />`} columns=${[
+        { name: "message", head: "Message", class: "wide", cell: (row) => html`<${MessageCell} row=${row} id=${row.signal_id} />` },
+        { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
+        { name: "sent", head: "Accepted", number: true, cell: (row) => html`<${When} at=${row.created_at} />` },
+      ]} />`}
+    <//>
+  <//>`;
+}
+
+/** The tokens of an agent, without their secrets, and what those who administer them can do. */
+function AccessTokens({ agent }) {
+  const tokens = useQuery("/v1/admin/tokens", { agent: agent.agent, limit: 500 }, { every: 15000 });
+  const done = async (change) => ((await change) !== false ? (tokens.reload(), true) : false);
+  return html`<${Card} title="Access tokens" hint="Whoever has a token of an agent acts as that agent.">
+    <${Answer} of=${tokens}>
+      ${({ items }) => {
+        const mine = items.filter((token) => token.live);
+        return html`<${Table} label="Access tokens" class="cards" rows=${mine} keyOf=${(token) => token.token_id} empty=${html`<${Empty} title="No valid token">The agent cannot connect until it has a token.<//>`} columns=${[
+            { name: "id", head: "Token", class: "id", cell: (token) => token.token_id },
+            { name: "role", head: "Role", cell: (token) => html`${token.role}${token.admin ? html` <${Chip} tone="warn">admin<//>` : ""}` },
+            { name: "made", head: "Issued", number: true, cell: (token) => html`<${When} at=${token.created_at} />` },
+            { name: "ends", head: "Expires", number: true, cell: (token) => (token.expires_at ? moment(token.expires_at) : "never") },
+          ]} />
+          <div class="row item-acts">
+            ${mine.length > 0
+              ? html`<button type="button" class="button small" onClick=${() => done(renewToken(agent.agent))}>Replace by a new token</button>
+                  <button type="button" class="button small danger" onClick=${() => done(revokeTokens(agent.agent))}>Revoke</button>`
+              : html`<${Action} small tone="primary" label="Issue a token" run=${() => done(issueToken(agent)).then(() => false)} />`}
+          </div>`;
+      }}
+    <//>
+  <//>`;
+}
+
+/** Remove an agent from the project. */
+function Retire({ agent }) {
+  const me = useStore(live, ({ hello }) => hello?.who?.agent);
+  if (agent.agent === me) return null;
+  const question = {
+    title: `Retire ${agent.agent}`,
+    text: "The agent leaves the project: its leases are released, and messages that wait for it become dead letters.",
+    fields: [{ name: "reason", label: "Reason", kind: "area" }],
+    confirm: "Retire",
+    tone: "danger",
+  };
+  const retire = async ({ reason }) => {
+    await api.delete(`/v1/agents/${segment(agent.agent)}`, reason ? { query: { reason } } : {});
+    go("agents");
+  };
+  return html`<div class="row page-foot"><${Asked} small label=${`Retire ${agent.agent} …`} tone="danger" question=${question} run=${retire} done=${`${agent.agent} was retired`} /></div>`;
 }
 
 function Spend({ label, left, most }) {
   const share = left / most;
   return html`<dt>${label}</dt>
-    <dd><${Meter} value=${left} max=${most} label=${label} tone=${share < 0.1 ? "bad" : share < 0.3 ? "warn" : ""} /><span class="figure">${left < 100 ? left.toFixed(1) : count(Math.floor(left))} <span class="muted">of ${count(most)}</span></span></dd>`;
+    <dd><${Meter} value=${left} max=${most} label=${label} tone=${share < 0.1 ? "bad" : share < 0.3 ? "warn" : ""} /><span class="figure">${left < 100 ? left.toFixed(1).replace(/\.0$/, "") : count(Math.floor(left))} <span class="muted">of ${count(most)}</span></span></dd>`;
 }

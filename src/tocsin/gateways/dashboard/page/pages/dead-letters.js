@@ -1,11 +1,11 @@
 /** The page of dead letters: counts by reason and code, and redriving one, several, or all of a group. */
 import { Asked } from "../components/asked.js";
-import { Action, Answer, Card, Chip, Empty, Level } from "../components/basics.js";
+import { Action, Answer, Card, Chip, Empty, Level, When } from "../components/basics.js";
+import { MessageCell } from "../components/message-cell.js";
 import { Table } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { api } from "../lib/api.js";
-import { useNow } from "../lib/clock.js";
-import { ago, count, moment, words } from "../lib/format.js";
+import { count, words } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { useQuery } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
@@ -29,21 +29,32 @@ export default function DeadLetters({ query }) {
             <${Card} title="By reason" hint=${`${count(found.reduce((sum, { letters: number }) => sum + number, 0))} in total`}>
               <${Groups} rows=${found} group=${group} chosen=${chosen} reload=${reload} />
             <//>
-            <${Card} title=${chosen ? `${words(group.reason) || "no reason"} ${group.code ?? ""}` : "All dead letters"} tools=${chosen && html`<a class="button small" href=${href("dead-letters")}>Show all</a>`}>
+            <${Card} title=${chosen ? `${DEATHS[group.reason] ?? (words(group.reason) || "no reason")} ${group.code ?? ""}` : "All dead letters"} tools=${chosen && html`<a class="button small" href=${href("dead-letters")}>Show all</a>`}>
               <${Answer} of=${letters}>${(page) => html`<${List} page=${page} after=${after} group=${query} reload=${reload} />`}<//>
             <//>
           </div>`}
   <//>`;
 }
 
+/** Why messages die, in words, by reason. */
+const DEATHS = {
+  ack_timeout: "never acknowledged",
+  receipt_timeout: "receipt never confirmed",
+  rejected: "rejected by its recipient",
+  recipient_gone: "its recipient left the project",
+  approval_refused: "refused by a director",
+};
+
+/** Return the reason of one dead letter: what the recipient said, without the names that the row shows anyway. */
+const why = (row) => row.detail.replace(`${row.recipient} rejected ${row.message_id}: `, "") || DEATHS[row.reason] || words(row.reason);
+
 function Groups({ rows, group, chosen, reload }) {
-  const now = useNow();
   const most = Math.max(...rows.map(({ letters }) => letters));
   const columns = [
-    { name: "reason", head: "Reason", cell: (row) => words(row.reason) || "no reason" },
+    { name: "reason", head: "Reason", cell: (row) => DEATHS[row.reason] ?? (words(row.reason) || "no reason") },
     { name: "code", head: "Code", cell: (row) => row.code && html`<code>${row.code}</code>` },
     { name: "types", head: "Types", cell: ({ types }) => html`<span class="row">${Object.entries(types).map(([type, number]) => html`<${Chip} key=${type}>${type} <b>${count(number)}</b><//>`)}</span>` },
-    { name: "newest", head: "Most recent", number: true, cell: (row) => html`<span title=${moment(row.newest_at)}>${ago(row.newest_at, now)}</span>` },
+    { name: "newest", head: "Most recent", number: true, cell: (row) => html`<${When} at=${row.newest_at} />` },
     { name: "letters", head: "Dead letters", number: true, cell: (row) => html`<span class="bar-cell"><meter class="bar" min="0" max=${most} value=${row.letters} aria-hidden="true"></meter>${count(row.letters)}</span>` },
     { name: "act", head: "", class: "act", cell: (row) => html`<${RedriveGroup} row=${row} reload=${reload} />` },
   ];
@@ -82,7 +93,6 @@ function RedriveGroup({ row, reload }) {
 const outcome = ({ done, refused }) => `${count(done)} redriven${refused ? `, ${count(refused)} refused` : ""}`;
 
 function List({ page, after, group, reload }) {
-  const now = useNow();
   const [selected, setSelected] = useState(new Set());
   // Dead letters that are no longer listed are not selected any more.
   const here = new Set(page.items.map(({ signal_id: signal }) => signal));
@@ -101,13 +111,11 @@ function List({ page, after, group, reload }) {
     return done ? { done, refused: 0 } : false;
   };
   const columns = [
-    { name: "id", head: "Message", class: "id", cell: (row) => row.message_id },
-    { name: "type", head: "Type", cell: (row) => row.type },
-    { name: "way", head: "From → to", cell: (row) => html`<span>${row.sender} → ${row.recipient}${!row.redrivable && html` <${Chip} tone="mute" title="The recipient is no longer registered">retired<//>`}</span>` },
+    { name: "message", head: "Message", class: "wide", cell: (row) => html`<${MessageCell} row=${row} id=${row.signal_id} />` },
     { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.priority} />` },
-    { name: "why", head: "Reason", cell: (row) => html`<span>${words(row.reason)} ${row.code && html`<code class="muted">${row.code}</code>`}</span>` },
+    { name: "why", head: "Reason", class: "reason-cell", cell: (row) => html`<span>${why(row)}${!row.redrivable && html` <${Chip} tone="mute" title="It can be redriven when an agent of that name is registered">recipient retired<//>`}<br /><span class="muted small">${DEATHS[row.reason] ?? words(row.reason)}${row.code && html`, <code>${row.code}</code>`}</span></span>` },
     { name: "tries", head: "Failures", number: true, cell: (row) => count(row.failures) },
-    { name: "died", head: "Died", number: true, cell: (row) => html`<span title=${moment(row.dead_at)}>${ago(row.dead_at, now)}</span>` },
+    { name: "died", head: "Died", number: true, cell: (row) => html`<${When} at=${row.dead_at} />` },
     { name: "act", head: "", class: "act", cell: (row) => html`<${Action} small label="Redrive" title=${`Redrive ${row.signal_id}`} disabled=${!row.redrivable} run=${() => redrive([row.signal_id])} done=${`Redriven: ${row.signal_id}`} />` },
   ];
   const turn = (place) => go("dead-letters", [], { reason: group.reason, code: group.code, after: place || undefined });

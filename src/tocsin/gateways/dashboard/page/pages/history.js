@@ -1,5 +1,5 @@
 /** The history page: the pipeline's tables and advice, the lab's reports, and how far behind the tables are. */
-import { Answer, Card, Chip, Empty } from "../components/basics.js";
+import { Answer, Card, Chip, Empty, When } from "../components/basics.js";
 import { Chart } from "../components/chart.js";
 import { Field } from "../components/dialog.js";
 import { Table } from "../components/table.js";
@@ -8,13 +8,14 @@ import { LEVELS, ago, count, duration, levelName, millis, moment, percent, words
 import { html, useMemo } from "../lib/html.js";
 import { useQuery } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
+import { inProject } from "../lib/project.js";
 
 const PAGE = 50;
 const REFRESH_MS = 15000;
 const VIEWS = [
   ["tables", "Tables"],
   ["advice", "Advice"],
-  ["reports", "Lab reports"],
+  ["reports", "Reports"],
 ];
 /** The table that is shown by default, if it exists. */
 const FIRST = "signal_state";
@@ -95,11 +96,17 @@ function Rows({ table, figure, asked, query }) {
   <//>`;
 }
 
+/** Lengths of the steps, in seconds. */
+const STEPS = { minute: 60, hour: 3600, day: 86400 };
+
+/** Convert the time of a bucket, such as `2026-03-02T09`, to seconds. */
+const instant = (at) => Date.parse(at.length > 13 ? `${at}:00Z` : at.length > 10 ? `${at}:00:00Z` : at) / 1000;
+
 function Series({ page, figure, fold }) {
-  const data = useMemo(() => [page.series.map(({ at }) => Date.parse(at.length > 10 ? `${at}:00:00Z` : at) / 1000), page.series.map(({ value }) => value)], [page.series]);
+  const data = useMemo(() => [page.series.map(({ at }) => instant(at)), page.series.map(({ value }) => value)], [page.series]);
   const named = words(figure.replace(/_us$/, ""));
   const label = `${named}, ${fold === "sum" ? "sum" : "maximum"} by ${page.step}`;
-  return html`<${Card} title=${titled(label)}><${Chart} label=${label} data=${data} lines=${[{ label: named, colour: "--accent" }]} format=${(value) => shown(figure, "bigint", value)} bars=${page.step === "day" ? 86400 : 3600} /><//>`;
+  return html`<${Card} title=${titled(label)}><${Chart} label=${label} data=${data} lines=${[{ label: named, colour: "--accent" }]} format=${(value) => shown(figure, "bigint", value)} bars=${STEPS[page.step]} /><//>`;
 }
 
 /** The rows, without columns that are the same in all rows or hold no single value. */
@@ -160,6 +167,7 @@ function Piece({ piece }) {
     { name: "count", head: "Sample size", number: true, cell: (row) => count(row.count) },
   ];
   return html`<${Card} title=${piece.subject} hint=${words(piece.rule)} class="advice">
+    ${piece.verdict ? html`<p class="item-text"><strong>${piece.verdict}</strong></p>` : null}
     <p class="item-text">${piece.text}</p>
     <div class="advice-parts">
       <${Table} label="Evidence" class="cards" columns=${columns} rows=${piece.evidence} keyOf=${({ table, figure }) => table + figure} />
@@ -170,21 +178,20 @@ function Piece({ piece }) {
 
 function Reports({ shown: chosen }) {
   const reports = useQuery("/v1/history/reports", { limit: 500 }, { every: 4 * REFRESH_MS });
-  const now = useNow();
   const columns = [
     { name: "title", head: "Report", cell: (row) => row.title },
     { name: "kind", head: "Kind", cell: (row) => words(row.kind) || "—" },
-    { name: "made", head: "Created", number: true, cell: (row) => html`<span title=${moment(row.made_at)}>${Number.isNaN(millis(row.made_at)) ? row.made_at : ago(row.made_at, now)}</span>` },
+    { name: "made", head: "Created", number: true, cell: (row) => (Number.isNaN(millis(row.made_at)) ? row.made_at : html`<${When} at=${row.made_at} />`) },
     { name: "size", head: "Size", number: true, cell: (row) => `${count(Math.ceil(row.bytes / 1024))} KiB` },
-    { name: "open", head: "", class: "act", cell: (row) => html`<a class="button small" href=${row.path} target="_blank" rel="noopener">Open in new tab</a>` },
+    { name: "open", head: "", class: "act", cell: (row) => html`<a class="button small" href=${inProject(row.path)} target="_blank" rel="noopener">Open in new tab</a>` },
   ];
   return html`<${Answer} of=${reports}>
     ${({ items: rows }) => {
       const report = rows.find((row) => row.report === chosen);
-      return html`<${Card} title="Lab reports">
-          <${Table} label="Lab reports" class="cards wordy" columns=${columns} rows=${rows} keyOf=${(row) => row.report} hrefOf=${(row) => href("history", ["reports", row.report])} empty=${html`<${Empty} title="No reports yet">The lab replays past traffic under other policies and writes reports: run <code>tocsin lab</code>.<//>`} />
+      return html`<${Card} title="Reports" hint="Pages that the pipeline and the lab wrote.">
+          <${Table} label="Reports" class="cards wordy" columns=${columns} rows=${rows} keyOf=${(row) => row.report} hrefOf=${(row) => href("history", ["reports", row.report])} empty=${html`<${Empty} title="No reports yet"><code>tocsin pipeline report</code> writes one about what happened; <code>tocsin lab</code> writes reports about what other policies would have changed.<//>`} />
         <//>
-        ${report && html`<${Card} title=${report.title}><iframe class="report" title=${report.title} src=${report.path} sandbox="" referrerpolicy="no-referrer"></iframe><//>`}`;
+        ${report && html`<${Card} title=${report.title}><iframe class="report" title=${report.title} src=${inProject(report.path)} sandbox="" referrerpolicy="no-referrer"></iframe><//>`}`;
     }}
   <//>`;
 }

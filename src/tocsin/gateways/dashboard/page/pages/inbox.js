@@ -1,10 +1,10 @@
 /** The human inbox: escalations, approval requests, messages to the person who is signed in, and sending messages. */
 import { Asked } from "../components/asked.js";
-import { Action, Answer, Card, Chip, Empty, Json, Level } from "../components/basics.js";
+import { Action, Answer, Card, Chip, Empty, Json, Level, When } from "../components/basics.js";
 import { compose, joined, textOf } from "../components/compose.js";
 import { api, segment } from "../lib/api.js";
 import { useNow } from "../lib/clock.js";
-import { ago, count, countdown, millis, moment, words } from "../lib/format.js";
+import { count, countdown, metricName, millis, moment, words } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { live } from "../lib/live.js";
 import { useQuery } from "../lib/query.js";
@@ -39,12 +39,30 @@ export default function Inbox() {
 
 const More = ({ next }) => next !== null && html`<p class="muted small">Only the first ${count(SHOWN_MAX)} are shown.</p>`;
 
-const Since = ({ at }) => html`<time class="muted small" datetime=${at} title=${moment(at)}>${ago(at, useNow())}</time>`;
+const Since = ({ at }) => html`<${When} class="muted small" at=${at} />`;
 
-function Escalations({ rows, reload }) {
+/** Health is among the alerts of the overview; only what a director brought to a human is shown here. */
+const isHealth = ({ trigger, state }) => trigger === "health_degraded" && !state.startsWith("human");
+
+function Escalations({ rows: all, reload }) {
+  const rows = all.filter((row) => !isHealth(row));
   if (!rows.length) return html`<${Empty} title="No open escalations">A problem that agents leave unresolved is escalated to a director, then to a human.<//>`;
   return html`<ul class="items">${rows.map((row) => html`<${EscalationItem} key=${row.escalation} row=${row} reload=${reload} />`)}</ul>`;
 }
+
+/** By trigger: what an escalation is about, with the name of the resource, agent or metric. */
+const SUBJECTS = {
+  time_in_queue: (about) => html`Waits too long: ${about}`,
+  request_timeout: (about) => html`Not answered: ${about}`,
+  approval_timeout: (about) => html`Approval overdue: ${about}`,
+  consensus_timeout: (about) => html`No agreement: ${about}`,
+  dependency_blocked: (about) => html`Blocked: <code>${about}</code>`,
+  resource_contended: (about) => html`Contended: <code>${about}</code>`,
+  deadlock: (about) => html`Deadlock: <code>${about}</code>`,
+  health_degraded: (about, subject) => html`Over its limit: ${metricName(subject)}`,
+  priority_inflation: (about, subject) => html`Inflated priorities: <a href=${href("agents", [subject])}>${subject}</a>`,
+  critical_error: (about) => html`Critical error: ${about}`,
+};
 
 function EscalationItem({ row, reload }) {
   const path = `/v1/escalations/${segment(row.escalation)}`;
@@ -62,11 +80,11 @@ function EscalationItem({ row, reload }) {
     confirm: "Escalate",
   };
   return html`<li class="item" data-id=${row.escalation}>
-    <div class="item-head"><b>${words(row.trigger)}</b><${Chip} tone=${atHuman ? "bad" : "warn"}>${words(row.state)}<//><span class="spread"></span><${Since} at=${row.opened_at} /></div>
+    <div class="item-head"><b>${SUBJECTS[row.trigger]?.(row.about || row.subject, row.subject) ?? words(row.trigger)}</b><${Chip} tone=${atHuman ? "bad" : "warn"}>${words(row.state)}<//><span class="spread"></span><${Since} at=${row.opened_at} /></div>
     <p class="item-text">${row.detail}</p>
-    <p class="muted small">Subject <code>${row.subject}</code>, rule <code>${row.rule}</code></p>
     <details>
-      <summary>${row.steps.length} ${row.steps.length === 1 ? "step" : "steps"}</summary>
+      <summary>${row.steps.length} ${row.steps.length === 1 ? "step" : "steps"}, rule ${words(row.rule)}</summary>
+      ${/^(msg|sig)_/.test(row.subject) && html`<p class="small"><a href=${href("messages", [row.subject])}>History of the message</a></p>`}
       <ol class="steps">
         ${row.steps.map((step, place) => html`<li key=${place}><time class="muted small" datetime=${step.at}>${moment(step.at)}</time> ${words(step.state)} <span class="muted">by ${step.by}</span>${step.detail && html` <span class="muted">· ${step.detail}</span>`}</li>`)}
       </ol>
@@ -79,9 +97,12 @@ function EscalationItem({ row, reload }) {
 }
 
 function Approvals({ rows, reload }) {
-  if (!rows.length) return html`<${Empty} title="No approval requests" />`;
+  if (!rows.length) return html`<${Empty} title="No approval requests">Agents ask here before they do what the policy wants approved.<//>`;
   return html`<ul class="items">${rows.map((row) => html`<${ApprovalItem} key=${row.approval} row=${row} reload=${reload} />`)}</ul>`;
 }
+
+/** Convert an identifier to words, as the beginning of a sentence. */
+const titled = (name) => words(name).replace(/^./, (letter) => letter.toUpperCase());
 
 function ApprovalItem({ row, reload }) {
   const now = useNow();
@@ -92,15 +113,16 @@ function ApprovalItem({ row, reload }) {
     reload();
   };
   const reason = { name: "reason", label: "Reason", kind: "area" };
+  const question = row.holds ? row.preview || row.details || row.subject : row.subject;
   return html`<li class="item" data-id=${row.approval}>
-    <div class="item-head"><b>${words(row.handoff)}</b><span>requested by <a href=${href("agents", [row.asker])}>${row.asker}</a></span>${row.holds && html`<${Chip} tone="warn">message held<//>`}<span class="spread"></span><${Since} at=${row.opened_at} /></div>
-    <p class="item-text"><b>${row.holds ? html`<a href=${href("messages", [row.subject])}><code>${row.subject}</code></a>` : row.subject}</b></p>
-    ${row.details && html`<p class="item-text">${row.details}</p>`}
+    <div class="item-head"><b>${row.holds ? html`<a href=${href("messages", [row.subject])} title=${row.subject}>${question}</a>` : question}</b>${row.holds && html`<${Chip} tone="warn">message held<//>`}<span class="spread"></span><${Since} at=${row.opened_at} /></div>
+    <p class="muted small">${titled(row.handoff)}, requested by <a href=${href("agents", [row.asker])}>${row.asker}</a></p>
+    ${row.details && !row.holds && html`<p class="item-text">${row.details}</p>`}
     <p class="muted small">${row.due_at ? html`Will be escalated in ${countdown(millis(row.due_at) - now)}` : "Overdue: it has been escalated"}</p>
     <div class="row item-acts">
-      <${Asked} label="Approve" tone="primary" small question=${{ title: `Approve: ${words(row.handoff)}`, text: row.subject, fields: [reason], confirm: "Approve" }} run=${decide("approve")} done="Approved" />
+      <${Asked} label="Approve" tone="primary" small question=${{ title: `Approve: ${words(row.handoff)}`, text: question, fields: [reason], confirm: "Approve" }} run=${decide("approve")} done="Approved" />
       ${row.holds && html`<${Change} row=${row} run=${decide("approve")} />`}
-      <${Asked} label="Refuse" tone="danger" small question=${{ title: `Refuse: ${words(row.handoff)}`, text: row.subject, fields: [{ ...reason, required: true, hint: "It is sent to the requester." }], confirm: "Refuse", tone: "danger" }} run=${decide("refuse")} done="Refused" />
+      <${Asked} label="Refuse" tone="danger" small question=${{ title: `Refuse: ${words(row.handoff)}`, text: question, fields: [{ ...reason, required: true, hint: "It is sent to the requester." }], confirm: "Refuse", tone: "danger" }} run=${decide("refuse")} done="Refused" />
     </div>
   </li>`;
 }
@@ -153,7 +175,7 @@ function Messages() {
       ${({ items, next }) =>
         items.length
           ? html`<ul class="items">${items.map((row) => html`<${MessageItem} key=${row.signal_id} row=${row} reload=${mail.reload} />`)}</ul>${next !== null && html`<p class="muted small">Only the first ${count(SHOWN_MAX)} are shown. Mark some as done to see the others.</p>`}`
-          : html`<${Empty} title="No messages" />`}
+          : html`<${Empty} title="No messages">What agents send to you appears here.<//>`}
     <//>
   <//>`;
 }

@@ -1,11 +1,11 @@
 /** The page of leases: holders, waiting requests, the wait-for graph, and forced release. */
 import { Asked } from "../components/asked.js";
-import { Answer, Card, Chip, Empty, Level, Tile } from "../components/basics.js";
+import { Answer, Card, Chip, Empty, Level, Tile, When } from "../components/basics.js";
 import { WaitGraph } from "../components/graph.js";
 import { Table } from "../components/table.js";
 import { api, segment } from "../lib/api.js";
 import { useNow } from "../lib/clock.js";
-import { LEVELS, ago, count, countdown, duration, levelName, millis, moment } from "../lib/format.js";
+import { LEVELS, count, countdown, duration, levelName, millis, moment } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { useQuery } from "../lib/query.js";
 import { href } from "../lib/router.js";
@@ -84,8 +84,8 @@ function Held({ rows, waiting, inherited, reload }) {
 function Waiting({ rows, reload }) {
   const now = useNow();
   const columns = [
-    { name: "place", head: "Place", number: true, cell: ({ place }) => place },
     { name: "what", head: "Resources", cell: resources },
+    { name: "place", head: "Place in queue", number: true, cell: ({ place }) => place },
     { name: "agent", head: "Agent", cell: (row) => agent(row.agent) },
     { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.priority} />` },
     { name: "on", head: "Waits for", cell: ({ holders }) => agents(holders) },
@@ -113,14 +113,13 @@ function Release({ row, label, reload }) {
 }
 
 function Others({ waits }) {
-  const now = useNow();
   if (!waits.length) return null;
   const columns = [
     { name: "agent", head: "Agent", cell: (row) => agent(row.waiter) },
     { name: "kind", head: "Waits for", cell: (row) => html`<span><${Chip}>${row.kind}<//> ${row.what}</span>` },
     { name: "on", head: "From", cell: ({ on, any_of: any }) => html`<span>${any && on.length > 1 && html`<span class="muted">any of </span>`}${agents(on)}</span>` },
     { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.priority} />` },
-    { name: "since", head: "Since", number: true, cell: (row) => html`<span title=${moment(row.since)}>${ago(row.since, now)}</span>` },
+    { name: "since", head: "Since", number: true, cell: (row) => html`<${When} at=${row.since} />` },
   ];
   return html`<${Card} title="Other waits" hint="Agents also inherit the priority of requests, approvals and discussions."><${Table} label="Other waits" class="cards" columns=${columns} rows=${waits} keyOf=${({ kind, ref, waiter }) => `${kind} ${ref} ${waiter}`} /><//>`;
 }

@@ -1,12 +1,14 @@
 /** The page of messages: search, and the history of one message with the rule and the threshold of every decision. */
-import { Action, Answer, Card, Chip, Empty, Json, Level, State } from "../components/basics.js";
+import { Action, Answer, Card, Chip, Copy, Empty, Json, Level, Presence, State, When } from "../components/basics.js";
+import { textOf } from "../components/compose.js";
 import { ask, Field } from "../components/dialog.js";
+import { MessageCell } from "../components/message-cell.js";
 import { Table } from "../components/table.js";
 import { Path } from "../components/path.js";
 import { Timeline } from "../components/timeline.js";
 import { api, segment } from "../lib/api.js";
 import { useNow } from "../lib/clock.js";
-import { LEVELS, ago, countdown, millis, moment } from "../lib/format.js";
+import { LEVELS, countdown, millis, moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { live } from "../lib/live.js";
 import { useQuery } from "../lib/query.js";
@@ -21,6 +23,8 @@ export default function Messages({ parts, query }) {
   return parts.length ? html`<${One} key=${parts[0]} id=${parts[0]} />` : html`<${Search} query=${query} />`;
 }
 
+/** Filters that are folded away until one of them is used. */
+const RARE = ["publish_path", "delivery_class", "correlation_id", "since", "until"];
 const FILTERS = ["q", "states", "level", "sender", "recipient", "type", "publish_path", "delivery_class", "correlation_id", "since", "until"];
 
 function Search({ query }) {
@@ -36,6 +40,7 @@ function Search({ query }) {
   const field = (name, label, more = {}) => html`<${Field} name=${name} label=${label} value=${draft[name] ?? ""} onInput=${change(name)} ...${more} />`;
   const choice = (name, label, options) => field(name, label, { kind: "select", options: [["", "any"], ...options] });
   const set = Object.keys(wanted).length;
+  const further = RARE.some((name) => wanted[name]);
   return html`<${Card} title="Find messages">
       <form onSubmit=${submit} role="search">
         <div class="filters">
@@ -46,12 +51,17 @@ function Search({ query }) {
           ${choice("states", "State", [["held,queued,offered", "waiting"], ...STATES.map((state) => [state, state])])}
           ${choice("level", "Priority", LEVELS.map((level) => [level, level]))}
           ${field("sender", "Sender")} ${field("recipient", "Recipient")} ${field("type", "Type")}
+        </div>
+        <details class="more-filters" open=${further}>
+          <summary>More filters</summary>
+          <div class="filters">
           ${choice("publish_path", "Path", [["pushed_to_ws", "pushed"], ["buffered_for_piggyback", "piggyback"], ["queued_offline", "offline"], ["unknown", "unknown"]])}
           ${choice("delivery_class", "Class", [["sync", "sync"], ["async", "async"]])}
           ${field("correlation_id", "Thread")}
           ${field("since", "Accepted after", { kind: "datetime-local", class: "wide" })}
           ${field("until", "Accepted before", { kind: "datetime-local", class: "wide" })}
-        </div>
+          </div>
+        </details>
         <div class="row form-foot">
           <button type="submit" class="button primary">Find</button>
           ${set > 0 && html`<a class="button quiet" href=${href("messages")}>Clear</a>`}
@@ -74,7 +84,6 @@ function Found({ wanted }) {
   // The index of payload words is updated shortly after the message, so a search by words is repeated.
   const first = useQuery("/v1/messages", filters, { areas: ["messages"], atMostEvery: 3000, every: wanted.q ? 5000 : 0, enabled: id === null });
   const [more, setMore] = useState({ items: [], next: undefined });
-  const now = useNow();
   useEffect(() => {
     if (id) go("messages", id, {}, { replace: true });
   }, [id]);
@@ -94,13 +103,11 @@ function Found({ wanted }) {
         return html`<${Table} label="Messages" class="cards" rows=${rows} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
             empty=${html`<${Empty} title="No messages found">${next === null ? (Object.keys(wanted).length ? "No message matches." : "No message has been sent yet.") : "No match among the newest messages; older ones may match."}<//>`}
             columns=${[
-              { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
-              { name: "type", head: "Type", cell: (row) => row.type },
+              { name: "message", head: "Message", class: "wide", cell: (row) => html`<${MessageCell} row=${row} id=${row.signal_id} />` },
               { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
-              { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
               { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
               { name: "path", head: "Path", cell: (row) => html`<${Path} path=${row.publish_path} />` },
-              { name: "sent", head: "Accepted", number: true, cell: (row) => html`<time datetime=${row.created_at} title=${moment(row.created_at)}>${ago(row.created_at, now)}</time>` },
+              { name: "sent", head: "Accepted", number: true, cell: (row) => html`<${When} at=${row.created_at} />` },
             ]} />
           ${next !== null && html`<div class="more"><${Action} small label=${rows.length ? "Load older messages" : "Search older messages"} run=${further} done="No match among these; older messages may match." /></div>`}`;
       }}
@@ -113,15 +120,15 @@ function One({ id }) {
   const copies = useQuery(`/v1/messages/${segment(id)}/history`, undefined, { areas: ["messages", "approvals"], atMostEvery: 1000 });
   return html`<p class="small"><a href=${href("messages")}>← All messages</a></p>
     <${Answer} of=${copies}>
-      ${(found) => found.map((copy) => html`<${Copy} key=${copy.message.signal_id} copy=${copy} reload=${copies.reload} />`)}
+      ${(found) => found.map((copy) => html`<${MessageCopy} key=${copy.message.signal_id} copy=${copy} reload=${copies.reload} />`)}
     <//>`;
 }
 
-function Copy({ copy, reload }) {
+function MessageCopy({ copy, reload }) {
   const { message, history } = copy;
   const now = useNow();
   const left = millis(message.expires_at) - now;
-  return html`<${Card} title=${message.signal_id} class="copy" tools=${html`<${Actions} message=${message} history=${history} reload=${reload} />`}>
+  return html`<${Card} title=${`Message ${message.signal_id}`} heading=${short(textOf(message.payload)) || message.type} class="one-message" tools=${html`<${Actions} message=${message} history=${history} reload=${reload} />`}>
       <div class="row summary">
         <${State} state=${message.state} /><${Level} level=${message.level} /><strong>${message.type}</strong>
         <span><a href=${href("agents", message.sender)}>${message.sender}</a> → <a href=${href("agents", message.recipient)}>${message.recipient}</a></span>
@@ -134,11 +141,12 @@ function Copy({ copy, reload }) {
         </div>
         <div class="stack">
           <dl class="facts">
-            <dt>Accepted</dt><dd>${moment(message.created_at)}</dd>
-            <dt>Priority</dt><dd>${message.priority}${message.level !== message.priority ? ` → ${message.level} now` : ""}</dd>
+            <dt>Message</dt><dd><code class="message-id">${message.signal_id}</code> <${Copy} text=${message.signal_id} /></dd>
+            <dt>Accepted</dt><dd>${moment(message.created_at)} <span class="muted">(<${When} at=${message.created_at} />)</span></dd>
+            <dt>Priority</dt><dd><${Level} level=${message.priority} />${message.level !== message.priority && html` → <${Level} level=${message.level} /> now`}</dd>
             <dt>Class</dt><dd>${message.delivery_class}</dd>
             <dt>Path</dt><dd><${Path} path=${message.publish_path} /></dd>
-            <dt>Recipient at send</dt><dd>${message.recipient_state.replaceAll("_", " ")}</dd>
+            <dt>Recipient at send</dt><dd><${Presence} presence=${message.recipient_state} /></dd>
             <dt>Retries</dt><dd>${message.attempts}</dd>
             <dt>Expires</dt><dd>${moment(message.expires_at)}</dd>
             ${message.correlation_id && html`<dt>Thread</dt><dd class="mono">${message.correlation_id}</dd>`}
@@ -225,10 +233,10 @@ function Thread({ name, current }) {
             (message) => html`<li key=${message.signal_id} class=${message.signal_id === current ? "current" : ""}>
               <div class="row">
                 <strong>${message.sender}</strong><span class="muted">→ ${message.recipient}</span><${Chip}>${message.type}<//><${State} state=${message.state} />
-                <span class="spread"></span><time class="muted small" datetime=${message.created_at}>${moment(message.created_at)}</time>
+                <span class="spread"></span><${When} class="muted small" at=${message.created_at} />
               </div>
               <p class="excerpt">${excerpt(message.payload)}</p>
-              ${message.signal_id !== current && html`<a class="small" href=${href("messages", message.signal_id)}>${message.signal_id}</a>`}
+              ${message.signal_id !== current && html`<a class="small" href=${href("messages", message.signal_id)} title=${message.signal_id}>Open this message</a>`}
             </li>`,
           )}
         </ol>
@@ -239,7 +247,12 @@ function Thread({ name, current }) {
 
 /** Return the first lines of a payload's text. */
 function excerpt(payload) {
-  const text = typeof payload === "object" && payload !== null ? (payload.text ?? payload.message ?? payload.summary ?? payload.title ?? JSON.stringify(payload)) : String(payload);
-  const line = typeof text === "string" ? text : JSON.stringify(text);
-  return line.length > 300 ? `${line.slice(0, 300)} …` : line;
+  const text = textOf(payload);
+  return text.length > 300 ? `${text.slice(0, 300)} …` : text;
+}
+
+/** Return the beginning of a text in one line, for a heading. */
+function short(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > 110 ? `${line.slice(0, 109)}…` : line;
 }

@@ -1,17 +1,21 @@
 /** The overview: message rates, queue depths, latencies, pending messages, recalls, sessions and alerts. */
-import { Answer, Card, Chip, Empty, Level, Meter, Presence, State, Tile } from "../components/basics.js";
+import { Alerts } from "../components/alerts.js";
+import { Bars } from "../components/bars.js";
+import { Answer, Card, Chip, Empty, Level, Meter, Presence, State, Tile, When } from "../components/basics.js";
 import { Chart } from "../components/chart.js";
+import { GettingStarted, useProgress } from "../components/getting-started.js";
 import { Histogram, span } from "../components/histogram.js";
 import { Listener } from "../components/listener.js";
+import { MessageCell } from "../components/message-cell.js";
 import { Path } from "../components/path.js";
 import { Table } from "../components/table.js";
 import { useNow } from "../lib/clock.js";
-import { LEVELS, ago, count, countdown, duration, levelName, millis, percent, rate, tick, words } from "../lib/format.js";
+import { LEVELS, count, countdown, duration, levelName, measure, metricName, millis, moment, percent, rate, tick, words } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { live } from "../lib/live.js";
 import { useQuery } from "../lib/query.js";
 import { href } from "../lib/router.js";
-import { covered, grown, percentile, useGauges, useRates, useSeriesVersion } from "../lib/series.js";
+import { covered, grown, percentile, stepOf, useCounts, useGauges, useRates, useSeriesVersion } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
 
 const WINDOWS = [
@@ -23,9 +27,17 @@ const WINDOWS = [
 const SOON_MS = 60_000;
 
 export default function Overview() {
-  const [seconds, setSeconds] = useState(600);
+  const [chosen, setSeconds] = useState(null);
+  const version = useSeriesVersion();
+  // A hub that has just been started has few points: the shortest range shows them best.
+  const seconds = chosen ?? (version && covered(1800) > 150 ? 600 : 120);
   const overview = useQuery("/v1/overview", undefined, { every: 5000 });
+  const progress = useProgress();
+  if (progress && !progress.others.length && !progress.sent) {
+    return html`<${GettingStarted} progress=${progress} /><${Alerts} /><p class="muted">Messages, queues and latencies are shown here as soon as the project has an agent.</p>`;
+  }
   return html`
+    <${GettingStarted} progress=${progress} />
     <${Alerts} />
     <${Signals} seconds=${seconds} setSeconds=${setSeconds} />
     <div class="grid">
@@ -35,37 +47,19 @@ export default function Overview() {
     <${Pending} />
     <div class="grid">
       <${Recalls} seconds=${seconds} overview=${overview} />
-      <${Undeliverable} overview=${overview} />
+      <${Notices} />
     </div>
     <${Drains} overview=${overview} />
     <div class="grid">
       <${Daemons} />
+      <${Undeliverable} overview=${overview} />
       <${Feed} overview=${overview} />
-      <${Notices} />
     </div>
   `;
 }
 
-function Alerts() {
-  const { alerts, escalations } = useStore(live, ({ tick }) => ({ alerts: tick?.alerts ?? [], escalations: tick?.escalations ?? 0 }));
-  const now = useNow();
-  if (!alerts.length && !escalations) return null;
-  return html`<${Card} title="Alerts" class=${`alerts ${alerts.some(({ state }) => state === "raised") ? "raised" : ""}`}>
-    <ul class="plain">
-      ${alerts.map(
-        (alert) => html`<li key=${alert.metric} class="row">
-          <${Chip} tone=${alert.state === "raised" ? "bad" : "warn"}>${alert.state}<//>
-          <strong>${metricName(alert.metric)}</strong>
-          <span>${measure(alert.metric, alert.value)} <span class="muted">over the limit of ${measure(alert.metric, alert.limit)}, for ${duration(Math.max(0, Math.round((now - millis(alert.since)) / 1000)))}</span></span>
-        </li>`,
-      )}
-      ${escalations > 0 && html`<li class="row"><${Chip} tone="warn">open<//><a href=${href("inbox")}>${escalations} ${escalations === 1 ? "escalation" : "escalations"}</a></li>`}
-    </ul>
-  <//>`;
-}
-
-const metricName = (metric) => words(metric.replace(/_s$/, ""));
-const measure = (metric, value) => (metric.endsWith("_s") ? duration(value) : count(value));
+/** Return the length of an interval in words. */
+const per = (seconds) => ({ 10: "10 seconds", 60: "minute", 600: "10 minutes", 3600: "hour" })[stepOf(seconds)];
 
 /** Counts of messages by outcome, with highlighted problems. */
 function Signals({ seconds, setSeconds }) {
@@ -75,26 +69,26 @@ function Signals({ seconds, setSeconds }) {
   const span = covered(seconds);
   const perSecond = (name) => rate(span ? grown(name, seconds) / span : 0);
   const waiting = summary.depths.reduce((sum, depth) => sum + depth, 0);
-  const inQueue = Math.max(0, waiting - summary.pending_pickup);
+  const inQueue = Math.max(0, waiting - summary.recipient_away);
   const undeliverable = grown("undeliverable", 60);
-  const pendingHot = summary.pending_pickup >= hot.pending_pickup;
+  const awayHot = summary.recipient_away >= hot.recipient_away;
   const unknownHot = undeliverable >= hot.undeliverable_per_min;
   const window = WINDOWS.find(([value]) => value === seconds)[1];
   const tools = html`<div class="segments" role="group" aria-label="Time range">
     ${WINDOWS.map(([value, label]) => html`<button key=${value} type="button" class="button small" aria-pressed=${value === seconds} onClick=${() => setSeconds(value)}>${label}</button>`)}
   </div>`;
-  return html`<${Card} title="Signals" hint=${`Counts over the last ${window}; waiting messages as of now.`} tools=${tools} class="mesh">
+  return html`<${Card} title="Messages" hint=${`Counts over the last ${window}; waiting messages as of now.`} tools=${tools} class="mesh">
     <div class="tiles">
-      <${Tile} label="Available now" tone=${grown("delivered", seconds) ? "ok" : ""} value=${count(grown("delivered", seconds))} detail=${`delivered, ${perSecond("delivered")}/s`} />
-      <${Tile} label="Pending pickup" tone=${pendingHot ? "warn" : ""} flag=${pendingHot && "HOT"} value=${count(summary.pending_pickup)} detail=${`recipient away · ${count(inQueue)} others waiting`} />
-      <${Tile} label="Expired" value=${count(grown("expired", seconds))} detail=${`${perSecond("expired")}/s`} />
-      <${Tile} label="Recalled" value=${count(grown("recalled", seconds))} detail=${`${perSecond("recalled")}/s`} />
-      <${Tile} label="Undeliverable" tone=${unknownHot ? "bad" : ""} flag=${unknownHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail=${`unknown recipient, ${count(undeliverable)}/min`} />
-      <${Tile} label="Unconfirmed" value=${count(summary.in_flight)} detail="handed out, receipt not confirmed" />
+      <${Tile} label="Delivered" tone=${grown("delivered", seconds) ? "ok" : ""} value=${count(grown("delivered", seconds))} detail=${`${perSecond("delivered")} per second`} />
+      <${Tile} label="Recipient away" tone=${awayHot ? "warn" : ""} flag=${awayHot && "HOT"} value=${count(summary.recipient_away)} detail=${inQueue ? `${count(inQueue)} more wait for others` : "wait for its return"} />
+      <${Tile} label="Unconfirmed" value=${count(summary.in_flight)} detail="handed out, no receipt yet" />
+      <${Tile} label="Expired" value=${count(grown("expired", seconds))} detail="before delivery" />
+      <${Tile} label="Recalled" value=${count(grown("recalled", seconds))} detail="by their senders" />
+      <${Tile} label="Undeliverable" tone=${unknownHot ? "bad" : ""} flag=${unknownHot && "HOT"} value=${count(grown("undeliverable", seconds))} detail="unknown recipient" />
     </div>
     <div class="saturation">
-      <${Saturation} title="Transient" what="pending pickup" value=${summary.pending_pickup} limit=${hot.pending_pickup} unit="" hot=${pendingHot} tone="warn" hint="Recipients are away. The messages are delivered when they return." />
-      <${Saturation} title="Structural" what="undeliverable" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per min" hot=${unknownHot} tone="bad" hint="No agent has the recipient's name. Waiting does not help: correct the name or register the agent." />
+      <${Saturation} title="Recipients away" kind="transient" value=${summary.recipient_away} limit=${hot.recipient_away} unit=" waiting" hot=${awayHot} tone="warn" hint="The messages are delivered when the recipients return." />
+      <${Saturation} title="Unknown recipients" kind="structural" value=${undeliverable} limit=${hot.undeliverable_per_min} unit=" per minute" hot=${unknownHot} tone="bad" hint="Waiting does not help: correct the name, or register the agent." />
     </div>
     <div class="grid charts">
       <${Flow} seconds=${seconds} />
@@ -103,10 +97,10 @@ function Signals({ seconds, setSeconds }) {
   <//>`;
 }
 
-function Saturation({ title, what, value, limit, unit, hot, tone, hint }) {
+function Saturation({ title, kind, value, limit, unit, hot, tone, hint }) {
   return html`<div class="saturation-item">
-    <div class="row"><strong>${title}</strong><span class="muted">${what}</span><span class="spread"></span><span class="figure">${count(value)}${unit} <span class="muted">of ${count(limit)}</span></span>${hot ? html`<${Chip} tone=${tone}>HOT<//>` : html`<${Chip} tone="ok">normal<//>`}</div>
-    <${Meter} value=${value} max=${limit} label=${`${title}: ${what}`} tone=${hot ? tone : ""} />
+    <div class="row"><strong>${title}</strong><span class="muted">${kind}</span><span class="spread"></span><span class="figure">${count(value)}${unit} <span class="muted">of ${count(limit)}</span></span>${hot ? html`<${Chip} tone=${tone}>HOT<//>` : html`<${Chip} tone="ok">normal<//>`}</div>
+    <${Meter} value=${value} max=${limit} label=${title} tone=${hot ? tone : ""} />
     <p class="muted small">${hint}</p>
   </div>`;
 }
@@ -122,16 +116,18 @@ function Flow({ seconds }) {
   </div>`;
 }
 
+const ENDS = [
+  ["expired", "expired", "--mute"],
+  ["recalled", "recalled", "--accent"],
+  ["undeliverable", "undeliverable", "--bad"],
+  ["died", "dead", "--level-Override"],
+];
+
 function Stuck({ seconds }) {
-  const data = useRates(["expired", "recalled", "undeliverable", "died"], seconds, { over: 60, per: 60 });
+  const counts = useCounts(ENDS.map(([name]) => name), seconds);
   return html`<div>
-    <h3>Not delivered, per minute</h3>
-    <${Chart} data=${data} format=${tick} label="Messages expired, recalled, undeliverable and dead per minute" lines=${[
-      { label: "expired", colour: "--mute" },
-      { label: "recalled", colour: "--accent" },
-      { label: "undeliverable", colour: "--bad" },
-      { label: "dead", colour: "--level-Override" },
-    ]} />
+    <h3>Not delivered, per ${per(seconds)}</h3>
+    <${Bars} counts=${counts} label=${`Messages not delivered, per ${per(seconds)}`} lines=${ENDS.map(([, label, colour]) => ({ label, colour }))} />
   </div>`;
 }
 
@@ -140,11 +136,11 @@ const LATENCY_LIMITS = { Critical: "critical_delivery_s", Blocking: "blocking_de
 
 function Depths({ seconds }) {
   const data = useGauges(LEVELS.map((name) => `depth_${name}`), seconds);
-  const { depths, limits } = useStore(live, ({ tick, hello }) => ({ depths: tick?.summary.depths, limits: hello?.limits }));
+  const { depths, limits } = useStore(live, ({ tick, hello }) => ({ depths: tick?.summary.depths, limits: hello?.health.limits }));
   if (!depths) return null;
   const marks = Object.entries(DEPTH_LIMITS).map(([name, metric]) => ({ value: limits[metric], label: `${name} limit ${limits[metric]}`, colour: `--level-${name}` }));
   return html`<${Card} title="Queue depth by priority">
-    <${Chart} data=${data} marks=${marks} format=${tick} label="Waiting messages by priority" lines=${LEVELS.map((name) => ({ label: levelName(name), colour: `--level-${levelName(name)}` }))} />
+    <${Chart} data=${data} marks=${marks} format=${(value) => (Number.isInteger(value) ? tick(value) : "")} label="Waiting messages by priority" lines=${LEVELS.map((name) => ({ label: levelName(name), colour: `--level-${levelName(name)}` }))} />
     <dl class="levels">
       ${LEVELS.map((name, level) => {
         const limit = limits[DEPTH_LIMITS[name]];
@@ -157,18 +153,20 @@ function Depths({ seconds }) {
 
 function Latencies({ seconds, overview }) {
   const data = useGauges(["critical_delivery_s", "blocking_delivery_s"], seconds);
-  const limits = useStore(live, ({ hello }) => hello?.limits);
+  const limits = useStore(live, ({ hello }) => hello?.health.limits);
   if (!limits) return null;
   const shown = [data[0], ...data.slice(1).map((column) => column.map((value) => value * 1000))];
   const marks = Object.entries(LATENCY_LIMITS).map(([name, metric]) => ({ value: limits[metric] * 1000, label: `${name} limit ${duration(limits[metric])}`, colour: `--level-${name}` }));
   const rows = [...(overview.data?.delivery_latency ?? [])].sort((one, other) => LEVELS.indexOf(other.about) - LEVELS.indexOf(one.about));
   const bounds = overview.data?.bounds_s ?? [];
   const at = (row, share) => duration(percentile(row.counts, bounds, share));
+  const measured = shown.slice(1).some((column) => column.some((value) => value > 0));
   return html`<${Card} title="Latency by priority" hint="99th percentile of the time from acceptance to push, over one minute.">
-    <${Chart} data=${shown} marks=${marks} format=${(value) => `${tick(value)} ms`} label="Delivery latency of Critical and Blocking messages, with their limits" lines=${[
+    ${!measured && html`<${Empty} title="Nothing was pushed">No Critical or Blocking message was pushed to an open connection in this time.<//>`}
+    ${measured && html`<${Chart} data=${shown} marks=${marks} format=${(value) => `${tick(value)} ms`} label="Delivery latency of Critical and Blocking messages, with their limits" lines=${[
       { label: "Critical p99", colour: "--level-Critical" },
       { label: "Blocking p99", colour: "--level-Blocking" },
-    ]} />
+    ]} />`}
     <${Table} label="Waiting time by priority" rows=${rows} keyOf=${(row) => row.about} columns=${[
       { name: "level", head: "Time until handed out", cell: (row) => html`<${Level} level=${row.about} />` },
       { name: "n", head: "Messages", number: true, cell: (row) => count(row.counts.reduce((sum, value) => sum + value, 0)) },
@@ -196,17 +194,15 @@ function PendingRows({ items }) {
   return html`<${Table} label="Pending messages" class="cards" rows=${open.slice(0, shown)} keyOf=${(row) => row.signal_id} hrefOf=${(row) => href("messages", row.signal_id)}
       empty=${html`<${Empty} title="No pending messages">All accepted messages were delivered or have ended.<//>`}
       columns=${[
-        { name: "id", head: "Message", class: "id", cell: (row) => row.signal_id },
-        { name: "type", head: "Type", cell: (row) => row.type },
+        { name: "message", head: "Message", class: "wide", cell: (row) => html`<${MessageCell} row=${row} id=${row.signal_id} />` },
         { name: "level", head: "Priority", cell: (row) => html`<${Level} level=${row.level} />` },
-        { name: "way", head: "From → to", cell: (row) => html`${row.sender} → ${row.recipient}` },
         { name: "state", head: "State", cell: (row) => html`<${State} state=${row.state} />` },
         { name: "path", head: "Path", cell: (row) => html`<${Path} path=${row.publish_path} />` },
         {
           name: "ttl",
           head: "Expires in",
           number: true,
-          cell: (row) => (row.expires_at ? html`<span class=${left(row) < SOON_MS ? "soon" : ""}>${countdown(left(row))}</span>` : "never"),
+          cell: (row) => (row.expires_at ? html`<span class=${left(row) < SOON_MS ? "soon" : ""} title=${moment(row.expires_at)}>${countdown(left(row))}</span>` : "never"),
         },
       ]} />
     ${open.length > shown && html`<button type="button" class="button small more" onClick=${() => setShown(shown + 50)}>Show more of ${open.length}</button>`}`;
@@ -220,12 +216,12 @@ const OUTCOMES = [
 ];
 
 function Recalls({ seconds, overview }) {
-  const data = useRates(OUTCOMES.map(([name]) => name), seconds, { over: 60, per: 60 });
+  const counts = useCounts(OUTCOMES.map(([name]) => name), seconds);
   const totals = overview.data?.recalls ?? {};
   const all = Object.values(totals).reduce((sum, value) => sum + value, 0);
   const late = all ? (totals.already_delivered ?? 0) / all : 0;
-  return html`<${Card} title="Recalls" hint="Per minute, by outcome.">
-    <${Chart} data=${data} format=${tick} height=${150} label="Recalls per minute by outcome" lines=${OUTCOMES.map(([, label, colour]) => ({ label, colour }))} />
+  return html`<${Card} title="Recalls" hint=${`By outcome, per ${per(seconds)}; below, since the hub started.`}>
+    <${Bars} counts=${counts} label=${`Recalls by outcome, per ${per(seconds)}`} lines=${OUTCOMES.map(([, label, colour]) => ({ label, colour }))} />
     <dl class="levels">${OUTCOMES.map(([name, label]) => html`<div key=${name}><dt>${label}</dt><dd>${count(totals[name] ?? 0)}</dd></div>`)}</dl>
     ${all >= 10 && late > 0.5 && html`<p class="small muted">${percent(late)} came too late: the message had already been delivered. Senders may be sending too early.</p>`}
   <//>`;
@@ -299,12 +295,11 @@ function Daemons() {
 function Feed({ overview }) {
   return html`<${Card} title="Live feed" hint="Frames offered to subscribers, and frames dropped under load, by subscriber priority.">
     <${Answer} of=${overview}>
-      ${(data) => html`<${Table} label="Live feed by subscriber priority" rows=${data.frames.priorities} keyOf=${(row) => row.priority} columns=${[
+      ${(data) => html`<${Table} label="Live feed by subscriber priority" class="compact" rows=${data.frames.priorities} keyOf=${(row) => row.priority} columns=${[
           { name: "priority", head: "Subscribers", cell: (row) => words(row.priority) },
           { name: "offered", head: "Offered", number: true, cell: (row) => count(row.offered) },
-          { name: "dropped", head: "Dropped", number: true, cell: (row) => count(row.dropped) },
+          { name: "dropped", head: "Dropped", number: true, cell: (row) => html`<span title=${`${count(row.shed)} of them to protect more important subscribers`}>${count(row.dropped)}</span>` },
           { name: "rate", head: "Drop rate", number: true, cell: (row) => (row.offered ? html`<span class=${row.priority === "critical" && row.dropped ? "soon" : ""}>${percent(row.dropped / row.offered)}</span>` : "—") },
-          { name: "shed", head: "Shed", number: true, cell: (row) => count(row.shed) },
         ]} />
         <p class="muted small">${count(data.frames.published)} frames to ${data.frames.subscribers.length} ${data.frames.subscribers.length === 1 ? "subscriber" : "subscribers"}; all open dashboards are one subscriber.</p>`}
     <//>
@@ -315,14 +310,13 @@ function Feed({ overview }) {
 function Notices() {
   const hello = useStore(live, (state) => state.hello?.notices);
   const ticked = useStore(live, (state) => state.tick?.notices ?? []);
-  const now = useNow();
   const seen = new Map();
   for (const notice of [...(hello ?? []), ...ticked]) seen.set(`${notice.at} ${notice.kind} ${JSON.stringify(notice.facts)}`, notice);
   const notices = [...seen.values()].sort((one, other) => other.at - one.at).slice(0, 12);
   return html`<${Card} title="Recent events">
     ${notices.length
       ? html`<ul class="plain notices">
-          ${notices.map((notice) => html`<li key=${`${notice.at} ${notice.kind}`}><span class="muted small when">${ago(notice.at, now)}</span><span>${describe(notice)}</span></li>`)}
+          ${notices.map((notice) => html`<li key=${`${notice.at} ${notice.kind}`}><span class="muted small when"><${When} at=${notice.at} /></span><span>${describe(notice)}</span></li>`)}
         </ul>`
       : html`<${Empty} title="No recent events">Refusals, dead letters, alerts and similar events appear here.<//>`}
   <//>`;

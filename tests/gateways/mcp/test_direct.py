@@ -1,0 +1,130 @@
+"""Tool calls that are answered without the library: the same answers, and only to requests that it would accept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateways.hubs import Team
+from tests.gateways.mcp.test_mount import asked, post, with_mcp
+from tocsin.gateways.mcp.direct import DirectCalls
+
+MODERN = "2026-07-28"
+HANDSHAKE = ("2025-06-18", "2025-11-25")
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return for each request so far whether it was answered without the library."""
+    seen: list[bool] = []
+    read = DirectCalls.read
+
+    def watched(self: DirectCalls, *arguments: Any) -> Any:
+        found = read(self, *arguments)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(DirectCalls, "read", watched)
+    return seen
+
+
+def request_of(version: str, tool: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a tool call as a client of a version sends it, and its headers."""
+    body, headers = asked(tool, **arguments), {"Mcp-Protocol-Version": version}
+    if version == MODERN:
+        body["params"]["_meta"] = META
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return body, headers
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE, MODERN])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get_me", {}),
+        ("list_agents", {"limit": 1}),
+        ("send_message", {"to": "nobody", "text": "hello"}),
+        ("send_message", {"to": "bob", "texts": "hello"}),
+        ("no_such_tool", {"a": [1, {"b": None}]}),
+    ],
+)
+def test_an_answer_is_that_of_the_library(
+    tmp_path: Path,
+    direct: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    tool: str,
+    arguments: dict[str, Any],
+) -> None:
+    async def test(team: Team) -> None:
+        body, headers = request_of(version, tool, **arguments)
+        answered = await post(team, "ada", body, **headers)
+        assert direct == [True]
+        monkeypatch.setattr(DirectCalls, "read", lambda *_: None)
+        by_library = await post(team, "ada", body, **headers)
+        assert answered.status_code == by_library.status_code == 200
+        assert answered.headers["content-type"] == by_library.headers["content-type"]
+        assert _timeless(answered.json()) == _timeless(by_library.json())
+
+    with_mcp(tmp_path, test)
+
+
+def _timeless(answer: Any) -> Any:
+    """Return an answer without the times that differ between two calls."""
+    if isinstance(answer, dict):
+        return {name: _timeless(part) for name, part in answer.items() if not name.endswith("_at")}
+    return [_timeless(part) for part in answer] if isinstance(answer, list) else answer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"Mcp-Protocol-Version": "2024-11-05"},
+        {"Mcp-Protocol-Version": "2031-01-01"},
+        {"Accept": "text/html"},
+        {"Mcp-Name": "get_message"},
+        {"Mcp-Method": "tools/list"},
+    ],
+)
+def test_a_request_that_the_library_would_refuse_is_left_to_it(
+    tmp_path: Path, direct: list[bool], change: dict[str, str]
+) -> None:
+    async def test(team: Team) -> None:
+        body, headers = request_of(MODERN, "get_me")
+        await post(team, "ada", body, **(headers | change))
+        assert direct == [False]
+
+    with_mcp(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"id": True},
+        {"id": None},
+        {"jsonrpc": "1.0"},
+        {"method": "ping"},
+        {"params": {"name": "get_me", "arguments": [], "_meta": META}},
+        {"params": {"name": "get_me", "task": {}, "_meta": META}},
+        {"params": {"name": "get_me", "_meta": META | {"progressToken": []}}},
+        {"params": {"name": "get_me", "_meta": META | {"io.modelcontextprotocol/clientCapabilities": "all"}}},
+        {"params": {"name": "get_me", "_meta": META | {"note": "x" * 3000}}},
+        {"params": {"name": "get_me"}},
+    ],
+)
+def test_a_request_of_another_shape_is_left_to_the_library(
+    tmp_path: Path, direct: list[bool], body: dict[str, Any]
+) -> None:
+    async def test(team: Team) -> None:
+        usual, headers = request_of(MODERN, "get_me")
+        for _ in range(2):
+            await post(team, "ada", json.dumps(usual | body).encode(), **headers)
+        assert direct == [False, False]
+
+    with_mcp(tmp_path, test)
