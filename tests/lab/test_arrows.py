@@ -20,6 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "runners": {"tasks"},
     "experiment": {"parameters", "replays", "runners", "settings", "tasks", "traces"},
     "search": {"experiment", "figures", "parameters", "runners"},
+    "trial": {"figures", "replays", "settings", "traces"},
     "report": {"experiment", "figures", "runners", "search", "tasks"},
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -1,8 +1,10 @@
 """The `tocsin lab` commands."""
 
 import json
+import secrets
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,9 +14,12 @@ from typer.testing import CliRunner
 from tests.cli.processes import RunningHub
 from tests.lab.histories import busy
 from tests.pipeline.traffic import write_segments
+from tests.postgres import Server
 from tocsin.cli.commands import app
 from tocsin.cli.remote import Exit
 from tocsin.core import events as ev
+from tocsin.journal.log import EventLog
+from tocsin.journal.postgres import PostgresJournal
 from tocsin.lab.scenario import parse_scenario
 from tocsin.lab.traces.event_sources import find_source, read_events
 
@@ -136,6 +141,18 @@ def test_a_scenario_is_played(data: Path) -> None:
     assert report["windows"] == ["run-1", "run-2"]
 
 
+def test_the_tables_of_a_scenario_fit_and_name_no_unit_that_their_values_do_not_have(data: Path) -> None:
+    arguments = ("scenario", str(data / "tiny.yaml"), "--policy", str(data / "quick.yaml"))
+    result = runner.invoke(app, lab(data, *arguments))
+    assert result.exit_code == Exit.DONE, result.stderr
+    *lines, _ = result.stdout.rstrip().splitlines()
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
+    assert "_s" not in "".join(lines)
+    first = [line.split() for line in lines[lines.index("defaults") + 1 :]]
+    assert first[0] == ["figure", "Coordinate", "Info", "all"]
+    assert [row[0] for row in first[1:4]] == ["sent", "median", "p95"]
+
+
 def test_the_example_is_a_scenario(data: Path) -> None:
     result = runner.invoke(app, lab(data, "scenario", "--example"))
     assert parse_scenario(result.stdout).agents == 12
@@ -210,3 +227,29 @@ def test_a_policy_of_a_report_is_applied_with_its_id_as_the_reason(data: Path, t
     (source,) = find_source(next(home.rglob("journal.db")))
     adopted = [event for _, event in read_events(source) if isinstance(event, ev.PolicyAdopted)]
     assert adopted[-1].reason == f"{report['id']}: quick"
+
+
+def test_a_project_in_postgresql_is_replayed(data: Path, postgres: Server, tmp_path: Path) -> None:
+    name = f"lab_{secrets.token_hex(6)}"
+    journal = PostgresJournal(postgres.database(name), "p", hub="owner")
+    log = EventLog(journal)
+    events = busy(1500, per_day=30_000)
+    for start in range(0, len(events), 100):
+        log.append(events[start : start + 100])
+    url = f"postgresql://tocsin@/{name}?host={postgres.folder}"
+    try:
+        reports: list[dict[str, Any]] = []
+        for source in (url, str(data)):
+            asked = lab(data, "replay", "--events", source, "--project", "p", "--json")
+            asked[3:3] = ["--folder", str(tmp_path / str(len(reports)))]
+            done = runner.invoke(app, asked)
+            assert done.exit_code == Exit.DONE, done.output
+            reports.append(json.loads(done.stdout))
+        assert reports[0]["fidelity"]["messages"] > 100
+        assert reports[0]["fidelity"] == reports[1]["fidelity"]
+        assert reports[0]["policies"] == reports[1]["policies"]
+        done = runner.invoke(app, lab(data, "replay", "--events", url, "--project", "q"))
+        assert done.exit_code == Exit.NOT_FOUND
+        assert "there is no project q; known projects: p" in done.output
+    finally:
+        journal.close()

@@ -1,8 +1,12 @@
 """The closed loop: unchanged under the policy in force, and reactions that move with their cause under another."""
 
+import pytest
+
 from tests.lab.histories import SECOND, SETTINGS, Past, busy, traces_of
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
+from tocsin.core.commands import SYSTEM
+from tocsin.core.errors import TocsinError
 from tocsin.lab.figures.fidelity import fidelity_of
 from tocsin.lab.replays.closed_loop import closed_loop
 from tocsin.lab.replays.replay import PreparedTrace, Replay, without_schemas
@@ -40,6 +44,12 @@ def test_the_same_trace_policy_and_seed_give_the_same_result() -> None:
 
     assert once(1) == once(1)
     assert once(1) != once(2)
+
+
+def test_a_policy_that_is_refused_ends_the_replay_with_the_reason() -> None:
+    (trace,) = traces_of(busy(300))
+    with pytest.raises(TocsinError, match="aging"):
+        closed_loop(PreparedTrace(trace), {"aging": {"threshold_s": "soon"}}, 1, SETTINGS.clock_us)
 
 
 def test_an_answer_follows_its_request() -> None:
@@ -120,3 +130,49 @@ def test_a_message_that_was_refused_is_treated_like_others_of_its_kind() -> None
     histories = replayed(past, "bucket: {capacity: 1000, refill_per_s: 100}")
     assert [histories[name].state for name in refused[:-1]] == ["delivered"] * 2
     assert histories[refused[0]].delivered_at - histories[refused[0]].first_offered_at == 1 * SECOND
+
+
+WAKES = "wake: {level: Blocking, after_s: 30, cooldown_s: 0}\nsweeper: {interval_s: 1}"
+
+
+def woken_twice() -> tuple[Past, list[str]]:
+    """Return a history in which an agent is woken for two messages, attaches 3 s later and ends 2 s after that."""
+    past, sent = Past(parse_policy(WAKES)), []
+    ann, bob = past.join("ann"), past.join("bob", kind=None)
+    past.join("cy", kind=None)
+
+    def wait(seconds: int) -> None:
+        # Messages that expire show in which seconds the recorded clock ticked.
+        for _ in range(seconds):
+            past.send(ann, "cy", priority="Info", metadata={"ttl": 0.5})
+            past.wait(1)
+
+    past.ask(cmd.DeclareWakers(("bob",)), SYSTEM)
+    for _ in range(2):
+        past.send(ann, "bob", priority="Blocking")
+        sent.append(past.last_id)
+        wait(31)
+        wait(3)
+        past.ask(cmd.OpenSession("push"), bob)
+        past.ask(cmd.Confirm((sent[-1],)), bob)
+        past.wait(2)
+        past.ask(cmd.CloseSession(past.session(bob)), bob)
+        past.ask(cmd.ReportWaker("bob", past.exchange.state.wakes["bob"].wake, "exited", 0), SYSTEM)
+        past.wait(100)
+    assert sum(isinstance(event, ev.AgentWoken) for event in past.events) == 2
+    return past, sent
+
+
+def test_a_woken_agent_attaches_as_long_after_its_wake_as_it_did() -> None:
+    past, sent = woken_twice()
+    recorded, sooner = replayed(past), replayed(past, WAKES.replace("after_s: 30", "after_s: 10"))
+    for message in sent:
+        assert recorded[message].state == sooner[message].state == "delivered"
+        gained_us = recorded[message].delivered_at - sooner[message].delivered_at
+        assert abs(gained_us - 20 * SECOND) <= 2 * SECOND
+
+
+def test_an_agent_that_another_policy_does_not_wake_never_comes() -> None:
+    past, sent = woken_twice()
+    asleep = replayed(past, WAKES.replace("level: Blocking", "level: Critical"))
+    assert {asleep[message].state for message in sent} == {"queued"}

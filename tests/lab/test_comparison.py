@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.histories import settings
-from tocsin.lab.figures.comparison import Difference, compared, figures_of
+from tocsin.lab.figures.comparison import Difference, compared, figures_of, windows_needed
 from tocsin.lab.figures.measures import ALL, Row, measured
 from tocsin.lab.replays.replay import Replay
 from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
@@ -14,7 +14,8 @@ SECOND = 1_000_000
 def history(requested: int, waited_s: float | None, **said: object) -> MessageHistory:
     offered = 0 if waited_s is None else 1 + round(waited_s * SECOND)
     fields = {"state": "delivered" if offered else "queued", "offers": int(bool(offered))} | said
-    return MessageHistory("m", "ann", "bob", "T", requested, requested, 1, first_offered_at=offered, **fields)  # type: ignore[arg-type]
+    fields = {"priority": requested, "accepted_at": 1} | fields
+    return MessageHistory("m", "ann", "bob", "T", requested, first_offered_at=offered, **fields)  # type: ignore[arg-type]
 
 
 def rows(histories: list[MessageHistory], refused: list[RefusedSend] | None = None) -> list[Row]:
@@ -36,8 +37,8 @@ def test_a_window_is_counted() -> None:
                 history(1, 70.0),
                 history(1, None),
                 history(0, None, state="expired", reason="ttl", ended_at=30 * SECOND),
-                history(0, None, state="expired", reason="stale", ended_at=5 * SECOND),
-                history(2, 1.0, state="dead", boosts=2),
+                history(0, None, state="expired", reason="stale", ended_at=5 * SECOND, priority=-1),
+                history(2, 1.0, state="dead", boosts=2, requeues=3),
             ],
             [RefusedSend("x", 1, "E_ADMISSION_001"), RefusedSend("y", 1, "E_ROUTING_001")],
         )
@@ -47,6 +48,7 @@ def test_a_window_is_counted() -> None:
     assert found[1].longest_us == 100 * SECOND - 1  # A message that still waits has waited until the end.
     assert (found[0].expired, found[0].stale) == (1, 1)
     assert (found[2].dead, found[2].boosts) == (1, 2)
+    assert (found[2].retries, found[0].lowered) == (3, 1)
     assert (found[ALL].sent, found[ALL].escalations, found[ALL].deadlocks, found[ALL].director_load) == (8, 3, 1, 6)
 
 
@@ -74,9 +76,16 @@ def test_a_difference_that_comes_and_goes_is_not() -> None:
     assert not difference(before, after, "p50_s").sure
 
 
-def test_one_window_has_no_interval() -> None:
-    found = difference([rows([history(1, 10.0)])], [rows([history(1, 5.0)])], "p50_s")
+@pytest.mark.parametrize("windows", [1, 2, 5])
+def test_few_windows_have_no_interval(windows: int) -> None:
+    """Two windows with the same sign are no evidence: by chance every second pair agrees."""
+    found = difference([rows([history(1, 10.0)])] * windows, [rows([history(1, 5.0)])] * windows, "p50_s")
     assert (found.low, found.high, found.sure) == (None, None, False)
+    assert found.change == pytest.approx(-5, rel=0.1)
+
+
+def test_the_number_of_windows_follows_from_the_confidence() -> None:
+    assert [windows_needed(level) for level in (0.5, 0.9, 0.95, 0.99)] == [2, 5, 6, 8]
 
 
 def test_nothing_to_measure_is_nothing() -> None:
@@ -88,3 +97,10 @@ def test_the_same_seed_draws_the_same_interval() -> None:
     before = [rows([history(1, 10.0 + day)] * 20) for day in range(6)]
     after = [rows([history(1, 9.0 + day * 1.3)] * 20) for day in range(6)]
     assert difference(before, after, "p50_s") == difference(before, after, "p50_s")
+
+
+def test_no_percentile_is_above_the_longest_wait() -> None:
+    """A percentile is the middle of its bucket, which may be above all values in it."""
+    for waited_s in (1.0, 1.01, 1.02, 1.03, 1.04, 77.7):
+        (figures,) = [row for row in figures_of([rows([history(1, waited_s)])]) if row.level == 1]
+        assert (figures.values["p99_s"] or 0) <= (figures.values["longest_s"] or 0)

@@ -5,7 +5,7 @@ import pytest
 from tests.lab.histories import Past, busy, traces_of
 from tests.pipeline.traffic import simulated
 from tocsin.core import commands as cmd
-from tocsin.core.commands import Caller
+from tocsin.core.commands import SYSTEM, Caller
 from tocsin.lab.figures.fidelity import fidelity_of
 from tocsin.lab.replays.open_loop import open_loop
 from tocsin.lab.replays.replay import PreparedTrace, without_schemas
@@ -197,3 +197,23 @@ def test_wild_worlds_are_recorded_without_losing_count(seed: int) -> None:
         assert sum(step.events for step in trace.steps) == trace.events
         replay = open_loop(PreparedTrace(trace))
         assert replay.exact > 0.5 * len(trace.steps)
+
+
+def test_wakes_come_back_exactly() -> None:
+    past = Past(
+        parse_policy("wake: {after_s: 1, grace_s: 5, run_s: 20, retries_max: 1, backoff_s: [1], cooldown_s: 0}")
+    )
+    ann, bob = past.join("ann"), past.join("bob", kind=None)
+    past.ask(cmd.DeclareWakers(("bob",), ("clone",)), SYSTEM)
+    past.send(ann, "bob", priority="Blocking")
+    past.wait(10)  # the first attempt fails: nobody attached
+    past.ask(cmd.ReportWaker("bob", past.exchange.state.wakes["bob"].wake, "exited", -15, "ended"), SYSTEM)
+    past.wait(2)
+    past.ask(cmd.OpenSession("push"), bob)
+    past.wait(30)  # its process runs too long
+    past.ask(cmd.CloseSession(past.session(bob)), bob)
+    past.wait(1)
+    kinds = {type(event).__name__ for event in past.events}
+    assert {"WakersDeclared", "AgentWakeRequested", "AgentWakeFailed", "AgentWoken", "WakerExited"} <= kinds
+    (trace,) = traces_of(past.events)
+    exact(trace)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -58,6 +59,11 @@ class Service:
             except OSError:
                 time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        """Return the number of its process."""
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill it with all its children."""
         if self._process.poll() is None:
@@ -90,12 +96,18 @@ class Cluster:
     def _wait_for_workers(self, count: int) -> None:
         deadline = time.monotonic() + _START_S
         while True:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=10) as answer:
-                alive = [worker for worker in json.load(answer)["workers"] if worker["state"] == "ALIVE"]
-            if len(alive) >= count:
+            if len(self._alive()) >= count:
                 return
             assert time.monotonic() < deadline, "the workers do not come up"
             time.sleep(0.05)
+
+    def _alive(self) -> list[str]:
+        """Return the workers that are registered; the master listens before it has attached this page."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=10) as answer:
+                return [worker["id"] for worker in json.load(answer)["workers"] if worker["state"] == "ALIVE"]
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return []
 
     def stop(self) -> None:
         for service in (*self.workers, self._master):

@@ -1,4 +1,4 @@
-"""One local Spark for all tests of a process, with one shuffle partition."""
+"""One local Spark for all tests of a process, and one S3 server for those that ask for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,8 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.conftest import S3_SOCKET
+from tests.pipeline.s3 import S3Server
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.engine.spark import SparkOptions, spark_session
 from tocsin.pipeline.lake.warehouse import Warehouse
@@ -23,9 +25,20 @@ QUICK = {
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """The default settings, reduced for tests."""
-    return msgspec.structs.replace(
-        load_settings(), driver_memory_mib=1024, shuffle_partitions=1, class_archive=False, vacuum_after_s=0
-    )
+    return msgspec.structs.replace(load_settings(), driver_memory_mib=1024, class_archive=False, vacuum_after_h=0)
+
+
+@pytest.fixture(scope="session")
+def s3_server(pytestconfig: pytest.Config) -> Iterator[S3Server]:
+    server = S3Server(pytestconfig.stash[S3_SOCKET])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, tmp_path: Path) -> str:
+    """A URL below which there is nothing yet."""
+    return f"{s3_server.url}/{tmp_path.name}"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import pyarrow as pa
 from tocsin.core.events.base import EventBase
 from tocsin.pipeline.catalogue import COLUMNS, MESSAGE, TABLES, VIEWS
 from tocsin.pipeline.engine.duck import open_duckdb
-from tocsin.pipeline.lake.relations import add_view, sql_type
+from tocsin.pipeline.lake.column_types import arrow_type, sql_type
+from tocsin.pipeline.lake.relations import add_view
 from tocsin.pipeline.silver.message_life import FOLD, MERGE, PREPARE, SETTLE, UNSETTLE
 from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, Column, columns_of
 from tocsin.pipeline.tables.table import Table, View
@@ -37,26 +38,6 @@ class Given(msgspec.Struct):
 def day_of(at: int) -> date:
     """Return the day of a time."""
     return datetime.fromtimestamp(at // S, UTC).date()
-
-
-_ARROW = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-}
-
-
-def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type for a column type."""
-    if name.startswith("array<"):
-        return pa.list_(arrow_type(name[6:-1]))
-    if name.startswith("struct<"):
-        return pa.struct([(field, arrow_type(kind)) for field, kind in (p.split(":") for p in name[7:-1].split(","))])
-    return _ARROW[name]
 
 
 def columns_named(name: str) -> tuple[Column, ...]:

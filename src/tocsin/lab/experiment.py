@@ -25,6 +25,8 @@ __all__ = ["IN_FORCE", "Candidate", "Experiment"]
 
 #: Name of the candidate with the policies that were in force.
 IN_FORCE = "in force"
+#: Version of the results' format; results of another one are made anew.
+_FORMAT = 2
 _RECORDED = msgspec.json.Decoder(RecordedTraces)
 _RESULT = msgspec.json.Decoder(ReplayResult)
 
@@ -58,7 +60,7 @@ class Experiment:
         self.settings = settings
         self.windows: list[Window] = []
 
-    def record(self, events: Path, projects: list[str] | None = None, progress: Progress | None = None) -> None:
+    def record(self, events: Path | str, projects: list[str] | None = None, progress: Progress | None = None) -> None:
         """Make traces from recorded events; traces of unchanged events are reused."""
         tasks = []
         for source in find_source(events, projects):
@@ -102,7 +104,7 @@ class Experiment:
             if not path.exists():
                 write_atomically(path, msgspec.json.encode(candidate.document, order="sorted"))
             policy = str(path)
-        key = (loop, settings.seed, settings.clock_us, settings.starved_after_s)
+        key = (_FORMAT, loop, settings.seed, settings.clock_us, settings.starved_after_s)
         way = hashlib.blake2b(msgspec.json.encode(key), digest_size=4).hexdigest()
         name = f"{Path(window.path).stem}.{candidate.hash}.{way}.json"
         starved_us = round(settings.starved_after_s * 1_000_000)

@@ -55,6 +55,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patience: Count
     #: Number of policies that are evaluated at a time.
     batch: Count
+    #: Largest number of events on which a recommendation is tried; of a longer history the last ones are replayed.
+    trial_events_max: Count
+    #: Largest number of events that are read for it, because a replay needs the state at its start.
+    trial_read_max: Count
+    #: Number of parts of the replayed time that the spread of an effect is taken from.
+    trial_parts: Count
+    #: Smallest effect with which a recommendation is shown, as a share of the figure before.
+    trial_effect_min: Share
     #: Largest number of agents in a scenario.
     agents_max: Count
     #: Largest number of messages in a scenario.

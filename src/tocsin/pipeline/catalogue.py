@@ -9,11 +9,11 @@ from tocsin.core.errors import InvariantViolation
 from tocsin.pipeline import silver, views
 from tocsin.pipeline.engine.duck import open_duckdb
 from tocsin.pipeline.facts import MESSAGE_HOUR, MESSAGE_MINUTE, OCCURRENCE, QUEUE_SECOND
-from tocsin.pipeline.lake.manifest import Manifest
 from tocsin.pipeline.lake.relations import add_relation, add_view
-from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.lake.storage import Place
+from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
 from tocsin.pipeline.settings import Settings
-from tocsin.pipeline.tables.schemas import EVENT, MESSAGE_LIFE, QUARANTINE, Column
+from tocsin.pipeline.tables.schemas import EVENT, MESSAGE_LIFE, QUARANTINE, SEGMENT, Column
 from tocsin.pipeline.tables.table import Source, Table, View
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
 SOURCES: tuple[Source, ...] = (
     Source("event", "bronze", "Every event of every segment, once; sorted by kind and number in each file.", EVENT),
     Source("quarantine", "bronze", "Lines of segments that are not valid events, with the reason.", QUARANTINE),
+    Source("segment", "bronze", "One row per segment that is in `event`, with its counts.", SEGMENT),
     Source("message_life", "silver", "One row per message: attributes, timestamps, counts and state.", MESSAGE_LIFE),
 )
 #: Tables that tasks make from them.
@@ -78,23 +79,26 @@ def stored_inputs(name: str) -> dict[str, bool]:
     return found
 
 
-def open_warehouse(root: Path, settings: Settings) -> Warehouse:
-    """Open the warehouse in a folder, with all tables of this list."""
-    return Warehouse(root, settings, COLUMNS)
+def open_warehouse(place: Place, settings: Settings, folder: Path | None = None) -> Warehouse:
+    """Open the warehouse in a folder or at a URL, with all tables of this list.
+
+    `folder` is a local folder for what belongs to a remote warehouse: the extract and the stream's checkpoint.
+    """
+    return Warehouse(place, settings, COLUMNS, folder)
 
 
 def open_tables(
-    warehouse: Warehouse, manifest: Manifest | None = None, names: Iterable[str] | None = None
+    warehouse: Warehouse, snapshot: Snapshot | None = None, names: Iterable[str] | None = None
 ) -> duckdb.DuckDBPyConnection:
     """Open a database in memory with the tables of a state of the warehouse and the views, by name.
 
     With `names` only those are there, and what they read: to make a view takes some hundredths of a second.
     """
-    state = manifest or warehouse.current()
+    state = snapshot or warehouse.current()
     settings = warehouse.settings
     connection = open_duckdb(settings.reader_memory_mib, str(warehouse.scratch), settings.reader_threads)
     for name, columns in COLUMNS.items():
-        add_relation(connection, name, columns, warehouse.root, state.files(name))
+        add_relation(connection, name, columns, warehouse.storage, state.files(name))
     connection.execute(f"CREATE VIEW message AS {MESSAGE}")
     wanted = needed(_BY_NAME if names is None else names)
     for view in VIEWS:

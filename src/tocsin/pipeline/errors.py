@@ -4,11 +4,26 @@ PipelineError
 ├── NoJava               no suitable Java was found
 ├── SettingsWrong        a setting is invalid
 ├── WarehouseBusy        another run or stream holds the writer lock
-├── WarehouseDamaged     a manifest cannot be read, or a file that it names is missing
+├── WarehouseDamaged     a release or a table's log cannot be read, or a file that it names is missing
+├── WarehouseOutdated    the tables were written by an earlier version, in another format
+├── StorageUnknown       a URL names no storage that is known
+├── StorageUnreachable   a storage does not answer, or its credentials are missing or wrong
+├── UploadIncomplete     a file was not copied completely
 └── CommitLost           another writer committed this version first
 """
 
-__all__ = ["CommitLost", "NoJava", "PipelineError", "SettingsWrong", "WarehouseBusy", "WarehouseDamaged"]
+__all__ = [
+    "CommitLost",
+    "NoJava",
+    "PipelineError",
+    "SettingsWrong",
+    "StorageUnknown",
+    "StorageUnreachable",
+    "UploadIncomplete",
+    "WarehouseBusy",
+    "WarehouseDamaged",
+    "WarehouseOutdated",
+]
 
 
 class PipelineError(Exception):
@@ -28,7 +43,23 @@ class WarehouseBusy(PipelineError):
 
 
 class WarehouseDamaged(PipelineError):
-    """The warehouse does not match its manifest."""
+    """The warehouse does not match its newest release."""
+
+
+class WarehouseOutdated(PipelineError):
+    """The tables were written by an earlier version of Tocsin, in a format that is no longer read."""
+
+
+class StorageUnknown(PipelineError):
+    """A URL names no storage that is known."""
+
+
+class StorageUnreachable(PipelineError):
+    """A storage does not answer, or its credentials are missing or wrong."""
+
+
+class UploadIncomplete(PipelineError):
+    """A file was not copied completely."""
 
 
 class CommitLost(PipelineError):

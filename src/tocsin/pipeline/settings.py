@@ -26,14 +26,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     #: Memory of Spark's JVM, MiB. Python workers need about 200 MiB each in addition.
     driver_memory_mib: Count
-    #: Partitions of a shuffle, before Spark merges small ones.
-    shuffle_partitions: Count
-    #: Bytes of files that one task reads; a small file counts as 4 MiB.
-    scan_bytes_per_task: Count
-    #: Bytes of a join's shuffled side up to which it is broadcast to every task.
-    broadcast_bytes_max: Count
-    #: Number of files up to which the driver lists them; more are listed by a Spark job.
-    listing_threshold: Count
     #: Whether to make a class-data archive on the first start, so that Spark starts faster.
     class_archive: bool
     #: Compressed bytes of new segments in one bronze commit.
@@ -54,20 +46,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reader_memory_mib: Count
     #: Threads of DuckDB in a process that reads tables.
     reader_threads: Count
-    #: Largest number of rows in one file.
-    file_rows_max: Count
-    #: Number of files from which a partition is compacted.
-    compact_files_min: Count
-    #: Time for which files that are no longer part of a table are kept for readers, seconds.
-    vacuum_after_s: Annotated[float, Meta(ge=0, le=3.2e9)]
-    #: Number of manifests that are kept.
-    manifests_max: Count
+    #: Size that compaction gives to files, bytes; a larger day becomes several files.
+    compact_bytes_max: Count
+    #: Memory of compaction, MiB; what does not fit is written to temporary files.
+    compact_memory_mib: Count
+    #: Time for which files and versions that are no longer part of a table are kept for readers, hours.
+    vacuum_after_h: Annotated[int, Meta(ge=0, le=10**6)]
+    #: Times that a batch is done again because another writer has committed meanwhile.
+    commit_retries_max: Annotated[int, Meta(ge=0, le=100)]
     #: Number of batches that `status` can show.
     batches_max: Count
     #: Rows of one table and day (or project) in the extract for readers without Spark.
     extract_rows_max: Count
     #: Shortest time between two extracts of a stream, seconds.
     extract_every_s: Annotated[float, Meta(gt=0, le=3.2e9)]
+    #: Shortest time between two pieces of advice of a stream, seconds.
+    advice_every_s: Annotated[float, Meta(gt=0, le=3.2e9)]
     #: Days for which a table is kept, by table; `default` for the others, null for no limit.
     retention_days: dict[str, Days | None]
 

@@ -22,9 +22,9 @@ from tocsin.pipeline.tables.schemas import EVENT
 
 
 def read(path: Path, landing: Path, tmp_path: Path, covered: list[Interval] | None = None, **limits: int) -> Ingested:
-    bounds = {"text_max": 100, "lines_max": 50, **limits}
+    bounds: dict[str, Any] = {"text_max": 100, "lines_max": 50, **limits}
     name = path.relative_to(landing).as_posix()
-    return ingest_segment(Assignment(str(landing), name, str(tmp_path / "wh"), "b1", covered or [], **bounds))
+    return ingest_segment(Assignment(str(landing), name, str(tmp_path / "wh"), covered or [], **bounds))
 
 
 def rows(result: Ingested, tmp_path: Path) -> list[tuple[object, ...]]:
@@ -63,7 +63,7 @@ def test_files_are_sorted_by_kind_and_number(landing: Path, tmp_path: Path) -> N
     found = pq.ParquetFile(tmp_path / "wh" / result.files[0].path).read(["kind", "seq"]).to_pylist()
     order = [(row["kind"], row["seq"]) for row in found]
     assert order == sorted(order)
-    assert (result.files[0].low, result.files[0].high, result.files[0].last_at) == (1, len(STORY), STORY[-1].at)
+    assert (result.files[0].low, result.files[0].high, result.last_at) == (1, len(STORY), STORY[-1].at)
 
 
 def test_a_file_has_the_columns_of_its_kinds_only(landing: Path, tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def test_no_archive_is_used_that_is_not_there(cache: Path) -> None:
 
 def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
-    path.write_text("shuffle_partitions: 3\nretention_days: {event: 30}\n")
+    path.write_text("stream_segments_max: 3\nretention_days: {event: 30}\n")
     settings = load_settings(path)
-    assert (settings.shuffle_partitions, settings.retention_of("event"), settings.retention_of("x")) == (3, 30, None)
-    for text, expected in (("shuffle_partitons: 3", "shuffle_partitions"), ("hot_s: no", "hot_s"), ("[", "not YAML")):
+    assert (settings.stream_segments_max, settings.retention_of("event"), settings.retention_of("x")) == (3, 30, None)
+    for text, expected in (("stream_segment_max: 3", "stream_segments_max"), ("hot_s: no", "hot_s"), ("[", "not YAML")):
         path.write_text(text)
         with pytest.raises(SettingsWrong, match=expected):
             load_settings(path)
@@ -93,7 +93,7 @@ def test_the_bundled_java_at_work(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     write_segment(tmp_path / "segments", "p", 1, STORY)
-    (tmp_path / "pipeline.yaml").write_text("class_archive: false\ndriver_memory_mib: 512\nshuffle_partitions: 1\n")
+    (tmp_path / "pipeline.yaml").write_text("class_archive: false\ndriver_memory_mib: 512\n")
     job = tocsin_pipeline("--data", str(tmp_path), "--java", "bundled", "--scratch", str(scratch), "run", "--json")
     out, err = job.communicate()
     assert (job.returncode, err) == (0, ""), out + err

@@ -9,20 +9,28 @@ import pytest
 
 from tests.pipeline.rows import Given, Row, S, opened
 from tocsin.extract import FOLDER, INDEX, Index, read_index, read_rows
-from tocsin.pipeline.advice import Advice, Evidence
+from tocsin.pipeline.advice import Advice, Advised, Evidence, Goal
 from tocsin.pipeline.catalogue import COLUMNS, VIEWS, open_warehouse
 from tocsin.pipeline.jobs.extract_writer import write_extract
-from tocsin.pipeline.lake.manifest import ProjectMark
 from tocsin.pipeline.lake.parquet_writer import Target
+from tocsin.pipeline.lake.release import Batch, ProjectMark
 from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.views.occurrences.recall import RECALL
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
-PIECE = Advice("ttl_too_short", "Question", "Longer.", (Evidence("ttl_use", "expired", 0.2, 80),), "contracts: {}\n")
+PIECE = Advice(
+    "ttl_too_short",
+    "Question",
+    "Longer.",
+    (Evidence("ttl_use", "expired", 0.2, 80),),
+    "contracts: {}\n",
+    Goal("expired"),
+    "It helps.",
+)
 
 
-def nothing(_: str) -> list[Advice]:
-    return []
+def nothing(_: str) -> Advised:
+    return Advised()
 
 
 def recalls(day: date, *counts: tuple[int, str, int], project: str = "apollo") -> list[Row]:
@@ -44,16 +52,14 @@ def recalls(day: date, *counts: tuple[int, str, int], project: str = "apollo") -
 
 def commit(warehouse: Warehouse, rows: list[Row]) -> None:
     """Commit rows of `occurrence`, replacing those of the same days."""
-    after = msgspec.json.decode(msgspec.json.encode(warehouse.current()), type=type(warehouse.current()))
-    after.version += 1
-    target = Target(str(warehouse.root), warehouse.new_batch(after.version))
+    before = warehouse.current()
+    target = Target(warehouse.storage.url, warehouse.new_batch())
     with opened(Given("occurrence", rows), only=[]) as tables:
         written = target.write(tables, "occurrence", COLUMNS["occurrence"], "SELECT * FROM occurrence")
     days = {(file.project, file.date) for file in written}
-    kept = [file for file in after.files("occurrence") if (file.project, file.date) not in days]
-    after.tables = {"occurrence": [*kept, *written]}
-    after.projects = {"apollo": ProjectMark(covered=[(1, 40), (51, 90)], last_at=1_772_528_400_000_000)}
-    warehouse.manifests.commit(after, written)
+    kept = [file for file in before.files("occurrence") if (file.project, file.date) not in days]
+    projects = {"apollo": ProjectMark(covered=[(1, 40), (51, 90)], last_at=1_772_528_400_000_000)}
+    warehouse.commit(before, Batch(0, "refresh", 0, 0.1), {"occurrence": [*kept, *written]}, projects=projects)
 
 
 def contents(warehouse: Warehouse, index: Index) -> list[list[Any]]:
@@ -64,7 +70,7 @@ def contents(warehouse: Warehouse, index: Index) -> list[list[Any]]:
 def test_the_extract_is_what_the_table_has(warehouse: Warehouse) -> None:
     rows = recalls(MONDAY, (5, "recalled", 3), (4, "already_delivered", 1)) + recalls(TUESDAY, (1, "recalled", 2))
     commit(warehouse, rows + recalls(MONDAY, (1, "recalled", 7), project="a/b"))
-    write_extract(warehouse, lambda project: [PIECE] if project == "apollo" else [])
+    write_extract(warehouse, lambda project: Advised([PIECE] if project == "apollo" else []))
     index = read_index(warehouse.root / FOLDER)
     assert index is not None
     assert contents(warehouse, index) == [
@@ -77,6 +83,7 @@ def test_the_extract_is_what_the_table_has(warehouse: Warehouse) -> None:
     assert set(index.tables) == {view.name for view in VIEWS if view.layer == "gold"}
     assert (index.reach["apollo"].last_seq, index.reach["apollo"].gaps) == (90, 1)
     assert index.advice["apollo"][0].evidence[0].value == 0.2
+    assert index.advice["apollo"][0].verdict == "It helps."
     assert index.version == warehouse.current().version
 
 
@@ -113,7 +120,7 @@ def test_nothing_new_writes_nothing(warehouse: Warehouse) -> None:
     write_extract(warehouse, nothing)
     before = (warehouse.root / FOLDER / INDEX).stat().st_ino
 
-    def unasked(project: str) -> list[Advice]:
+    def unasked(project: str) -> Advised:
         raise AssertionError(f"{project} was advised on again")
 
     write_extract(warehouse, unasked)

@@ -16,6 +16,7 @@ from tests.pipeline.jobs.test_run import wrong
 from tests.pipeline.oracle import lives
 from tests.pipeline.test_message_life import same
 from tests.pipeline.traffic import simulated, write_segments
+from tests.soak import scaled, tally
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.jobs.run import run
 from tocsin.pipeline.jobs.stream import start_stream
@@ -24,7 +25,7 @@ from tocsin.pipeline.lake.warehouse import Warehouse
 from tocsin.pipeline.settings import Settings
 
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
-KILLS = 12 if SOAK else 1
+KILLS = scaled(1, 12)
 LIMIT_S = 300
 
 
@@ -36,7 +37,15 @@ def traces(house: Warehouse) -> int:
 def kill_after(way: str, landing: Path, house: Warehouse, steps: int) -> bool:
     """Start a process and kill it after it has created some files; return whether it was killed before its end."""
     before = traces(house)
-    command = [sys.executable, "-m", "tests.pipeline.victim", way, str(landing), str(house.root)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.pipeline.victim",
+        way,
+        str(landing),
+        str(house.root),
+        str(house.root.parent),
+    ]
     victim = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603
     try:
         deadline = time.monotonic() + LIMIT_S
@@ -62,6 +71,7 @@ def test_killed_anywhere(spark: SparkSession, settings: Settings, tmp_path: Path
     landing, house = tmp_path / "segments", open_warehouse(tmp_path / "warehouse", settings)
     write_segments(landing, "p", events, 60)
     for _ in range(KILLS):
+        tally("kills")
         if not kill_after(way, landing, house, rng.randrange(1, 120)):
             break
     if way == "run":

@@ -17,23 +17,26 @@ from tocsin.pipeline.bronze.ingest import ingest
 from tocsin.pipeline.bronze.landing_zone import landed_segments
 from tocsin.pipeline.catalogue import COLUMNS, VIEWS, in_order, open_tables, open_warehouse
 from tocsin.pipeline.engine.duck import rows_of
+from tocsin.pipeline.engine.tasks import run_tasks
 from tocsin.pipeline.jobs.refresh import refresh
+from tocsin.pipeline.jobs.refresh_tasks import Settle
 from tocsin.pipeline.jobs.run import run
-from tocsin.pipeline.lake.manifest import Manifest
-from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.lake.compaction import Housekeeping, compact
+from tocsin.pipeline.lake.release import Batch
+from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
 from tocsin.pipeline.settings import Settings
 
 FACTS = ("message_minute", "message_hour", "queue_second", "thread_day")
 
 
-def step(spark: SparkSession, warehouse: Warehouse, landing: Path) -> Manifest:
+def step(spark: SparkSession, warehouse: Warehouse, landing: Path) -> Snapshot:
     ingest(spark, warehouse, landing, landed_segments(landing))
     return refresh(spark, warehouse)
 
 
-def paths(manifest: Manifest, name: str, day: int | None = None) -> set[str]:
+def paths(state: Snapshot, name: str, day: int | None = None) -> set[str]:
     date = None if day is None else str(day_of(START + day * DAY_US))
-    return {file.path for file in manifest.files(name) if date in (None, file.date)}
+    return {file.path for file in state.files(name) if date in (None, file.date)}
 
 
 def asked(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
@@ -94,16 +97,62 @@ def test_a_new_policy_counts_again_from_its_day_on(spark: SparkSession, warehous
     assert (hours(0), hours(1)) == ([None], [180_000_000])
 
 
+def test_a_run_opens_no_more_files_after_many_runs(
+    spark: SparkSession, warehouse: Warehouse, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each day has its segment, with a message that ends and a refusal; only the first adopts a policy."""
+    given: list[Settle] = []
+
+    def recorded(spark: SparkSession, work: Any, assignments: Any, result: Any) -> Any:
+        given.extend(one for one in assignments if isinstance(one, Settle))
+        return run_tasks(spark, work, assignments, result)
+
+    monkeypatch.setattr("tocsin.pipeline.jobs.refresh.run_tasks", recorded)
+    policy = b'{"aging": {"enabled": true, "threshold_s": 60, "boost_levels": 1}}'
+    opened: list[list[str]] = []
+    for day in range(6):
+        at, seq = START + day * DAY_US, day * 4 + 1
+        first = ev.PolicyAdopted(at, "boss", 1, "", policy) if not day else ev.SessionHeartbeat(at, "s")
+        refused = ev.SendRefused(at, f"r{day}", "a", "b", "STATUS", 1, "E_QUOTA_001", "full", 5.0)
+        ended = ev.MessageExpired(at + 1, seq + 1, "ttl", at, 5.0, 0.0)
+        write_segment(landing, "p", seq, [first, accepted(at, f"m{day}"), ended, refused])
+        given.clear()
+        state = step(spark, warehouse, landing)
+        opened.append([file.path for task in given for file in (*task.stale, *task.kept, *task.policies)])
+    assert len(state.files("occurrence")) == 6
+    (adopted,) = paths(state, "occurrence", 0)
+    assert opened == [[adopted]] * 6
+    bounds = asked(warehouse, "SELECT bound_us FROM message_hour")
+    assert [row["bound_us"] for row in bounds] == [180_000_000] * 6
+
+
+def test_files_of_policies_are_known_after_compaction(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
+    def ranges() -> list[tuple[int, int]]:
+        files = warehouse.current().files("occurrence")
+        return [(file.low, file.high) for file in sorted(files, key=lambda file: (file.date, file.low, file.high))]
+
+    refused: list[Event] = [
+        ev.SendRefused(START + day * DAY_US, "r", "a", "b", "STATUS", 1, "E_QUOTA_001", "full", 5.0)
+        for day in (0, 0, 1, 1)
+    ]
+    adopted: list[Event] = [ev.PolicyAdopted(START, "boss", version, "", b"{}") for version in (1, 2)]
+    for seq, event in enumerate([*adopted, *refused], 1):
+        write_segment(landing, "p", seq, [event])
+        step(spark, warehouse, landing)
+    assert ranges() == [(0, 0), (0, 0), (1, 1), (2, 2), (0, 0), (0, 0)]
+    compact(warehouse, Housekeeping())
+    assert ranges() == [(1, 2), (0, 0)]
+
+
 def test_a_changed_definition_makes_its_table_anew(spark: SparkSession, warehouse: Warehouse, landing: Path) -> None:
     write_segment(landing, "p", 1, STORY)
     one = step(spark, warehouse, landing)
 
-    def outdated(*names: str) -> Manifest:
+    def outdated(*names: str) -> Snapshot:
         """Commit the state with other digests of some tables, as an older version would have left it."""
         before = warehouse.current()
-        before.version += 1
-        before.made_as |= dict.fromkeys(names, "of an older version")
-        warehouse.manifests.commit(before, [])
+        earlier = before.release.made_as | dict.fromkeys(names, "of an older version")
+        warehouse.release(before, Batch(0, "refresh", 0, 0.1), {}, made_as=earlier)
         return refresh(spark, warehouse)
 
     counted = outdated("message_hour")
@@ -153,7 +202,7 @@ def test_a_run_is_few_jobs_and_few_tables(spark: SparkSession, warehouse: Wareho
     before = len(tracker.getJobIdsForGroup(None))
     run(spark, warehouse, landing)
     assert len(tracker.getJobIdsForGroup(None)) - before == 4
-    above_bronze = set(COLUMNS) - {"event", "quarantine"}
+    above_bronze = set(COLUMNS) - {"event", "quarantine", "segment"}
     assert len(above_bronze) == 7
     assert warehouse.current().files("session_part") == [], "a table was written whose kinds did not occur"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.rows import S, T
 from tests.pipeline.views.latencies import spread
-from tocsin.pipeline.advice import Advice, Evidence
+from tocsin.pipeline.advice import Advice, Advised, Evidence, Goal
 from tocsin.pipeline.report import write_report
 from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.page import render
@@ -29,7 +29,12 @@ def contents(**known: object) -> Contents:
         bars=BARS,
         states={state: [1, 2] for state in STATES},
         latency={3: [{"p50_us": 1, "p95_us": 2, "p99_us": 3, "samples": 4}, None]},
-        sla=[{"priority": 3, "messages": 2, "within_target": 1, "target_us": 10_000, **latency}],
+        sla=[
+            {
+                "priority": 3, "messages": 4, "within_target": 1, "target_us": 10_000, "pushed": 1, "pushed_within": 1,
+                **latency,
+            }
+        ],
         breaches=[
             {"priority": 3, "began_us": T, "lasted_us": 60 * S, "messages": 9, "late": 8, "worst_us": 90_000}
         ],
@@ -70,15 +75,26 @@ def contents(**known: object) -> Contents:
         leases=[
             {"agent": EVIL, "leases": 3, "granted": 2, "in_line": 1, "given_up": 1, "lost": 0, **latency},
         ],
-        advice=[
-            Advice(
-                rule="ttl_too_short",
-                subject=EVIL,
-                text="Give them more.",
-                evidence=(Evidence("ttl_use", f"p95_us where {EVIL}", 90 * S, 100),),
-                patch="a: 1\n",
-            )
+        wakes=[
+            {
+                "agent": EVIL, "wakes": 3, "woken": 1, "given_up": 1,
+                "to_request_us_p50": 5 * S, "to_request_us_p95": 6 * S, "to_woken_us_p50": 7 * S,
+                "to_woken_us_p95": 8 * S, "to_delivered_us_p50": None, "to_delivered_us_p95": None,
+            }
         ],
+        advised=Advised(
+            [
+                Advice(
+                    rule="ttl_too_short",
+                    subject=EVIL,
+                    text="Give them more.",
+                    evidence=(Evidence("ttl_use", f"p95_us where {EVIL}", 90 * S, 100),),
+                    patch="a: 1\n",
+                    goal=Goal("expired"),
+                    verdict="In a replay it helps.",
+                )
+            ]
+        ),
     )  # fmt: skip
     return msgspec.structs.replace(whole, **known)
 
@@ -153,11 +169,12 @@ def test_the_figures_are_said() -> None:
     # Three of each state: eight of them accepted messages.
     assert "24 accepted" in words
     assert "25 % delivered" in words
-    assert "50 % Critical within target" in words
-    assert "1 sustained breaches" in words
+    assert "25 % Critical offered in time" in words
+    assert "1 sustained breaches for connected agents" in words
     assert "2 recalls; 50 % came after delivery" in words
     assert "3 sends had an unknown recipient" in words
-    assert "Give them more." in words
+    assert words.index("1 change to the policy helped in a replay") < words.index("In a replay it helps.")
+    assert words.index("In a replay it helps.") < words.index("Give them more."), "the verdict stands on top"
     assert "1.5 min  (of 100)" in words
 
 
@@ -168,9 +185,9 @@ def test_a_project_without_history_says_so() -> None:
 
 
 def test_advice_that_cannot_be_given_says_why() -> None:
-    page = render([contents(advice=[], advice_note="No policy.")], None, T)
+    page = render([contents(advised=Advised(note="No policy."))], None, T)
     assert "No policy." in page
-    assert "No changes to the policy are recommended" in render([contents(advice=[])], None, T)
+    assert "No changes to the policy are recommended" in render([contents(advised=Advised())], None, T)
 
 
 def test_every_colour_that_is_used_is_defined_in_light_and_dark() -> None:

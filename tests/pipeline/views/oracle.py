@@ -900,6 +900,35 @@ def inversion(history: History) -> list[Row]:
     return found
 
 
+def agent_wake(history: History) -> list[Row]:
+    found: dict[str, Row] = {}
+    for event in history.events:
+        if isinstance(event, ev.AgentWakeRequested):
+            life = history.lives[event.message]
+            found[event.wake] = {
+                "project": history.project,
+                "date": day_of(event.at),
+                **{name: getattr(event, name) for name in ("wake", "agent", "message", "level", "attempt")},
+                "message_id": life["message_id"],
+                "outcome": "under_way",
+                "given_up": False,
+                "accepted_at": life["created_at"],
+                "requested_at": event.at,
+                **dict.fromkeys(("ended_at", "delivered_at", "to_woken_us", "to_delivered_us")),
+                "to_request_us": max(0, event.at - life["created_at"]),
+            }
+        elif isinstance(event, ev.AgentWakeFailed):
+            found[event.wake] |= {"outcome": event.reason, "given_up": event.final, "ended_at": event.at}
+        elif isinstance(event, ev.AgentWoken):
+            row, delivered_at = found[event.wake], history.lives[event.message]["delivered_at"]
+            row |= {"outcome": "woken", "ended_at": event.at}
+            row["to_woken_us"] = max(0, event.at - row["accepted_at"])
+            if delivered_at is not None and delivered_at >= event.at:
+                row["delivered_at"] = delivered_at
+                row["to_delivered_us"] = max(0, delivered_at - row["accepted_at"])
+    return list(found.values())
+
+
 #: The function for each table.
 ORACLE: dict[str, Callable[[History], list[Row]]] = {
     function.__name__: function
@@ -908,6 +937,6 @@ ORACLE: dict[str, Callable[[History], list[Row]]] = {
         boost, priority_mix, refusal, retry, dead_letter, queue_flow, queue_depth, processing_latency, decay_rate,
         session_count, agent_attachment, traffic, lead_time, thread_outcome, ttl_use, pickup,
         late_pickup, level_use, recipient_load, lease_span, lease_wait, escalation, escalation_outcome, deadlock,
-        inversion,
+        inversion, agent_wake,
     )
 }  # fmt: skip

@@ -61,7 +61,7 @@ def test_the_histories_have_something_of_everything(tables: Tables) -> None:
     assert {"MessageBoosted", "DeadLetterRedriven", "MessageReady", "RecallRefused", "DecayRateChanged"} <= kinds
     assert {"GamingDetected", "SessionWentStale", "BroadcastAccepted", "DeadLetterPurged", "MessageExpired"} <= kinds
     assert {"LeaseReclaimed", "LeaseWaitEnded", "EscalationMoved", "DeadlockFound", "PriorityRestored"} <= kinds
-    assert {"MessageReleased", "PriorityInherited", "PolicyAdopted"} <= kinds
+    assert {"MessageReleased", "PriorityInherited", "PolicyAdopted", "AgentWoken", "AgentWakeFailed"} <= kinds
     raised = {event.rule for one in tables.histories for event in one.events if isinstance(event, MessageBoosted)}
     assert raised == {"aging", "escalation"}
     assert len({day for project, day in tables.days if project == "team"}) > 1

@@ -2,9 +2,12 @@
 
 Windows are paired: both policies replay the same project and day. The bootstrap draws windows with replacement, sums
 each policy's counts over the drawn windows, and takes the difference of the figures; the interval is the central part
-of all differences. With a single window there is no interval.
+of all differences. Few windows agree by chance: with two, every second difference of nothing has the same sign in both.
+So there is an interval only from the number of windows on for which that is less likely than the level of confidence
+allows (`windows_needed`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -14,14 +17,14 @@ import numpy.typing as npt
 from tocsin.lab.figures.measures import ALL, METRICS, Row, dense, level_name, levels, quantile
 from tocsin.lab.settings import Settings
 
-__all__ = ["Difference", "Figures", "compared", "figures_of"]
+__all__ = ["Difference", "Figures", "compare_rows", "compared", "figures_of", "windows_needed"]
 
 #: The rows of each window under one policy; the order of windows is the same for all policies.
 Windows = Sequence[Sequence[Row]]
 
 _COUNTS = (
-    *("starved", "expired", "stale", "dead", "boosts", "rate_limited", "refused"),
-    *("escalations", "deadlocks", "director_load"),
+    *("starved", "expired", "stale", "dead", "retries", "lowered", "boosts", "rate_limited", "refused"),
+    *("escalations", "deadlocks", "rate_changes", "director_load"),
 )
 _QUANTILES = {"p50_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
 _FloatArray = npt.NDArray[np.float64]
@@ -48,7 +51,7 @@ class Difference(msgspec.Struct, frozen=True):
     before: float | None
     after: float | None
     change: float | None
-    #: Confidence interval of the change; null with a single window.
+    #: Confidence interval of the change; null with too few windows.
     low: float | None
     high: float | None
     #: Whether the interval excludes zero.
@@ -75,24 +78,39 @@ def figures_of(windows: Windows) -> list[Figures]:
     return found
 
 
+def windows_needed(confidence: float) -> int:
+    """Return the number of windows that all differ in the same direction by chance less often than 1 - confidence."""
+    return math.ceil(1 - math.log2(1 - confidence))
+
+
 def compared(before: Windows, after: Windows, settings: Settings) -> list[Difference]:
     """Compare two policies, window by window."""
-    random = np.random.default_rng(settings.seed)
-    count = len(before)
-    drawn = random.multinomial(count, np.full(count, 1 / count), size=settings.bootstrap_draws) if count > 1 else None
     found: list[Difference] = []
     for level in (*levels(), ALL):
-        left = _Matrix([_row(window, level) for window in before])
-        right = _Matrix([_row(window, level) for window in after])
-        whole = np.ones((1, count))
-        old, new = left.at(whole), right.at(whole)
-        spread_old = left.at(drawn) if drawn is not None else {}
-        spread_new = right.at(drawn) if drawn is not None else {}
-        for metric in METRICS.values():
-            if metric.whole and level != ALL:
-                continue
-            spread = spread_new[metric.name] - spread_old[metric.name] if drawn is not None else None
-            found.append(_difference(level, metric.name, old[metric.name], new[metric.name], spread, settings))
+        left, right = ([_row(window, level) for window in windows] for windows in (before, after))
+        metrics = [metric.name for metric in METRICS.values() if level == ALL or not metric.whole]
+        found += compare_rows(left, right, metrics, settings)
+    return found
+
+
+def compare_rows(
+    before: Sequence[Row], after: Sequence[Row], metrics: Sequence[str], settings: Settings
+) -> list[Difference]:
+    """Compare the rows of one priority in each window, under two policies."""
+    count = len(before)
+    drawn = None
+    if count >= windows_needed(settings.confidence):
+        random = np.random.default_rng(settings.seed)
+        drawn = random.multinomial(count, np.full(count, 1 / count), size=settings.bootstrap_draws)
+    left, right = _Matrix(before), _Matrix(after)
+    whole = np.ones((1, count))
+    old, new = left.at(whole), right.at(whole)
+    spread_old = left.at(drawn) if drawn is not None else {}
+    spread_new = right.at(drawn) if drawn is not None else {}
+    found = []
+    for metric in metrics:
+        spread = spread_new[metric] - spread_old[metric] if drawn is not None else None
+        found.append(_difference(before[0].level, metric, old[metric], new[metric], spread, settings))
     return found
 
 
@@ -121,9 +139,10 @@ class _Matrix:
         """Return every figure for each row of window weights."""
         found: dict[str, _FloatArray] = {name: weights @ counts for name, counts in self._counts.items()}
         summed = weights @ self._histograms
+        found["longest_s"] = longest = np.where(weights > 0, self._longest, 0.0).max(axis=1) / 1e6
         for name, share in _QUANTILES.items():
-            found[name] = quantile(summed, share)
-        found["longest_s"] = np.where(weights > 0, self._longest, 0.0).max(axis=1) / 1e6
+            # The middle of the last bucket may be above the longest time in it.
+            found[name] = np.minimum(quantile(summed, share), longest)
         return found
 
 

@@ -5,7 +5,7 @@ waiting time of a message from before the window counts from its acceptance.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from tocsin.core.commands import SYSTEM
 from tocsin.core.protocol.priority import Priority, priority_name
 from tocsin.lab.replays.replay import Replay
-from tocsin.lab.traces.message_tracker import MessageHistory
+from tocsin.lab.traces.message_tracker import MessageHistory, RefusedSend
 
-__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "quantile", "waits_of"]
+__all__ = ["ALL", "METRICS", "Metric", "Row", "levels", "measured", "measured_parts", "quantile", "waits_of"]
 
 #: Level of the row for the whole project.
 ALL = -1
@@ -33,6 +33,8 @@ class Metric(msgspec.Struct, frozen=True):
     """One figure of a row."""
 
     name: str
+    #: Name in tables for people, without a unit: durations are shown with theirs.
+    title: str
     #: Description, in a sentence.
     about: str
     #: Whether it exists only for the whole project.
@@ -43,20 +45,28 @@ class Metric(msgspec.Struct, frozen=True):
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("p50_s", "Median waiting time from acceptance to the first offer, seconds."),
-        Metric("p95_s", "95th percentile of the waiting time, seconds."),
-        Metric("p99_s", "99th percentile of the waiting time, seconds."),
-        Metric("longest_s", "Longest waiting time, including messages that still wait, seconds."),
-        Metric("starved", "Messages that waited longer than `starved_after_s` for their first offer."),
-        Metric("expired", "Messages that expired without an offer."),
-        Metric("stale", "Messages that expired because their importance had decayed."),
-        Metric("dead", "Dead letters at the end."),
-        Metric("boosts", "Number of boosts, by aging or an escalation."),
-        Metric("rate_limited", "Sends refused by a token bucket or a quota."),
-        Metric("refused", "Sends refused for any reason."),
-        Metric("escalations", "Escalations opened.", whole=True),
-        Metric("deadlocks", "Deadlocks found and resolved.", whole=True),
-        Metric("director_load", "Messages to directors and humans, including notices of the bus.", whole=True),
+        Metric("p50_s", "median wait", "Median waiting time from acceptance to the first offer, seconds."),
+        Metric("p95_s", "p95 wait", "95th percentile of the waiting time, seconds."),
+        Metric("p99_s", "p99 wait", "99th percentile of the waiting time, seconds."),
+        Metric("longest_s", "longest wait", "Longest waiting time, including messages that still wait, seconds."),
+        Metric("starved", "starved", "Messages that waited longer than `starved_after_s` for their first offer."),
+        Metric("expired", "expired", "Messages that expired without an offer."),
+        Metric("stale", "stale", "Messages that expired because their importance had decayed."),
+        Metric("dead", "dead", "Dead letters at the end."),
+        Metric("retries", "retries", "Number of times that a message went back to its queue after an offer."),
+        Metric("lowered", "lowered", "Messages accepted at a lower priority than requested."),
+        Metric("boosts", "boosts", "Number of boosts, by aging or an escalation."),
+        Metric("rate_limited", "rate limited", "Sends refused by a token bucket or a quota."),
+        Metric("refused", "refused", "Sends refused for any reason."),
+        Metric("escalations", "escalations", "Escalations opened.", whole=True),
+        Metric("deadlocks", "deadlocks", "Deadlocks found and resolved.", whole=True),
+        Metric("rate_changes", "rate changes", "Changes of the decay rate by the queue manager.", whole=True),
+        Metric(
+            "director_load",
+            "director load",
+            "Messages to directors and humans, including notices of the bus.",
+            whole=True,
+        ),
     )
 }
 
@@ -82,6 +92,9 @@ class Row(msgspec.Struct, array_like=True):
     escalations: int = 0
     deadlocks: int = 0
     director_load: int = 0
+    retries: int = 0
+    lowered: int = 0
+    rate_changes: int = 0
     #: Number of waiting times per bucket, without trailing zeros.
     histogram: list[int] = []
 
@@ -107,15 +120,57 @@ def measured(replay: Replay, ends_at: int, starved_us: int) -> list[Row]:
                 waits[level].append(wait)
     for refusal in replay.refused:
         for level in (refusal.requested, ALL):
-            row = rows[level]
-            row.sent += 1
-            row.refused += 1
-            row.rate_limited += refusal.code in _LIMITS
+            _count_refusal(rows[level], refusal)
     whole.escalations, whole.deadlocks = replay.escalations, replay.deadlocks
+    whole.rate_changes = len(replay.rate_changes)
     for level, row in rows.items():
         row.histogram = _histogram(waits[level])
         row.waited_us = sum(waits[level])
     return list(rows.values())
+
+
+def measured_parts(
+    replay: Replay,
+    begins_at: int,
+    ends_at: int,
+    parts: int,
+    starved_us: int,
+    chosen: Callable[[int, str], bool],
+) -> list[Row]:
+    """Return a row for each of several equal parts of the time, by when messages were accepted or refused.
+
+    `chosen` tells from the requested priority and the type whether a message counts. Messages from before the replay,
+    and notices of the bus, do not.
+    """
+    rows = [Row(ALL) for _ in range(parts)]
+    waits: list[list[int]] = [[] for _ in rows]
+
+    def part(at: int) -> int:
+        return min(parts - 1, max(0, (at - begins_at) * parts // max(1, ends_at - begins_at)))
+
+    for history in replay.histories:
+        known = history.sender != SYSTEM.agent and history.accepted_at >= begins_at
+        if not known or not chosen(history.requested, history.message_type):
+            continue
+        place = part(history.accepted_at)
+        wait = max(0, (history.first_offered_at or history.ended_at or ends_at) - history.accepted_at)
+        _count(rows[place], history, wait, starved_us)
+        if history.first_offered_at:
+            waits[place].append(wait)
+    for refusal in replay.refused:
+        if chosen(refusal.requested, refusal.message_type):
+            _count_refusal(rows[part(refusal.at)], refusal)
+    for at in replay.rate_changes:
+        rows[part(at)].rate_changes += 1
+    for row, found in zip(rows, waits, strict=True):
+        row.histogram, row.waited_us = _histogram(found), sum(found)
+    return rows
+
+
+def _count_refusal(row: Row, refusal: RefusedSend) -> None:
+    row.sent += 1
+    row.refused += 1
+    row.rate_limited += refusal.code in _LIMITS
 
 
 def _count(row: Row, history: MessageHistory, wait: int, starved_us: int) -> None:
@@ -130,6 +185,8 @@ def _count(row: Row, history: MessageHistory, wait: int, starved_us: int) -> Non
     row.dead += history.state == "dead"
     row.recalled += history.state == "recalled"
     row.boosts += history.boosts
+    row.retries += history.requeues
+    row.lowered += history.priority < history.requested
 
 
 def _histogram(waits: list[int]) -> list[int]:

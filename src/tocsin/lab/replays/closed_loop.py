@@ -12,18 +12,29 @@ random, and steps of the same time run in recorded order: the same trace, policy
 import heapq
 from bisect import bisect_left
 from collections import deque
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
+
+import msgspec
 
 from tocsin.core import commands as cmd
 from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command, Reply
-from tocsin.core.errors import Problem
+from tocsin.core.errors import Problem, error_for
 from tocsin.core.events import Event
 from tocsin.core.protocol.envelope import VERSIONS
 from tocsin.lab.replays.replay import Ids, PreparedTrace, Replay, begin
 from tocsin.lab.traces.message_tracker import MessageHistory
-from tocsin.lab.traces.trace import TICK, ConsumerAction, EnvelopeDraft, Poller, Step, command_of, offer_anchor
+from tocsin.lab.traces.trace import (
+    TICK,
+    ConsumerAction,
+    EnvelopeDraft,
+    Poller,
+    Step,
+    command_of,
+    offer_anchor,
+    wake_anchor,
+)
 
 __all__ = ["closed_loop"]
 
@@ -32,6 +43,8 @@ _PART_BITS = 10
 #: Recorded events that can be applied under any policy.
 _HARMLESS = (ev.SendRefused, ev.FramesShed, ev.LeaseRefused)
 _SENDS = (cmd.Send, cmd.SendRequest, cmd.Publish)
+_OFFERED: Final = ev.MessageOffered
+_ACCEPTED: Final = ev.MessageAccepted
 
 #: Time, order at that time, command, caller, and number of the step; -1 for commands that were not recorded.
 _Due = tuple[int, int, Command, Caller, int]
@@ -59,6 +72,8 @@ class _Loop:
         self._free: dict[str, int] = {}
         #: Cursor of the last drain of each poller's session.
         self._cursors: dict[str, str] = {}
+        #: Number of wakes requested, by agent.
+        self._wakes: dict[str, int] = {}
         self._heap: list[_Due] = []
         self._scheduled = len(trace.steps)
         self._now = trace.begins_at
@@ -76,7 +91,14 @@ class _Loop:
             if not step.after:
                 self._roots.append(index)
             for part, anchor in enumerate(step.after):
-                self._waiting.setdefault(anchor, deque()).append((index, part))
+                waiting = self._waiting.get(anchor)
+                if waiting is None:
+                    self._waiting[anchor] = deque(((index, part),))
+                else:
+                    waiting.append((index, part))
+        #: Steps and messages that others wait for: most have none, so that no anchor is written for them.
+        self._awaited_steps = {int(anchor[2:]) for anchor in self._waiting if anchor.startswith("s ")}
+        self._awaited_messages = {anchor[2:] for anchor in self._waiting if anchor.startswith("a ")}
         self._pollers = {poller.session: poller for poller in trace.pollers}
         self._callers.update({poller.agent: Caller(poller.agent, poller.role) for poller in trace.pollers})
         for poller in trace.pollers:
@@ -84,27 +106,41 @@ class _Loop:
 
     def run(self) -> Replay:
         """Run the window."""
-        steps, ends_at = self._trace.steps, self._trace.ends_at
+        steps, ends_at, heap, clock_us = self._trace.steps, self._trace.ends_at, self._heap, self._clock_us
         roots, place = self._roots, 0
+        root, root_at, order = -1, ends_at, 0
+        if roots:
+            root, root_at, order = roots[0], steps[roots[0]].at, roots[0] << _PART_BITS
         while True:
-            root = roots[place] if place < len(roots) else -1
-            first = (steps[root].at, root << _PART_BITS) if root >= 0 else (ends_at, 0)
-            from_heap = bool(self._heap) and self._heap[0][:2] < first
-            at = min(ends_at, self._heap[0][0] if from_heap else first[0])
-            if self._tick(at):
+            at, from_heap = root_at, False
+            if heap:
+                head = heap[0]
+                if head[0] < root_at or (head[0] == root_at and head[1] < order):
+                    at, from_heap = head[0], True
+            until = at if at < ends_at else ends_at
+            due = self._due
+            # What `_tick` would find out, without a call: usually nothing is due.
+            if (
+                until - self._checked_at >= clock_us or until >= ends_at or (due is not None and due <= until)
+            ) and self._tick(until):
                 continue
-            if from_heap and self._heap[0][0] < ends_at:
-                self._react()
-            elif root >= 0 and steps[root].at < ends_at:
-                place += 1
-                self._step(root, steps[root].at)
-            else:
+            if at >= ends_at:
                 break
+            if from_heap:
+                self._react()
+                continue
+            self._step(root, root_at)
+            place += 1
+            root, root_at, order = -1, ends_at, 0
+            if place < len(roots):
+                root = roots[place]
+                root_at, order = steps[root].at, root << _PART_BITS
         return Replay(
             histories=list(self._tracker.histories.values()),
             refused=self._tracker.refused,
             escalations=self._tracker.escalations,
             deadlocks=self._tracker.deadlocks,
+            rate_changes=self._tracker.rate_changes,
             events=self._tracker.events,
             decisions=self._decisions,
             missed=self._missed,
@@ -145,14 +181,15 @@ class _Loop:
 
     def _react(self) -> None:
         """Run the next reaction; receipts of one agent at the same time are combined."""
-        at, _, command, caller, index = heapq.heappop(self._heap)
-        if isinstance(command, cmd.Confirm):
+        heap = self._heap
+        at, _, command, caller, index = heapq.heappop(heap)
+        if heap and heap[0][0] == at and isinstance(command, cmd.Confirm):
             names = list(command.message_ids)
-            while self._heap and self._heap[0][0] == at and isinstance(follower := self._heap[0][2], cmd.Confirm):
-                if self._heap[0][3] != caller:
+            while heap and heap[0][0] == at and isinstance(follower := heap[0][2], cmd.Confirm):
+                if heap[0][3] != caller:
                     break
                 names += follower.message_ids
-                heapq.heappop(self._heap)
+                heapq.heappop(heap)
             command = cmd.Confirm(tuple(names))
         if index >= 0:
             self._step(index, at, command)
@@ -163,10 +200,17 @@ class _Loop:
 
     def _step(self, index: int, at: int, command: Command | None = None) -> None:
         """Run a recorded step."""
-        step, caller = self._trace.steps[index], self._prepared.callers[index]
-        command = command or self._prepared.commands[index]
+        prepared = self._prepared
+        step, caller = self._trace.steps[index], prepared.callers[index]
         if command is None:
-            events = self._prepared.applied[index]
+            command = prepared.commands[index]
+        if index in prepared.plain:
+            self._ask(at, command, caller, step.ids)  # type: ignore[arg-type]
+            if index in self._awaited_steps:
+                self._trigger(f"s {index}", at)
+            return
+        if command is None:
+            events = prepared.applied[index]
             if isinstance(events[0], _HARMLESS):
                 self._now = max(self._now, at)
                 first = self._exchange.state.seq + 1
@@ -177,10 +221,13 @@ class _Loop:
             if self._exchange.state.has_policy:
                 return
             command = cmd.AdoptPolicy(self._policy, "lab")
+        elif isinstance(command, cmd.ReportWaker) and (record := self._exchange.state.wakes.get(command.agent)):
+            command = msgspec.structs.replace(command, wake=record.wake)  # a wake of the replay has another id
         elif step.polls:
             command = self._polled(step, at)
         self._ask(at, command, caller, step.ids)
-        self._trigger(f"s {index}", at)
+        if index in self._awaited_steps:
+            self._trigger(f"s {index}", at)
         if step.ask == "Drain":
             self._next_drain(step, at)
 
@@ -203,30 +250,39 @@ class _Loop:
         self._poll_again(poller, at)
 
     def _ask(self, at: int, command: Command, caller: Caller, ids: tuple[str, ...]) -> Reply:
-        self._now = max(self._now, at)
-        first = self._exchange.state.seq + 1
+        if at > self._now:
+            self._now = at
+        exchange = self._exchange
+        first = exchange.state.seq + 1
         self._ids.load(ids)
-        outcome = self._exchange.handle(command, caller, self._now)
+        outcome = exchange.handle(command, caller, self._now)
         self._decisions += 1
-        if isinstance(outcome.reply, Problem) and not isinstance(command, _SENDS):
+        reply, events = outcome.reply, outcome.events
+        if type(reply) is Problem and not isinstance(command, _SENDS):
+            if isinstance(command, cmd.AdoptPolicy) and not exchange.state.has_policy:
+                raise error_for(reply)  # Nothing can be decided without a policy.
             self._missed += 1
-        self._follow(first, outcome.events)
-        return outcome.reply
+        if events:
+            self._follow(first, events)
+        return reply
 
     def _follow(self, first: int, events: list[Event]) -> None:
-        if not events:
-            return
         self._tracker.follow(first, events)
         for event in events:
             kind = type(event)
-            if kind is ev.MessageOffered:
+            if kind is _OFFERED:
                 self._offered(event)  # type: ignore[arg-type]
-            elif kind is ev.MessageAccepted:
-                self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
+            elif kind is _ACCEPTED:
+                if event.message_id in self._awaited_messages:  # type: ignore[union-attr]
+                    self._trigger(f"a {event.message_id}", event.at)  # type: ignore[union-attr]
             elif kind is ev.LeaseGranted:
                 self._trigger(f"g {event.lease}", event.at)  # type: ignore[union-attr]
             elif kind is ev.LeaseWaitEnded:
                 self._trigger(f"x {event.lease}", event.at)  # type: ignore[union-attr]
+            elif kind is ev.AgentWakeRequested:
+                agent = event.agent  # type: ignore[union-attr]
+                number = self._wakes[agent] = self._wakes.get(agent, 0) + 1
+                self._trigger(wake_anchor(agent, number), event.at)
 
     def _offered(self, event: ev.MessageOffered) -> None:
         history = self._tracker.histories.get(event.message)
@@ -240,18 +296,19 @@ class _Loop:
 
     def _trigger(self, anchor: str, at: int) -> None:
         """Schedule the steps that wait for an anchor."""
+        steps, prepared = self._trace.steps, self._prepared
         for index, part in self._waiting.pop(anchor, ()):
-            step = self._trace.steps[index]
+            step = steps[index]
             begin = at
             if step.serial:
                 begin = max(at, self._free.get(step.agent, 0))
                 self._free[step.agent] = begin + step.delay_us[part]
-            command = self._prepared.commands[index]
+            command = prepared.commands[index]
             if isinstance(command, cmd.Confirm) and len(command.message_ids) > 1:
                 command = cmd.Confirm((command.message_ids[part],))
             if command is not None:
-                due = (begin + step.delay_us[part], index << _PART_BITS | part)
-                heapq.heappush(self._heap, (*due, command, self._prepared.callers[index], index))
+                at_, order = begin + step.delay_us[part], index << _PART_BITS | part
+                heapq.heappush(self._heap, (at_, order, command, prepared.callers[index], index))
 
     def _next_drain(self, step: Step, at: int) -> None:
         """Schedule the next drain of a session, after this one or after the work that it brought."""

@@ -53,6 +53,7 @@ def open_loop(prepared: PreparedTrace, policy: dict[str, Any] | None = None) -> 
         refused=tracker.refused,
         escalations=tracker.escalations,
         deadlocks=tracker.deadlocks,
+        rate_changes=tracker.rate_changes,
         events=tracker.events,
         decisions=decisions,
         missed=missed,

@@ -27,6 +27,8 @@ __all__ = ["Ids", "PreparedTrace", "Replay", "begin", "prepared_trace", "without
 
 _SNAPSHOT = msgspec.msgpack.Decoder(Snapshot)
 _TICK = cmd.Tick()
+#: Commands that a replay changes, or that something follows from in it.
+_SPECIAL = frozenset({TICK, "ReportWaker", "Drain"})
 
 
 class PreparedTrace:
@@ -39,6 +41,8 @@ class PreparedTrace:
         self.callers: list[Caller] = []
         #: Events that are applied as recorded, by step.
         self.applied: dict[int, list[Event]] = {}
+        #: Steps that are commands which are run as recorded.
+        self.plain: set[int] = set()
         for index, step in enumerate(trace.steps):
             self.callers.append(callers.setdefault((step.agent, step.role), Caller(step.agent, step.role)))
             if step.ask == APPLY:
@@ -48,6 +52,8 @@ class PreparedTrace:
                 self.commands.append(cmd.AdoptPolicy(_without_schemas(step.body["policy"]), step.body["reason"]))
             else:
                 self.commands.append(_TICK if step.ask == TICK else command_of(step))
+                if not step.polls and step.ask not in _SPECIAL:
+                    self.plain.add(index)
 
 
 class Replay(msgspec.Struct):
@@ -68,6 +74,8 @@ class Replay(msgspec.Struct):
     exact: int = 0
     #: Description of the first step whose events differ.
     differs: str = ""
+    #: Times of the changes of the decay rate.
+    rate_changes: list[int] = []
     #: Role of each agent at the end.
     roles: dict[str, str] = {}
 
@@ -81,7 +89,8 @@ class Ids:
 
     def load(self, given: tuple[str, ...]) -> None:
         """Set the recorded ids of the next step."""
-        self._given = deque(given)
+        if given or self._given:
+            self._given = deque(given)
 
     def fresh(self, prefix: str, now: int) -> str:
         """Return the recorded id with that prefix, or a new one."""

@@ -13,7 +13,7 @@ from tocsin.pipeline.report.formatting import NOTHING, duration, number
 from tocsin.pipeline.report.style import STYLE
 from tocsin.pipeline.report.svg import Range, ranges
 
-__all__ = ["render", "shown"]
+__all__ = ["render", "shown", "verdict"]
 
 _SECOND_US = 1_000_000
 
@@ -28,8 +28,35 @@ def render(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Tocsin lab: {escape(report.id)}</title><style>{STYLE}</style></head><body>"
         f'<header class="top"><h1>Tocsin lab</h1><span>{escape(report.id)}</span></header>'
-        f'{_facts(report)}<div class="cards">{body}</div></body></html>'
+        f'{_facts(report)}{_verdicts(report)}<div class="cards">{body}</div></body></html>'
     )
+
+
+def _verdicts(report: Report) -> str:
+    """Return a sentence per policy: what it makes better and worse for all messages, as far as that is sure."""
+    if report.fidelity is not None and not report.fidelity.faithful:
+        text = "No policies are compared: the replay does not reproduce the history well enough."
+        return f'<p class="line">{text}</p>'
+    return "".join(f'<p class="line">{escape(verdict(report, policy))}</p>' for policy in report.policies[1:])
+
+
+def verdict(report: Report, policy: PolicyReport) -> str:
+    """Return what a policy makes better and worse than the first, in a sentence; lower is better for every figure."""
+    sure = [one for one in policy.differences if one.sure and one.level == ALL]
+    parts = []
+    for word, some in (
+        ("better", [one for one in sure if (one.change or 0.0) < 0]),
+        ("worse", [one for one in sure if (one.change or 0.0) > 0]),
+    ):
+        named = [
+            f"{METRICS[one.metric].title} ({shown(one.metric, one.before)} → {shown(one.metric, one.after)})"
+            for one in some
+        ]
+        if named:
+            parts.append(f"{word}: {', '.join(named)}")
+    if not parts:
+        return f"{policy.name} differs from {report.policies[0].name} in no figure of all messages for sure."
+    return f"{policy.name} compared with {report.policies[0].name}, for sure {'; '.join(parts)}."
 
 
 def _facts(report: Report) -> str:
@@ -106,8 +133,9 @@ def _side_by_side(report: Report) -> str:
             continue
         names = [name for name, metric in METRICS.items() if level == ALL or not metric.whole]
         rows = [
-            [name, number(figures.sent), number(figures.accepted), *(shown(m, figures.values.get(m)) for m in names)]
-            for name, figures in chosen
+            ["sent", *(number(figures.sent) for _, figures in chosen)],
+            ["accepted", *(number(figures.accepted) for _, figures in chosen)],
+            *([METRICS[m].title, *(shown(m, figures.values.get(m)) for _, figures in chosen)] for m in names),
         ]
         plot = ranges(
             [
@@ -118,7 +146,7 @@ def _side_by_side(report: Report) -> str:
             title=f"Waiting times, {chosen[0][1].priority}",
         )
         line = "Time from acceptance to the first offer (median, 95th and 99th percentile), and all figures."
-        content = plot + table(["policy", "sent", "accepted", *names], rows)
+        content = plot + table(["figure", *(name for name, _ in chosen)], rows)
         cards.append(card(f"Priority: {chosen[0][1].priority}", line, content))
     return "".join(cards)
 
@@ -134,11 +162,11 @@ def _us(figures: Figures, metric: str) -> int:
 def _changes(report: Report, policy: PolicyReport) -> str:
     moved = [one for one in policy.differences if one.change]
     marks = [_mark(one) for one in moved if one.sure or abs(one.change or 0.0) > 0]
-    head = ["priority", "figure", "before", "after", "change", f"{report.confidence:.0%} interval", "significant"]
+    head = ["priority", "figure", "before", "after", "change", f"{report.confidence * 100:g} % interval", "sure"]
     rows = [
         [
             one.priority,
-            one.metric,
+            METRICS[one.metric].title,
             shown(one.metric, one.before),
             shown(one.metric, one.after),
             shown(one.metric, one.change),
@@ -160,7 +188,7 @@ def _changes(report: Report, policy: PolicyReport) -> str:
 def _mark(one: Difference) -> Mark:
     scale = abs(one.before or 0.0) or abs(one.after or 0.0) or 1.0
     return Mark(
-        f"{one.priority} {one.metric}",
+        f"{one.priority} {METRICS[one.metric].title}",
         f"{shown(one.metric, one.before)} → {shown(one.metric, one.after)}",
         (one.change or 0.0) / scale,
         None if one.low is None else one.low / scale,

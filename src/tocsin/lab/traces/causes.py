@@ -1,13 +1,15 @@
 """Causes and delays of steps, for the closed loop.
 
 Theory of operation. The delay of an agent's action on a message (receipt, ACK, NACK, answer) counts from the offer of
-the message. Work is *serial* if the agent did one thing after another: its service time then counts from the offer or
-from the end of the previous work, whichever is later, so that a queue at the agent itself is modelled and not copied. A
-message that was overtaken (a later one was finished before it) was handled in parallel: its delay counts from its
-offer. An answer is a send in the thread of a message that its sender had been offered; it counts from the last work on
-that message, or from the offer. A drain counts from the previous drain of its session, or from the end of the work that
-the previous drain brought, if all of that was finished by then. All other steps have no cause in the bus and keep their
-time.
+the message. Where the ACK timeout passed after an offer, the agent had the message already and went on working: its
+work counts from that offer, not from the repeated one, so that a longer timeout can be tried. Work is *serial* if the
+agent did one thing after another: its service time then counts from the offer or from the end of the previous work,
+whichever is later, so that a queue at the agent itself is modelled and not copied. A message that was overtaken (a
+later one was finished before it) was handled in parallel: its delay counts from its offer. An answer is a send in the
+thread of a message that its sender had been offered; it counts from the last work on that message, or from the offer. A
+drain counts from the previous drain of its session, or from the end of the work that the previous drain brought, if all
+of that was finished by then. The session that a woken agent opens, and the end of its waker, count from the request of
+the wake. All other steps have no cause in the bus and keep their time.
 """
 
 from bisect import bisect_right
@@ -17,7 +19,7 @@ from tocsin.core import events as ev
 from tocsin.core.events import Event
 from tocsin.core.messages.model import Message, signal_id
 from tocsin.core.state import ProjectState
-from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step, offer_anchor
+from tocsin.lab.traces.trace import ConsumerAction, ConsumerModel, Step, offer_anchor, wake_anchor
 
 __all__ = ["CauseFinder"]
 
@@ -28,7 +30,9 @@ _SENDS = frozenset({"Send", "SendRequest"})
 class _Offer:
     """The last offer of a message in this window, and the actions on it."""
 
-    __slots__ = ("actions", "at", "done_step", "message_type", "number", "order", "recipient", "signal")
+    __slots__ = (
+        "actions", "at", "begun", "done_step", "message_type", "number", "order", "recipient", "signal", "timed_out",
+    )  # fmt: skip
 
     def __init__(self, message: Message, number: int, at: int, order: int) -> None:
         self.signal = signal_id(message)
@@ -40,6 +44,10 @@ class _Offer:
         self.actions: list[ConsumerAction] = []
         #: Number and time of the last step that worked on it; -1 for none.
         self.done_step: tuple[int, int] = (-1, 0)
+        #: The offer with which the work on the message began.
+        self.begun = self
+        #: Whether the ACK timeout has passed since.
+        self.timed_out = False
 
 
 class _Worker:
@@ -72,6 +80,9 @@ class CauseFinder:
         #: Drains by session: the step, and the number of offers made by then.
         self._drains: dict[str, list[tuple[Step, int]]] = {}
         self._closed: list[_Offer] = []
+        #: Requests of wakes by agent: their number, and the time of the last; and whether it has been answered.
+        self._wakes: dict[str, tuple[int, int]] = {}
+        self._waking: set[str] = set()
 
     def event(self, state: ProjectState, event: Event) -> None:
         """Record possible causes; the state is the one after the event."""
@@ -79,15 +90,25 @@ class CauseFinder:
             message = state.message(event.message)
             self._order += 1
             before = self._offers.get(message.seq)
+            self._offers[message.seq] = offer = _Offer(message, event.offer, event.at, self._order)
             if before is not None:
                 self._closed.append(before)
-            self._offers[message.seq] = _Offer(message, event.offer, event.at, self._order)
+                if before.timed_out and before.done_step[0] < 0:
+                    offer.begun = before.begun
             if message.correlation_id is not None:
                 self._threads[message.recipient, message.correlation_id] = message.seq
+        elif type(event) is ev.MessageRequeued:
+            if event.cause == "ack_timeout" and event.message in self._offers:
+                self._offers[event.message].timed_out = True
         elif type(event) is ev.MessageAccepted:
             self._accepted[event.message_id] = event.at
         elif type(event) is ev.LeaseGranted:
             self._granted[event.lease] = event.at
+        elif type(event) is ev.AgentWakeRequested:
+            self._wakes[event.agent] = (self._wakes.get(event.agent, (0, 0))[0] + 1, event.at)
+            self._waking.add(event.agent)
+        elif type(event) is ev.AgentWoken or type(event) is ev.AgentWakeFailed:
+            self._waking.discard(event.agent)
 
     def step(self, index: int, step: Step, state: ProjectState) -> None:
         """Set the anchor of a step; the state is the one before it."""
@@ -107,8 +128,18 @@ class CauseFinder:
             self._since(step, f"a {name}", self._accepted.get(name))
         elif ask in ("ReleaseLease", "RenewLease") and step.body.get("lease"):
             self._since(step, f"g {step.body['lease']}", self._granted.get(step.body["lease"]))
+        elif ask == "OpenSession" and step.agent in self._waking:
+            self._waking.discard(step.agent)
+            self._after_wake(step, step.agent)
+        elif ask == "ReportWaker":
+            self._after_wake(step, step.body["agent"])
         elif ask == "Drain":
             self._drains.setdefault(step.body["session"], []).append((step, self._order))
+
+    def _after_wake(self, step: Step, agent: str) -> None:
+        if agent in self._wakes:
+            number, at = self._wakes[agent]
+            self._since(step, wake_anchor(agent, number), at)
 
     def _since(self, step: Step, anchor: str, at: int | None) -> None:
         if at is not None:
@@ -131,21 +162,21 @@ class CauseFinder:
         offer = None if message is None else self._offers.get(message.seq)
         if offer is None or message is None:
             return
-        worker = self._workers.setdefault(step.agent, _Worker())
-        anchor, since = offer_anchor(offer.number, signal_id(message)), offer.at
+        worker, begun = self._workers.setdefault(step.agent, _Worker()), offer.begun
+        anchor, since = offer_anchor(begun.number, signal_id(message)), begun.at
         if offer.done_step[0] >= 0:
             anchor, since = f"s {offer.done_step[0]}", offer.done_step[1]
-        step.serial = offer.order >= worker.last_order and offer.done_step[0] < 0
-        worker.last_order = max(worker.last_order, offer.order)
+        step.serial = begun.order >= worker.last_order and offer.done_step[0] < 0
+        worker.last_order = max(worker.last_order, begun.order)
         begin = max(since, worker.done_at) if step.serial else since
         step.after, step.delay_us = (anchor,), (step.at - begin,)
         if step.serial:
             worker.done_at = step.at
-            worker.orders.append(offer.order)
+            worker.orders.append(begun.order)
             worker.times.append(step.at)
         body = {name: value for name, value in step.body.items() if name != "message_id"}
         if step.ask in ("Acknowledge", "Reject", "MarkProcessed"):
-            offer.actions.append(ConsumerAction(step.ask, body, step.at - begin, step.serial))
+            begun.actions.append(ConsumerAction(step.ask, body, step.at - begin, step.serial))
         offer.done_step = (index, step.at)
 
     def _answer(self, step: Step, seq: int | None) -> None:

@@ -1,7 +1,7 @@
-"""Sources of recorded events: the pipeline's tables, segments, or a journal.
+"""Sources of recorded events: the pipeline's tables, segments, a journal in SQLite, or a PostgreSQL database.
 
-Events are read from files, one project at a time and in order, so that a task on any worker with access to the files
-can read them.
+Events are read one project at a time and in order, so that a task on any worker with access to the files or the
+database can read them. A hub may serve the project meanwhile: nothing is locked or changed.
 """
 
 import hashlib
@@ -22,10 +22,12 @@ from tocsin.core.events import Event
 from tocsin.journal.base import Group, checked
 from tocsin.journal.log import events_of
 from tocsin.pipeline.bronze.landing_zone import segment_name
-from tocsin.pipeline.lake.manifest import DataFile, Manifests
-from tocsin.pipeline.tables.schemas import DOCUMENTS, KINDS, columns_of
+from tocsin.pipeline.lake.data_file import DataFile
+from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.settings import load_settings
+from tocsin.pipeline.tables.schemas import DOCUMENTS, EVENT, KINDS, columns_of
 
-__all__ = ["Source", "find_source", "read_events"]
+__all__ = ["Source", "find_source", "is_database", "read_events"]
 
 _GROUPS = "SELECT first_seq, last_seq, at, epoch, events, checksum FROM journal ORDER BY first_seq"
 _JOURNAL = "journal.db"
@@ -34,40 +36,66 @@ _NO_CONTENT = b"{}"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The files with one project's events."""
+    """The place of one project's events."""
 
     project: str
-    #: `tables`, `segments` or `journal`.
+    #: `tables`, `segments`, `journal` or `database`.
     kind: str
-    #: Path of the warehouse, the landing zone, or the journal's file.
+    #: Path of the warehouse, the landing zone or the journal's file, or address of the database.
     root: str
     #: Paths of the files below it, in order.
     files: tuple[str, ...]
-    #: Fingerprint of the files.
+    #: Fingerprint of the events.
     version: str
+    #: First event that is there, where that is known without reading.
+    first_seq: int = 1
+    #: Last event to read; 0 for all.
+    last_seq: int = 0
 
 
-def find_source(events: Path, projects: list[str] | None = None) -> list[Source]:
-    """Return the projects below a path: a data directory, a warehouse, a landing zone or a journal."""
-    found = _tables(events) or _segments(events) or _journal(events)
+def find_source(events: Path | str, projects: list[str] | None = None) -> list[Source]:
+    """Return the projects of a data directory, a warehouse, a landing zone, a journal or a database."""
+    if is_database(str(events)):
+        found, place = _database(str(events)), "the database"
+    else:
+        # An address of another kind may contain a password.
+        folder, place = (
+            Path(events),
+            str(events) if "://" not in str(events) else f"{str(events).partition(':')[0]}://…",
+        )
+        found = _tables(folder) or _segments(folder) or _journal(folder)
     if not found:
         raise refusal(
             "E_LAB_002",
-            f"there are no events in {events}: give a data directory, a warehouse, a folder of segments or a journal",
+            f"there are no events in {place}: give a data directory, a warehouse, a folder of segments, a journal or"
+            " a database (postgresql://…)",
         )
     known = {source.project: source for source in found}
     if missing := [name for name in projects or [] if name not in known]:
         raise refusal("E_LAB_002", f"there is no project {missing[0]}; known projects: {', '.join(sorted(known))}")
-    return [known[name] for name in projects or sorted(known)]
+    chosen = [known[name] for name in projects or sorted(known)]
+    for source in chosen:
+        if source.first_seq > 1:
+            raise refusal(
+                "E_LAB_002",
+                f"{source.project}: events 1 to {source.first_seq - 1} were pruned from the database, so later events"
+                " cannot be replayed; replay the project's segments or tables",
+            )
+    return chosen
+
+
+def is_database(events: str) -> bool:
+    """Return whether an address is that of a PostgreSQL database."""
+    return events.startswith(("postgresql://", "postgres://"))
 
 
 def _tables(events: Path) -> list[Source]:
-    root = events / "warehouse" if (events / "warehouse" / "_manifests").is_dir() else events
-    if not (root / "_manifests").is_dir():
+    root = events / "warehouse" if (events / "warehouse" / "release").is_dir() else events
+    if not (root / "release").is_dir():
         return []
-    manifest = Manifests(root, 1).current()
+    state = Warehouse(root, load_settings(), {"event": EVENT}).current()
     by_project: dict[str, list[DataFile]] = {}
-    for file in manifest.files("event"):
+    for file in state.files("event"):
         by_project.setdefault(file.project, []).append(file)
     return [
         Source(
@@ -109,6 +137,24 @@ def _journal(events: Path) -> list[Source]:
     size = wal.stat().st_size if wal.exists() else 0
     version = _version([f"{stamp.st_size} {stamp.st_mtime_ns} {size}"])
     return [Source(path.absolute().parent.name, "journal", str(path.absolute()), (), version)]
+
+
+def _database(address: str) -> list[Source]:
+    from tocsin.journal.postgres.reading import read_only, stored_projects
+
+    with read_only(address, "lab") as ask:
+        return [
+            Source(
+                one.project,
+                "database",
+                address,
+                (),
+                _version([f"{one.last_seq} {one.checksum}"]),
+                one.pruned_seq + 1,
+                one.last_seq,
+            )
+            for one in stored_projects(ask)
+        ]
 
 
 def _version(parts: Any) -> str:
@@ -240,8 +286,20 @@ def _from_journal(source: Source) -> Iterator[tuple[int, Event]]:
         connection.close()
 
 
+def _from_database(source: Source) -> Iterator[tuple[int, Event]]:
+    """Read up to the event that was the last when the source was found; later ones belong to another version of it."""
+    from tocsin.journal.postgres.reading import read_only, stored_groups
+
+    with read_only(source.root, f"lab {source.project}") as ask:
+        for group in stored_groups(ask, source.project, 0):
+            if group.first_seq > source.last_seq:
+                return
+            yield from enumerate(events_of(group), group.first_seq)
+
+
 _READERS: dict[str, Callable[[Source], Iterator[tuple[int, Event]]]] = {
     "tables": _from_tables,
     "segments": _from_segments,
     "journal": _from_journal,
+    "database": _from_database,
 }

@@ -52,6 +52,8 @@ class RefusedSend(msgspec.Struct, array_like=True, gc=False, frozen=True):
     message_id: str
     requested: int
     code: str
+    at: int = 0
+    message_type: str = ""
 
 
 class MessageTracker:
@@ -62,6 +64,8 @@ class MessageTracker:
         self.refused: list[RefusedSend] = []
         self.escalations = 0
         self.deadlocks = 0
+        #: Times of the changes of the decay rate.
+        self.rate_changes: list[int] = []
         self.events = 0
 
     def carry(self, seq: int, history: MessageHistory) -> None:
@@ -71,10 +75,12 @@ class MessageTracker:
     def follow(self, first_seq: int, events: list[Event]) -> None:
         """Update the histories with the events of one decision; `first_seq` is the number of the first."""
         self.events += len(events)
-        for seq, event in enumerate(events, first_seq):
+        seq = first_seq
+        for event in events:
             follow = _FOLLOW.get(type(event))
             if follow is not None:
                 follow(self, seq, event)
+            seq += 1
 
     def signal(self, seq: int) -> str:
         """Return the signal id of a message; empty if it is unknown."""
@@ -97,7 +103,7 @@ def _accepted(tracker: MessageTracker, seq: int, event: ev.MessageAccepted) -> N
 
 
 def _refused(tracker: MessageTracker, seq: int, event: ev.SendRefused) -> None:
-    tracker.refused.append(RefusedSend(event.message_id, event.requested, event.code))
+    tracker.refused.append(RefusedSend(event.message_id, event.requested, event.code, event.at, event.message_type))
 
 
 def _offered(tracker: MessageTracker, seq: int, event: ev.MessageOffered) -> None:
@@ -164,6 +170,10 @@ def _deadlocked(tracker: MessageTracker, seq: int, event: ev.DeadlockFound) -> N
     tracker.deadlocks += 1
 
 
+def _rate_changed(tracker: MessageTracker, seq: int, event: ev.DecayRateChanged) -> None:
+    tracker.rate_changes.append(event.at)
+
+
 _FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
     ev.MessageAccepted: _accepted,
     ev.SendRefused: _refused,
@@ -180,6 +190,7 @@ _FOLLOW: dict[type, Callable[[MessageTracker, int, Any], None]] = {
     ev.MessageBoosted: _boosted,
     ev.EscalationOpened: _escalated,
     ev.DeadlockFound: _deadlocked,
+    ev.DecayRateChanged: _rate_changed,
 }
 
 

@@ -25,7 +25,7 @@ from tocsin.lab.traces.message_tracker import MessageHistory, MessageTracker
 from tocsin.lab.traces.recognition import OPENERS, TICKS, EventReader
 from tocsin.lab.traces.trace import TICK, Step, Trace, fingerprint
 
-__all__ = ["record", "track_open_messages", "windows_of"]
+__all__ = ["record", "record_span", "track_open_messages", "windows_of"]
 
 DAY_US = 86_400_000_000
 _ENCODER = msgspec.msgpack.Encoder()
@@ -54,6 +54,29 @@ def record(
     shadow = Exchange(_NoIds())
     for number, _, found in windows_of(events, window_us):
         yield _window(project, shadow, found, number * window_us, (number + 1) * window_us, settings)
+
+
+def record_span(
+    project: str, events: Iterable[tuple[int, Event]], settings: Settings, first_seq: int, last_seq: int
+) -> Trace | None:
+    """Return one trace of the events from about `first_seq` to `last_seq`; None if there are none.
+
+    Earlier events are only applied. The trace begins where the time changes, and so with a command.
+    """
+    shadow = Exchange(_NoIds())
+    found: list[Event] = []
+    before = -1
+    for seq, event in events:
+        if seq > last_seq:
+            break
+        if found or (seq >= first_seq and (event.at != before or seq == 1)):
+            found.append(event)
+        else:
+            shadow.apply(event)
+        before = event.at
+    if not found:
+        return None
+    return _window(project, shadow, found, found[0].at, found[-1].at + 1, settings)
 
 
 def _window(
@@ -136,6 +159,8 @@ def _issued_ids(event: Event) -> tuple[str, ...]:
             return (event.discussion,)
         case ev.EscalationOpened():
             return (event.escalation,)
+        case ev.AgentWakeRequested():
+            return (event.wake,)
     return ()
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "offer_anchor",
     "save_trace",
     "trace_hash",
+    "wake_anchor",
 ]
 
 #: Pseudo-command that applies a recorded event whose command is not known.
@@ -53,14 +54,22 @@ APPLY = "Apply"
 #: Name of the command of a timer.
 TICK = "Tick"
 
-#: Fields that are left out of fingerprints.
-_BLANK: dict[type, tuple[str, ...]] = {
-    ev.MessageAccepted: ("payload", "metadata"),
-    ev.BroadcastAccepted: ("payload", "metadata"),
-    ev.MessageReleased: ("payload",),
-    ev.PolicyAdopted: ("policy",),
-    ev.ApprovalRequested: ("details",),
-}
+#: Fields that are left out of fingerprints, with what takes their place: content, and words and figures that only
+#: explain a decision, which journals of earlier versions lack or word differently.
+_BLANK: dict[type, dict[str, Any]] = {
+    ev.MessageAccepted: {
+        "payload": b"", "metadata": b"", "high": 0, "messages": 0, "limit": None, "window_s": None,
+    },
+    ev.SendRefused: {"detail": ""},
+    ev.MessageDied: {"attempts_max": 0, "threshold_s": 0.0},
+    ev.DeadLetterPurged: {"limit": None},
+    ev.BroadcastAccepted: {"payload": b"", "metadata": b""},
+    ev.MessageReleased: {"payload": b""},
+    ev.PolicyAdopted: {"policy": b""},
+    ev.ApprovalRequested: {"details": ""},
+    ev.EscalationOpened: {"detail": ""},
+    ev.EscalationDeferred: {"detail": ""},
+}  # fmt: skip
 
 
 class EnvelopeDraft(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -193,6 +202,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = b"{}"
 
 
+def wake_anchor(agent: str, number: int) -> str:
+    """Return the anchor of steps that follow a wake of an agent, by its number in the window, from 1."""
+    return f"w {number} {agent}"
+
+
 def offer_anchor(offer: int, signal: str) -> str:
     """Return the anchor of the n-th offer of a message."""
     return f"o {offer} {signal}"
@@ -230,17 +244,16 @@ def command_of(step: Step) -> Command:
 
 
 def fingerprint(events: Iterable[Event]) -> int:
-    """Return a fingerprint of events without payloads, which segments may leave out and no decision depends on."""
+    """Return a fingerprint of events without payloads and explanations, which no decision depends on."""
     return crc32(encode_events([_plain(event) for event in events]))
 
 
 def _plain(event: Event) -> Event:
-    """Return an event without payloads, and with integers in float fields converted to floats."""
+    """Return an event without payloads and explanations, and with integers in float fields converted to floats."""
     changes: dict[str, Any] = {
         name: float(value) for name in _FLOATS[type(event)] if type(value := getattr(event, name)) is int
     }
-    for name in _BLANK.get(type(event), ()):
-        changes[name] = "" if name == "details" else b""
+    changes |= _BLANK.get(type(event), {})
     return msgspec.structs.replace(event, **changes) if changes else event
 
 

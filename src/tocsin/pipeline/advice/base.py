@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-__all__ = ["Advice", "Evidence", "Thresholds", "patch", "seconds"]
+__all__ = ["Advice", "Advised", "Evidence", "Goal", "Thresholds", "patch", "seconds"]
 
 
 class Thresholds(msgspec.Struct, frozen=True):
@@ -17,10 +17,6 @@ class Thresholds(msgspec.Struct, frozen=True):
     ttl_expired_share: float = 0.05
     #: Share of those whose recipient took messages within one more TTL, from which the TTL is too short.
     ttl_late_share: float = 0.5
-    #: A TTL of this many times the longest waiting time has no effect.
-    ttl_unused_factor: float = 20.0
-    #: Shortest TTL that is advised for that reason, seconds.
-    ttl_floor_s: float = 3600.0
     #: Share of a priority's messages that were boosted, from which aging makes priorities meaningless.
     aging_boosted_share: float = 0.2
     #: Share of a priority's messages to available recipients that waited longer than the bound, from which to advise.
@@ -68,6 +64,29 @@ class Evidence(msgspec.Struct, frozen=True):
     count: int
 
 
+class Goal(msgspec.Struct, frozen=True):
+    """The figure of the lab that a change is to lower, and the messages that it is taken of; all by default."""
+
+    #: Name of the figure: `tocsin.lab.figures.measures.METRICS`.
+    metric: str
+    #: Requested priority.
+    priority: int | None = None
+    #: Priority that the requested one is higher than.
+    above: int | None = None
+    message_type: str | None = None
+    #: Type whose messages do not count.
+    other_than: str | None = None
+
+    def covers(self, requested: int, message_type: str) -> bool:
+        """Return whether a message counts."""
+        return (
+            self.priority in (None, requested)
+            and (self.above is None or requested > self.above)
+            and self.message_type in (None, message_type)
+            and (self.other_than is None or self.other_than != message_type)
+        )
+
+
 class Advice(msgspec.Struct, frozen=True):
     """One recommended change."""
 
@@ -80,6 +99,17 @@ class Advice(msgspec.Struct, frozen=True):
     evidence: tuple[Evidence, ...]
     #: The change, as YAML to merge into the project's `tocsin.yaml`.
     patch: str
+    goal: Goal
+    #: Effect of the change in a replay of the same history, in a sentence; empty until it is tried.
+    verdict: str = ""
+
+
+class Advised(msgspec.Struct, frozen=True):
+    """The advice on one project."""
+
+    advice: list[Advice] = []
+    #: What else the reader must know, for example why there is no advice; empty if nothing.
+    note: str = ""
 
 
 def patch(**changes: Any) -> str:

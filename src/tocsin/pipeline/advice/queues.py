@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import Priority, priority_name
-from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
+from tocsin.pipeline.advice.base import Advice, Evidence, Goal, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures
 
 __all__ = ["aging_threshold", "bottleneck"]
@@ -38,6 +38,7 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
                              raised["samples"]),
                 ),
                 patch=patch(aging={"threshold_s": threshold_s}),
+                goal=Goal("p95_s", above=raised["priority"]),
             )  # fmt: skip
             return
     if late["over_bound_available"] >= max(1.0, by.aging_over_bound_share * late["messages"]):
@@ -56,6 +57,7 @@ def aging_threshold(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
                 Evidence("aging_wait", f"max_us where priority = {late['priority']}", late["max_us"], late["samples"]),
             ),
             patch=patch(aging={"threshold_s": threshold_s}),
+            goal=Goal("p99_s", priority=late["priority"]),
         )  # fmt: skip
 
 
@@ -86,4 +88,5 @@ def bottleneck(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Adv
             Evidence("recipient_load", f"held_back where recipient = {name}", worst["held_back"], worst["messages"]),
         ),
         patch=patch(delivery={"window_default": window}),
+        goal=Goal("p95_s"),
     )

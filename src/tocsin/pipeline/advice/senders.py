@@ -6,7 +6,7 @@ from statistics import median
 
 from tocsin.core.policy import Policy
 from tocsin.core.protocol.priority import Priority, priority_name
-from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
+from tocsin.pipeline.advice.base import Advice, Evidence, Goal, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures, Row
 
 __all__ = ["gaming_rule", "level_not_urgent", "level_of_type", "quota_too_tight"]
@@ -41,6 +41,7 @@ def quota_too_tight(figures: Figures, policy: Policy, by: Thresholds) -> Iterato
                 Evidence("traffic", "messages" if name == "bucket" else name, accepted, accepted),
             ),
             patch=patch(bucket=change) if name == "bucket" else patch(quotas={name: change}),
+            goal=Goal("rate_limited"),
         )
 
 
@@ -74,6 +75,7 @@ def gaming_rule(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Ad
             Evidence("priority_mix", "median of high over messages per agent", usual, windows),
         ),
         patch=patch(gaming={"high_priority_ratio": ratio}),
+        goal=Goal("lowered"),
     )
 
 
@@ -102,6 +104,7 @@ def level_of_type(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
                          usual["messages"], total),
             ),
             patch=patch(contracts={kind: {"priority": priority_name(level)}}),
+            goal=_goal(kind, contract.default_priority, level),
         )  # fmt: skip
 
 
@@ -129,7 +132,13 @@ def level_not_urgent(figures: Figures, policy: Policy, by: Thresholds) -> Iterat
                          row["p50_us"], row["samples"]),
             ),
             patch=patch(contracts={kind: {"priority": lower}}),
+            goal=_goal(kind, level, level - 1),
         )  # fmt: skip
+
+
+def _goal(kind: str, before: int, after: int) -> Goal:
+    """Return the goal of another priority: its own messages wait less, or those that they were among."""
+    return Goal("p95_s", message_type=kind) if after > before else Goal("p95_s", priority=before, other_than=kind)
 
 
 def _by_type(figures: Figures) -> dict[str, list[Row]]:

@@ -1,14 +1,14 @@
-"""Advice on TTLs: too short, or so long that they have no effect."""
+"""Advice on TTLs that are too short."""
 
 import math
 from collections.abc import Iterator
 
 from tocsin.core.policy import Policy
-from tocsin.pipeline.advice.base import Advice, Evidence, Thresholds, patch, seconds
+from tocsin.pipeline.advice.base import Advice, Evidence, Goal, Thresholds, patch, seconds
 from tocsin.pipeline.advice.figures import Figures, Row
 from tocsin.pipeline.facts.histogram import BOUNDS_US
 
-__all__ = ["ttl_never_bites", "ttl_too_short"]
+__all__ = ["ttl_too_short"]
 
 
 def ttl_too_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
@@ -29,40 +29,16 @@ def ttl_too_short(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[
             rule="ttl_too_short",
             subject=kind,
             text=(
-                f"{row['expired']} of {row['messages']} {kind} messages expired unread, and for {in_time} of "
-                f"{came['expired']} the recipient took messages within one more TTL. Set the TTL to {ttl_s:g} s "
-                f"instead of {seconds(row['ttl_us']):g} s."
+                f"{row['expired']} of {row['messages']} {kind} messages expired. {came['expired']} were never offered, "
+                f"and for {in_time} of these the recipient took messages within one more TTL. Set the TTL to "
+                f"{ttl_s:g} s instead of {seconds(row['ttl_us']):g} s."
             ),
             evidence=(
                 Evidence("ttl_use", f"expired where message_type = {kind}", row["expired"], row["messages"]),
                 Evidence("late_pickup", f"p95_us where message_type = {kind}", came["p95_us"], came["samples"]),
             ),
             patch=patch(contracts={kind: {"ttl_s": ttl_s}}),
-        )
-
-
-def ttl_never_bites(figures: Figures, policy: Policy, by: Thresholds) -> Iterator[Advice]:
-    """Shorten a TTL that is far longer than any waiting time, so that outdated messages expire."""
-    for row in _at_default(figures, policy):
-        calm = not row["expired"] and not row["stale"] and not row["waiting"] and row["samples"] >= by.messages_min
-        if not calm:
-            continue
-        ttl_s = max(by.ttl_floor_s, _whole_minutes(seconds(row["max_us"]) * by.ttl_unused_factor))
-        if ttl_s * 2 > seconds(row["ttl_us"]):
-            continue
-        kind = row["message_type"]
-        yield Advice(
-            rule="ttl_never_bites",
-            subject=kind,
-            text=(
-                f"None of {row['messages']} {kind} messages expired; the longest waited {seconds(row['max_us']):g} s "
-                f"of a TTL of {seconds(row['ttl_us']):g} s. With {ttl_s:g} s outdated messages would expire."
-            ),
-            evidence=(
-                Evidence("ttl_use", f"max_us where message_type = {kind}", row["max_us"], row["samples"]),
-                Evidence("ttl_use", f"expired where message_type = {kind}", 0, row["messages"]),
-            ),
-            patch=patch(contracts={kind: {"ttl_s": ttl_s}}),
+            goal=Goal("expired", message_type=kind),
         )
 
 

@@ -4,11 +4,8 @@ Events are written per day and sorted by kind and sequence number. A file has th
 kind has a row group of its own, so that a reader of some kinds skips the others.
 """
 
-import secrets
-import time
 from collections.abc import Sequence
 from datetime import date, timedelta
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -17,10 +14,12 @@ import pyarrow.parquet as pq
 
 from tocsin.pipeline.bronze.event_columns import EVENT_SCHEMA, EventColumns, Integers, schema_of
 from tocsin.pipeline.bronze.event_decoder import SEQ_MAX
-from tocsin.pipeline.lake.manifest import DataFile
+from tocsin.pipeline.lake.data_file import DataFile
+from tocsin.pipeline.lake.parquet_writer import new_path, write_arrow
+from tocsin.pipeline.lake.storage import Storage
 from tocsin.pipeline.tables.schemas import QUARANTINE
 
-__all__ = ["BronzeTarget", "RejectedLine"]
+__all__ = ["BronzeTarget", "RejectedLine", "write_row_groups"]
 
 _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
@@ -48,10 +47,8 @@ class RejectedLine(msgspec.Struct):
 class BronzeTarget(msgspec.Struct, frozen=True):
     """Where the files of one segment are written."""
 
-    #: Path of the warehouse.
+    #: Path or URL of the warehouse.
     warehouse: str
-    #: Batch that the files become part of.
-    batch: str
     project: str
 
     def write_events(self, kinds: Sequence[EventColumns]) -> list[DataFile]:
@@ -60,27 +57,26 @@ class BronzeTarget(msgspec.Struct, frozen=True):
 
     def _write_day(self, day: int, kinds: Sequence[EventColumns]) -> DataFile:
         tables: list[pa.Table] = []
-        low, high, last_at = SEQ_MAX, 0, 0
+        low, high = SEQ_MAX, 0
         of_day = [(kind, kind.ats // _DAY_US == day) for kind in kinds]
         schema = schema_of(kind.kind for kind, here in of_day if here.any())
         for kind, here in of_day:
             if not here.any():
                 continue
             table = kind.to_arrow(schema)
-            seqs, ats = kind.seqs, kind.ats
+            seqs = kind.seqs
             if not here.all():
-                table, seqs, ats = table.filter(pa.array(here)), seqs[here], ats[here]
+                table, seqs = table.filter(pa.array(here)), seqs[here]
             if len(seqs) > 1 and (np.diff(seqs) < 0).any():
                 table = table.take(pa.array(np.argsort(seqs, kind="stable")))
             tables.append(table)
             low, high = min(low, int(seqs.min())), max(high, int(seqs.max()))
-            last_at = max(last_at, int(ats.max()))
         name = (_EPOCH + timedelta(days=day)).isoformat()
-        path = self._path("event", f"date={name}/{low:020d}-{secrets.token_hex(4)}.parquet")
-        target = Path(self.warehouse) / path
-        _write_row_groups(target, schema, tables)
+        path = new_path("event", {"project": self.project, "date": name})
+        storage = Storage(self.warehouse)
+        write_row_groups(storage, path, schema, tables)
         rows = sum(table.num_rows for table in tables)
-        return DataFile(path, self.project, name, rows, target.stat().st_size, low, high, last_at)
+        return DataFile(path, self.project, name, rows, storage.size(path) or 0, low, high)
 
     def write_quarantine(self, segment: str, rejected: Sequence[RejectedLine]) -> DataFile:
         """Write the rejected lines of a segment as a file of `quarantine`."""
@@ -91,16 +87,10 @@ class BronzeTarget(msgspec.Struct, frozen=True):
             pa.array([row.detail for row in rejected]),
             pa.array([row.text.decode("utf-8", "replace") for row in rejected]),
         ]
-        path = self._path("quarantine", f"{secrets.token_hex(8)}.parquet")
-        target = Path(self.warehouse) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        path = new_path("quarantine", {"project": self.project})
         names = [column.name for column in QUARANTINE if column.name != "project"]
-        pq.write_table(pa.table(columns, names=names), target, compression="zstd")
-        now_us = time.time_ns() // 1000
-        return DataFile(path, self.project, None, len(rejected), target.stat().st_size, 0, 0, now_us)
-
-    def _path(self, table: str, rest: str) -> str:
-        return f"{table}/batch={self.batch}/project={self.project}/{rest}"
+        size = write_arrow(Storage(self.warehouse), path, pa.table(columns, names=names))
+        return DataFile(path, self.project, None, len(rejected), size)
 
 
 def _days(ats: Integers) -> list[int]:
@@ -109,14 +99,13 @@ def _days(ats: Integers) -> list[int]:
     return [low] if low == high else np.unique(ats // _DAY_US).tolist()
 
 
-def _write_row_groups(path: Path, schema: pa.Schema, tables: list[pa.Table]) -> None:
+def write_row_groups(storage: Storage, path: str, schema: pa.Schema, tables: list[pa.Table]) -> None:
     """Write one table per kind: each frequent kind as a row group, the others together as the last one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     texts = [name for name in _DICTIONARY if name in schema.names]
     ranges = [name for name in _STATISTICS if name in schema.names]
     options = {"compression": "zstd", "use_dictionary": texts, "write_statistics": ranges}
     few = [table for table in tables if table.num_rows < _GROUP_MIN]
-    with pq.ParquetWriter(path, schema, **options) as writer:
+    with storage.create(path) as out, pq.ParquetWriter(out, schema, **options) as writer:
         for table in tables:
             if table.num_rows >= _GROUP_MIN:
                 writer.write_table(table)

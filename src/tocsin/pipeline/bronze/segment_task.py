@@ -5,14 +5,15 @@ decoder (`event_decoder`), which checks types and ranges. Lines that fail are qu
 become columns (`event_columns`), and the columns a Parquet file (`event_files`).
 
 The task reads and writes files itself instead of passing rows through Spark, which was measured to take several times
-as long; and Spark's JSON reader does not report which line is wrong and why. A file counts only once the driver has put
-it into a manifest, so a task that dies or runs twice leaves only garbage files.
+as long; and Spark's JSON reader does not report which line is wrong and why. A file counts only once the driver has
+committed it, so a task that dies or runs twice leaves only files that vacuum deletes.
 """
 
 import gc
+import hashlib
+import io
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,34 +31,40 @@ from tocsin.pipeline.bronze.event_decoder import (
 )
 from tocsin.pipeline.bronze.event_files import BronzeTarget, RejectedLine
 from tocsin.pipeline.bronze.landing_zone import segment_name
+from tocsin.pipeline.lake.data_file import DataFile
 from tocsin.pipeline.lake.intervals import Interval, intervals_of, overlap
-from tocsin.pipeline.lake.manifest import DataFile
+from tocsin.pipeline.lake.storage import Storage
 from tocsin.pipeline.tables.schemas import KINDS
 
-__all__ = ["Assignment", "Ingested", "ingest_segment"]
+__all__ = ["ANY_KIND", "Assignment", "Ingested", "ingest_segment"]
 
 #: Offset of the kind in a line as the hub writes it.
 _PREFIX = len('{"kind":"')
+#: Unknown kinds that are recorded of one segment, and their length; more are recorded as `ANY_KIND`.
+_UNKNOWN_MAX = 32
+_KIND_CHARS = 80
+#: Stands for all other kinds.
+ANY_KIND = "*"
 _KINDS = frozenset(name.encode() for name in KINDS)
 
 
 class Assignment(msgspec.Struct, frozen=True):
     """One segment for a task."""
 
-    #: Path of the landing zone.
+    #: Path or URL of the landing zone.
     landing: str
     #: Path of the segment, below the landing zone.
     segment: str
-    #: Path of the warehouse.
+    #: Path or URL of the warehouse.
     warehouse: str
-    #: Batch that its files become part of.
-    batch: str
     #: Sequence numbers that are already in bronze.
     covered: list[Interval]
     #: Bytes of a rejected line that are kept.
     text_max: int
     #: Rejected lines that are kept; the others are only counted.
     lines_max: int
+    #: Digest of a file that need not be read again; empty if there is none.
+    checksum: str = ""
 
 
 class Ingested(msgspec.Struct):
@@ -79,6 +86,14 @@ class Ingested(msgspec.Struct):
     quarantine: list[DataFile] = []
     #: Number of events by kind.
     kinds: dict[str, int] = {}
+    #: Latest `at` of its events, microseconds since the epoch.
+    last_at: int = 0
+    #: Digest of the file.
+    checksum: str = ""
+    #: Kinds of its lines that are not known.
+    unknown_kinds: list[str] = []
+    #: Whether the file has the digest of the assignment, and was not read.
+    same: bool = False
 
 
 def ingest_segment(task: Assignment) -> Ingested:
@@ -99,19 +114,24 @@ class _SegmentTask:
         self._task = task
         named = segment_name(task.segment)
         self._project = named[0] if named else "unknown"
-        self._path = Path(task.landing) / task.segment
-        self._target = BronzeTarget(task.warehouse, task.batch, self._project)
+        self._target = BronzeTarget(task.warehouse, self._project)
         self._rejected: list[RejectedLine] = []
-        self._result = Ingested(task.segment, self._project, self._path.stat().st_size)
+        self._content = Storage(task.landing).read(task.segment)
+        digest = hashlib.blake2b(self._content, digest_size=16).hexdigest()
+        self._result = Ingested(task.segment, self._project, len(self._content), checksum=digest)
 
     def ingest(self) -> Ingested:
         result = self._result
+        if result.checksum == self._task.checksum:
+            result.same = True
+            return result
         kinds = self._without_duplicates(self._decoded(self._lines()))
         if kinds:
             result.seqs = intervals_of(np.concatenate([kind.seqs for kind in kinds]))
             for kind in kinds:
                 result.kinds[kind.kind] = len(kind.seqs)
                 result.events += len(kind.seqs)
+                result.last_at = max(result.last_at, int(kind.ats.max()))
             result.files += self._target.write_events(kinds)
         if self._rejected:
             result.quarantined = max(result.quarantined, len(self._rejected))
@@ -120,7 +140,7 @@ class _SegmentTask:
 
     def _lines(self) -> list[bytes]:
         try:
-            with zstd.open(self._path, "rb") as reader:
+            with zstd.open(io.BytesIO(self._content), "rb") as reader:
                 lines = reader.read().splitlines()
         except (zstd.ZstdError, EOFError, MemoryError) as error:
             self._rejected.append(RejectedLine(0, "unreadable", f"not zstd, or truncated: {error}", b""))
@@ -145,6 +165,9 @@ class _SegmentTask:
                     kinds.append(decoded)
                 continue
             reason = "unknown_kind" if kind else "malformed"
+            if kind and len(self._result.unknown_kinds) < _UNKNOWN_MAX:
+                full = len(self._result.unknown_kinds) == _UNKNOWN_MAX - 1
+                self._result.unknown_kinds.append(ANY_KIND if full else kind[:_KIND_CHARS])
             detail = f"there is no event {kind!r:.80}" if kind else "not a JSON object with a kind"
             for number in numbers:
                 self._reject(lines, number, reason, detail)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from tocsin.pipeline.engine.processes import PROCESSES
 from tocsin.pipeline.errors import NoJava
 
 __all__ = ["VERSION_MIN", "Java", "cache_folder", "class_archive", "find_java", "launcher"]
@@ -145,6 +146,7 @@ def _has_cache(java: Java) -> bool:
 def _train(java: Java, options: list[str], path: Path) -> None:
     """Run a small job in a JVM that writes its archive when it exits; an empty file records a failure."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="training-") as folder:
+        PROCESSES.keep_until_end(Path(folder))
         made = Path(folder) / path.name
         output = "AOTCacheOutput" if _has_cache(java) else "ArchiveClassesAtExit"
         command = [
@@ -155,8 +157,14 @@ def _train(java: Java, options: list[str], path: Path) -> None:
             f"{' '.join(options)} -XX:{output}={made}",
         ]
         environment = {**os.environ, "JAVA_HOME": str(launcher(java)), "PYSPARK_PYTHON": sys.executable}
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, env=environment, capture_output=True, timeout=_TRAINING_S, check=False)  # noqa: S603
+        # The JVM writes the archive after Python has ended; it has the output open until then.
+        training = PROCESSES.start(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with training, contextlib.suppress(subprocess.TimeoutExpired):
+            try:
+                training.communicate(timeout=_TRAINING_S)
+            finally:
+                training.kill()
+        PROCESSES.check()
         made.touch()
         made.replace(path)
 

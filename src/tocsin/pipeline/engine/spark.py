@@ -7,17 +7,22 @@ does not use `sparkContext`, which Connect does not have.
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from tocsin.pipeline.engine.java import class_archive, find_java, launcher
+from tocsin.pipeline.engine.processes import PROCESSES
 from tocsin.pipeline.settings import Settings
 
 __all__ = ["SparkOptions", "spark_session"]
@@ -45,7 +50,7 @@ def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSe
     """Open a session; close it and delete its temporary files at the end of the block."""
     if options.remote is not None:
         builder = SparkSession.builder.remote(options.remote)
-        for name, value in {**_query_conf(settings), **options.conf}.items():
+        for name, value in {**_query_conf(), **options.conf}.items():
             builder = builder.config(name, value)
         spark = builder.create()
         try:
@@ -54,12 +59,14 @@ def spark_session(options: SparkOptions, settings: Settings) -> Iterator[SparkSe
             spark.stop()
         return
     scratch = Path(tempfile.mkdtemp(prefix="tocsin-spark-", dir=options.scratch))
+    PROCESSES.keep_until_end(scratch)
     try:
         spark = _local(options, settings, scratch)
         try:
             yield spark
         finally:
             spark.stop()
+            _end_callbacks()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -87,7 +94,7 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.shuffle.compress": "true",
         "spark.io.compression.codec": "lz4",
-        **_query_conf(settings),
+        **_query_conf(),
     }
     if options.master.startswith("local") or f"//{_LOOPBACK}" in options.master:
         os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
@@ -99,23 +106,50 @@ def _local(options: SparkOptions, settings: Settings, scratch: Path) -> SparkSes
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _recorded_jvm():
+        return builder.getOrCreate()
 
 
-def _query_conf(settings: Settings) -> dict[str, str]:
+def _end_callbacks() -> None:
+    """End the threads in which a stream's batches were called, and forget its functions.
+
+    Threads that still run when Python exits keep DuckDB's types alive, which DuckDB reports as leaks. The next stream
+    starts the callback server again.
+    """
+    gateway: Any = SparkContext._gateway
+    server = vars(gateway).get("_callback_server")
+    if server is None:
+        return
+    connections = list(server.connections)
+    threads = [
+        one for one in threading.enumerate() if getattr(vars(one).get("_target"), "__self__", None) in connections
+    ]
+    for connection in connections:
+        # Py4J closes the stream first, and so waits for ever for the lock of the thread that reads it.
+        with suppress(OSError, AttributeError):
+            connection.socket.shutdown(socket.SHUT_RDWR)
+    for thread in threads:
+        thread.join()
+    gateway.shutdown_callback_server()
+    gateway._callback_server = None
+
+
+@contextmanager
+def _recorded_jvm() -> Iterator[None]:
+    """Let PySpark start its JVM as one of `PROCESSES`."""
+    popen = vars(java_gateway)["Popen"]
+    vars(java_gateway)["Popen"] = PROCESSES.start
+    try:
+        yield
+    finally:
+        vars(java_gateway)["Popen"] = popen
+
+
+def _query_conf() -> dict[str, str]:
     """Return the options that can be set per session, also through Spark Connect."""
     return {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
-        "spark.sql.files.maxPartitionBytes": str(settings.scan_bytes_per_task),
         "spark.sql.adaptive.enabled": "true",
-        # The size of compressed files does not predict the size of a table in memory: files of a few megabytes have
-        # filled the driver's memory. So a table is broadcast by its shuffled size, or where the code says so.
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.adaptive.autoBroadcastJoinThreshold": str(settings.broadcast_bytes_max),
         "spark.sql.ansi.enabled": "true",
-        "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": str(settings.listing_threshold),
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }

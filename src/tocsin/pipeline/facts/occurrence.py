@@ -1,8 +1,8 @@
 """Events of the kinds that happen rarely, one row each, with the fields that views need.
 
 Views count and list them: refusals, recalls, boosts, deadlocks, inherited priority, dropped frames, decay rates,
-leases, escalations and policies. Rows are only ever added, so a batch costs what is new in it, and a kind that did not
-occur costs nothing.
+leases, escalations, wakes and policies. Rows are only ever added, so a batch costs what is new in it, and a kind that
+did not occur costs nothing.
 """
 
 from tocsin.pipeline.tables.columns import columns
@@ -33,6 +33,9 @@ OCCURRENCE_KINDS: dict[str, tuple[str, ...]] = {
     "LeaseReclaimed": ("lease", "resources"),
     "EscalationOpened": ("escalation", "rule", "trigger", "subject", "cause", "threshold", "about"),
     "EscalationMoved": ("escalation", "new_state", "by"),
+    "AgentWakeRequested": ("agent", "wake", "message", "attempt", "level"),
+    "AgentWoken": ("wake",),
+    "AgentWakeFailed": ("wake", "reason", "final"),
     "PolicyAdopted": ("policy_version", "by", "reason", "policy"),
 }
 _FIELDS = tuple(dict.fromkeys(field for fields in OCCURRENCE_KINDS.values() for field in fields))

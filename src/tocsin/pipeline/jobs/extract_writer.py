@@ -5,11 +5,10 @@ its own, so that a run or a stream can go on meanwhile, and an index is never re
 """
 
 import fcntl
-import functools
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,47 +18,45 @@ import duckdb
 import msgspec
 
 from tocsin import zstd
-from tocsin.core.errors import TocsinError
 from tocsin.extract import FOLDER, INDEX, Column, Index, Part, Piece, Reach, Table, read_index
-from tocsin.pipeline.advice import ADVICE_VIEWS, Advice, advise_on
+from tocsin.pipeline.advice import Advised
 from tocsin.pipeline.catalogue import VIEWS, open_tables, stored_inputs
 from tocsin.pipeline.lake.intervals import gaps_of
-from tocsin.pipeline.lake.manifest import Manifest
 from tocsin.pipeline.lake.relations import declared
-from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
 from tocsin.pipeline.tables.table import View
 
 __all__ = ["Extractor", "write_extract"]
 
-Adviser = Callable[[str], Sequence[Advice]]
+#: Returns the advice on a project.
+Adviser = Callable[[str], Advised]
 _GOLD = tuple(view for view in VIEWS if view.layer == "gold")
 #: A part of a view: project and day; the day is None if the view is not by day.
 _Key = tuple[str, str | None]
 
 
-def write_extract(warehouse: Warehouse, adviser: Adviser | None = None) -> Index:
+def write_extract(warehouse: Warehouse, adviser: Adviser) -> Index:
     """Update the extract to the newest state of the tables; `adviser` returns a project's advice."""
     folder = warehouse.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        manifest, before = warehouse.current(), _known(folder)
-        if before is not None and before.version >= manifest.version:
+        state, before = warehouse.current(), _known(folder)
+        if before is not None and before.version >= state.version:
             return before
         inner = [name for view in _GOLD for name in view.reads]
-        with open_tables(warehouse, manifest, inner) as tables:
-            writer = _Writer(warehouse, manifest, tables, folder, before)
-            advised = adviser or functools.partial(_advice, warehouse, manifest)
+        with open_tables(warehouse, state, inner) as tables:
+            writer = _Writer(warehouse, state, tables, folder, before)
             index = Index(
-                version=manifest.version,
-                written_at=manifest.written_at,
+                version=state.version,
+                written_at=state.written_at,
                 tables={view.name: writer.extracted(view) for view in _GOLD},
                 reach={
                     name: Reach(mark.covered[-1][1] if mark.covered else 0, mark.last_at, len(gaps_of(mark.covered)))
-                    for name, mark in sorted(manifest.projects.items())
+                    for name, mark in sorted(state.projects.items())
                 },
                 advice={
-                    name: [msgspec.convert(msgspec.to_builtins(piece), Piece) for piece in advised(name)]
-                    for name in sorted(manifest.projects)
+                    name: [msgspec.convert(msgspec.to_builtins(piece), Piece) for piece in adviser(name).advice]
+                    for name in sorted(state.projects)
                 },
                 empty=sorted(writer.empty),
             )
@@ -68,25 +65,17 @@ def write_extract(warehouse: Warehouse, adviser: Adviser | None = None) -> Index
         return index
 
 
-def _advice(warehouse: Warehouse, manifest: Manifest, project: str) -> Sequence[Advice]:
-    """Return a project's advice; none if its policy cannot be read, which `tocsin pipeline advise` reports."""
-    try:
-        with open_tables(warehouse, manifest, ADVICE_VIEWS) as tables:
-            return advise_on(tables, project)
-    except TocsinError:
-        return []
-
-
 class Extractor:
     """Updates the extract of a warehouse while a stream runs, at most every `extract_every_s` seconds."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, adviser: Adviser) -> None:
         self._warehouse = warehouse
+        self._adviser = adviser
         self._due = 0.0
 
     def write(self) -> Index:
         """Update the extract now."""
-        index = write_extract(self._warehouse)
+        index = write_extract(self._warehouse, self._adviser)
         self._due = time.monotonic() + self._warehouse.settings.extract_every_s
         return index
 
@@ -110,13 +99,13 @@ class _Writer:
     def __init__(
         self,
         warehouse: Warehouse,
-        manifest: Manifest,
+        state: Snapshot,
         tables: duckdb.DuckDBPyConnection,
         folder: Path,
         before: Index | None,
     ) -> None:
         self._most = warehouse.settings.extract_rows_max
-        self._manifest = manifest
+        self._state = state
         self._tables = tables
         self._folder = folder
         self._parts = {part.file: part for table in (before.tables if before else {}).values() for part in table.parts}
@@ -146,7 +135,7 @@ class _Writer:
         parts: dict[_Key, set[str]] = {}
         whole: dict[str, set[str]] = {}
         for name, by_day in stored_inputs(view.name).items():
-            for file in self._manifest.files(name):
+            for file in self._state.files(name):
                 if by_day and view.by_day:
                     parts.setdefault((file.project, file.date), set()).add(file.path)
                 else:

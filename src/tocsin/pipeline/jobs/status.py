@@ -1,23 +1,24 @@
-"""The `status` job: progress of the pipeline, from the manifest and the landing zone, without Spark."""
+"""The `status` job: progress of the pipeline, from the newest release and the landing zone, without Spark."""
 
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from tocsin.pipeline.bronze.landing_zone import landed_segments, new_segments
+from tocsin.pipeline.bronze.landing_zone import landed_segments
+from tocsin.pipeline.bronze.segment_log import ingested_segments, new_segments, rereadable
 from tocsin.pipeline.lake.intervals import count_of, gaps_of
+from tocsin.pipeline.lake.storage import Place
 from tocsin.pipeline.lake.warehouse import Warehouse
 
 __all__ = ["status"]
 
 
-def status(warehouse: Warehouse, landing: Path) -> dict[str, Any]:
+def status(warehouse: Warehouse, landing: Place) -> dict[str, Any]:
     """Return lag, last batches, rows, quarantine and gaps."""
-    manifest = warehouse.current()
-    segments = landed_segments(landing)
-    fresh = new_segments(segments, manifest.segments)
-    oldest = min((_mtime(landing / name) for name in fresh), default=None)
+    state = warehouse.current()
+    known = ingested_segments(warehouse, state)
+    fresh = list(new_segments(landed_segments(landing), known).values())
+    oldest = min((found.changed_at for found in fresh if found.changed_at is not None), default=None)
     projects = {
         name: {
             "events": count_of(mark.covered),
@@ -26,29 +27,30 @@ def status(warehouse: Warehouse, landing: Path) -> dict[str, Any]:
             "gaps": [list(gap) for gap in gaps_of(mark.covered)],
             "retired": mark.retired,
         }
-        for name, mark in sorted(manifest.projects.items())
+        for name, mark in sorted(state.projects.items())
     }
     tables = {
         name: {
-            "rows": manifest.rows(name),
+            "rows": state.rows(name),
             "files": len(files),
             "bytes": sum(file.bytes for file in files),
             "days": len({file.date for file in files if file.date is not None}),
         }
-        for name, files in sorted(manifest.tables.items())
+        for name, files in ((name, state.files(name)) for name in state.tables)
     }
-    marks = manifest.segments.values()
+    marks = known.values()
     return {
-        "version": manifest.version,
-        "written_at": _shown(manifest.written_at),
+        "version": state.version,
+        "written_at": _shown(state.written_at),
         "lag": {
             "segments": len(fresh),
-            "bytes": sum(fresh.values()),
+            "bytes": sum(found.bytes for found in fresh),
             "seconds": 0.0 if oldest is None else round(max(0.0, time.time() - oldest), 1),
-            "events_not_in_tables": sum(f.rows for f in manifest.files("event") if f.path in manifest.pending),
+            "events_not_in_tables": sum(f.rows for f in state.files("event") if f.path in state.pending),
         },
-        "segments": len(manifest.segments),
+        "segments": len(known),
         "quarantined": sum(mark.quarantined for mark in marks),
+        "rereadable": len(rereadable(known)),
         "duplicates": sum(mark.duplicates for mark in marks),
         "projects": projects,
         "tables": tables,
@@ -63,16 +65,9 @@ def status(warehouse: Warehouse, landing: Path) -> dict[str, Any]:
                 "events_per_s": round(batch.events / batch.seconds) if batch.seconds else 0,
                 "rows": batch.rows,
             }
-            for batch in reversed(manifest.batches)
+            for batch in warehouse.releases.batches(warehouse.settings.batches_max)
         ],
     }
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
 
 
 def _shown(at: int) -> str | None:

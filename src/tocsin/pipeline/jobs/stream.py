@@ -1,78 +1,130 @@
-"""The `stream` job: what `run` does, for each micro-batch of new segments, driven by Structured Streaming.
+"""The `stream` job: what `run` does, whenever there are new segments, driven by Structured Streaming.
 
-The stream's source finds new segments and records them in its checkpoint; only the manifest decides whether a segment
-is in bronze. A micro-batch that is replayed after a kill finds its segments in the manifest, or ingests them from the
-beginning: in both cases each counts once. Segments may arrive in any order and at any time.
+Theory of operation. The stream's source (`NewSegments`) lists the landing zone and counts a batch when there is a
+segment that is not in bronze. The batch itself lists again and ingests what is new, in parts of `stream_segments_max`,
+each with its own commits. Only the table `segment` decides whether a segment is in bronze, so a batch that is replayed
+after a kill continues where it was, and each segment counts once. The checkpoint holds the number of the batch and
+nothing else; it does not grow. Segments may arrive in any order and at any time.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from tocsin.pipeline.bronze.ingest import ingest
+from tocsin.pipeline.bronze.landing_zone import landed_segments
+from tocsin.pipeline.bronze.segment_log import ingested_segments, new_segments
 from tocsin.pipeline.catalogue import open_warehouse
 from tocsin.pipeline.jobs.refresh import refresh
-from tocsin.pipeline.lake.manifest import Manifest
-from tocsin.pipeline.lake.warehouse import Warehouse
-from tocsin.pipeline.settings import Settings
+from tocsin.pipeline.lake.storage import Place, StoredFile, open_storage
+from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
+from tocsin.pipeline.settings import load_settings
 
-__all__ = ["CHECKPOINT", "advance", "start_stream"]
+__all__ = ["CHECKPOINT", "NewSegments", "SegmentWatch", "start_stream"]
 
-#: Folder of the stream's checkpoint, below the warehouse.
+#: Folder of the stream's checkpoint, below the local folder of the warehouse.
 CHECKPOINT = "_checkpoint"
-_SOURCE = "path string, modificationTime timestamp, length bigint, content binary"
-#: Longest age of a segment that the source still reports; practically unlimited.
-_AGE_MAX = "36500d"
 
 
-def advance(
-    spark: SparkSession, root: Path, settings: Settings, landing: Path, paths: list[str], *, wait_s: float | None = None
-) -> Manifest:
-    """Ingest some segments and refresh all tables."""
-    warehouse = open_warehouse(root, settings)
-    names = sorted(_relative(path, landing) for path in paths)
-    with warehouse.writing(wait_s=wait_s):
-        ingest(spark, warehouse, landing, names)
-        return refresh(spark, warehouse)
+class SegmentWatch:
+    """Finds the segments of a landing zone that are not in bronze; it remembers those that are."""
+
+    def __init__(self, warehouse: Warehouse, landing: Place) -> None:
+        self._warehouse = warehouse
+        self._landing = open_storage(landing)
+        #: Segments that are in bronze as they are.
+        self._known: dict[str, StoredFile] = {}
+
+    def new(self) -> dict[str, StoredFile]:
+        """Return the segments that are new or were replaced, sorted by name."""
+        landed = landed_segments(self._landing)
+        unknown = {name: file for name, file in landed.items() if self._known.get(name) != file}
+        self._known = {name: file for name, file in landed.items() if name not in unknown}
+        if not unknown:
+            return {}
+        new = new_segments(unknown, ingested_segments(self._warehouse, self._warehouse.current(), unknown))
+        self._known |= {name: file for name, file in unknown.items() if name not in new}
+        return new
+
+
+class _SegmentReader(SimpleDataSourceStreamReader):
+    """Counts a batch whenever there are new segments."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._warehouse, self._landing = options["warehouse"], options["landing"]
+        #: Made when the first batch is looked for: Spark pickles the reader before.
+        self._watch: SegmentWatch | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_watch": None}
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"batch": 0}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
+        if self._watch is None:
+            self._watch = SegmentWatch(open_warehouse(self._warehouse, load_settings()), self._landing)
+        found = len(self._watch.new())
+        return (iter([(found,)]), {"batch": start["batch"] + 1}) if found else (iter([]), start)
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+        return iter([(end["batch"] - start["batch"],)])
+
+
+class NewSegments(DataSource):
+    """The streaming source: a row with the number of new segments for each batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of its format."""
+        return "tocsin_segments"
+
+    def schema(self) -> str:
+        """Return its columns."""
+        return "segments int"
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802
+        """Return its reader."""
+        return _SegmentReader(dict(self.options))
 
 
 def start_stream(
     spark: SparkSession,
     warehouse: Warehouse,
-    landing: Path,
+    landing: Place,
     *,
     every_s: float | None,
-    on_commit: Callable[[int, Manifest], None] | None = None,
+    on_commit: Callable[[int, Snapshot], None] | None = None,
 ) -> StreamingQuery:
     """Start a stream over the landing zone: every `every_s` seconds, or without it only the segments there now."""
-    root, settings, landing = warehouse.root, warehouse.settings, landing.absolute()
+    place, settings, root, zone = warehouse.storage, warehouse.settings, warehouse.root, open_storage(landing)
+    watches: list[tuple[Warehouse, SegmentWatch]] = []
 
     def on_batch(frame: DataFrame, batch_id: int) -> None:
-        paths = [row.path for row in frame.select("path").collect()]
-        after = advance(frame.sparkSession, root, settings, landing, paths)
-        if on_commit is not None:
-            on_commit(batch_id, after)
+        if not watches:
+            house = open_warehouse(place, settings, root)
+            watches.append((house, SegmentWatch(house, zone)))
+        house, watch = watches[0]
+        session = frame.sparkSession
 
-    segments = (
-        spark.readStream.format("binaryFile")
-        .schema(_SOURCE)
-        .option("pathGlobFilter", "*.ndjson.zst")
-        .option("recursiveFileLookup", "true")
-        .option("maxFilesPerTrigger", settings.stream_segments_max)
-        .option("maxFileAge", _AGE_MAX)
-        .load(str(landing))
-    )
-    writer = (
-        segments.select("path").writeStream.foreachBatch(on_batch).option("checkpointLocation", str(root / CHECKPOINT))
-    )
+        def update(segments: dict[str, StoredFile]) -> Snapshot:
+            ingest(session, house, zone, segments)
+            return refresh(session, house)
+
+        new = iter(watch.new().items())
+        while part := dict(islice(new, settings.stream_segments_max)):
+            after = house.written(lambda part=part: update(part))  # type: ignore[misc]
+            if on_commit is not None:
+                on_commit(batch_id, after)
+
+    spark.dataSource.register(NewSegments)
+    source = spark.readStream.format(NewSegments.name()).options(warehouse=place.url, landing=zone.url).load()
+    writer = source.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(root / CHECKPOINT))
     if every_s is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
-
-
-def _relative(path: str, landing: Path) -> str:
-    """Return a segment's path below the landing zone from Spark's URL."""
-    return Path(unquote(urlsplit(path).path)).relative_to(landing).as_posix()

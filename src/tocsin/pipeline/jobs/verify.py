@@ -1,11 +1,10 @@
 """The `verify` job: consistency checks over all tables, without Spark.
 
-Every check compares a figure that is counted from the data with one that is obtained in another way: files with the
-manifest, bronze with the journal's sequence numbers, `message_life` with events, views with their inputs.
+Every check compares a figure that is counted from the data with one that is obtained in another way: files with
+what is released, bronze with the journal's sequence numbers, `message_life` with events, views with their inputs.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import duckdb
 import msgspec
@@ -13,10 +12,11 @@ import pyarrow.parquet as pq
 
 from tocsin.core.messages.model import State
 from tocsin.pipeline.bronze.landing_zone import landed_segments
+from tocsin.pipeline.bronze.segment_log import ingested_segments, new_segments
 from tocsin.pipeline.catalogue import VIEWS, open_tables
 from tocsin.pipeline.lake.intervals import count_of, gaps_of
-from tocsin.pipeline.lake.manifest import Manifest
-from tocsin.pipeline.lake.warehouse import Warehouse
+from tocsin.pipeline.lake.storage import Place
+from tocsin.pipeline.lake.warehouse import Snapshot, Warehouse
 from tocsin.pipeline.tables.table import View
 
 __all__ = ["Check", "balanced", "verify"]
@@ -54,59 +54,62 @@ class Check(msgspec.Struct):
         return self.expected == self.found
 
 
-def verify(warehouse: Warehouse, landing: Path | None, views: tuple[View, ...] = VIEWS) -> list[Check]:
+def verify(warehouse: Warehouse, landing: Place | None, views: tuple[View, ...] = VIEWS) -> list[Check]:
     """Run all checks; those that read rows only if all files are complete."""
-    manifest = warehouse.current()
-    checks = [*_files(warehouse, manifest), *_segments(manifest, landing)]
+    state = warehouse.current()
+    checks = [*_files(warehouse, state), *_segments(warehouse, state, landing)]
     if any(check.name == "files" and not check.balances for check in checks):
         return checks
-    folded = msgspec.structs.replace(
-        manifest,
-        tables={**manifest.tables, "event": [f for f in manifest.files("event") if f.path not in manifest.pending]},
-    )
-    with open_tables(warehouse, manifest) as tables:
-        checks += _bronze(tables, manifest)
+    folded = state.with_files(event=[file for file in state.files("event") if file.path not in state.pending])
+    with open_tables(warehouse, state) as tables:
+        checks += _bronze(tables, state)
     with open_tables(warehouse, folded) as tables:
-        checks += _messages(tables, manifest)
+        checks += _messages(tables, state)
         for view in views:
             checks += balanced(tables, view)
     return checks
 
 
-def _files(warehouse: Warehouse, manifest: Manifest) -> Iterator[Check]:
-    """Compare the files with the manifest."""
-    for name, files in sorted(manifest.tables.items()):
+def _files(warehouse: Warehouse, state: Snapshot) -> Iterator[Check]:
+    """Compare the files with the versions of the tables that are released."""
+    for name in state.tables:
+        files = state.files(name)
         present = rows = 0
         for file in files:
-            path = warehouse.root / file.path
-            if path.exists():
-                present += 1
-                rows += pq.read_metadata(path).num_rows
+            try:
+                with warehouse.storage.open(file.path) as content:
+                    rows += pq.read_metadata(content).num_rows
+            except FileNotFoundError:
+                continue
+            present += 1
         yield Check("files", f"files of {name} that exist", len(files), present)
-        yield Check("files", f"rows in the files of {name}", manifest.rows(name), rows)
+        yield Check("files", f"rows in the files of {name}", state.rows(name), rows)
 
 
-def _segments(manifest: Manifest, landing: Path | None) -> Iterator[Check]:
+def _segments(warehouse: Warehouse, state: Snapshot, landing: Place | None) -> Iterator[Check]:
     """Compare bronze with the journal's sequence numbers and the landing zone."""
-    for project, mark in sorted(manifest.projects.items()):
+    for project, mark in sorted(state.projects.items()):
         end = mark.covered[-1][1] if mark.covered else 0
         yield Check("sequence", f"events of {project} from 1 to its last number", end, count_of(mark.covered))
         for low, high in gaps_of(mark.covered)[:_GAPS_SHOWN]:
             yield Check("gap", f"events {low} to {high} of {project}", high - low + 1, 0)
-    events = sum(mark.events for mark in manifest.segments.values())
-    yield Check(
-        "segments", "events of all segments", events, sum(count_of(m.covered) for m in manifest.projects.values())
-    )
-    if landing is not None and landing.is_dir():
-        known = sum(name in manifest.segments for name in landed_segments(landing))
-        yield Check("segments", "segments of the landing zone that are in bronze", len(landed_segments(landing)), known)
+    known = ingested_segments(warehouse, state)
+    if state.release.repairs:
+        waiting = len(state.release.repairs)
+        yield Check("segments", "projects with days that the next run makes anew, after a repair", 0, waiting)
+    events = sum(mark.events for mark in known.values())
+    yield Check("segments", "events of all segments", events, sum(count_of(m.covered) for m in state.projects.values()))
+    landed = {} if landing is None else landed_segments(landing)
+    if landed:
+        there = len(landed) - len(new_segments(landed, known))
+        yield Check("segments", "segments of the landing zone that are in bronze", len(landed), there)
 
 
-def _bronze(tables: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator[Check]:
-    """Compare the rows of bronze with the numbers that the manifest records."""
+def _bronze(tables: duckdb.DuckDBPyConnection, state: Snapshot) -> Iterator[Check]:
+    """Compare the rows of bronze with the numbers that the release records."""
     counted = tables.execute("SELECT project, count(*), count(DISTINCT seq) FROM event GROUP BY project").fetchall()
     found = {project: (rows, numbers) for project, rows, numbers in counted}
-    for project, mark in sorted(manifest.projects.items()):
+    for project, mark in sorted(state.projects.items()):
         expected = count_of(mark.covered) - mark.retired
         rows, numbers = found.get(project, (0, 0))
         yield Check("bronze", f"events of {project}", expected, rows)
@@ -128,7 +131,7 @@ FROM message_life
 """
 
 
-def _messages(tables: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator[Check]:
+def _messages(tables: duckdb.DuckDBPyConnection, state: Snapshot) -> Iterator[Check]:
     """Compare `message_life` with the events that it was folded from."""
     counted = tables.execute(_LIVES)
     names = [column[0] for column in counted.description or []]
@@ -138,7 +141,7 @@ def _messages(tables: duckdb.DuckDBPyConnection, manifest: Manifest) -> Iterator
     yield Check("message_life", "messages in a valid state", found["rows"], found["known"])
     yield Check("message_life", "messages with more than one of delivered, expired, recalled", 0, found["clashing"])
     yield Check("message_life", "messages that are both open and ended", 0, found["open_and_ended"])
-    if any(mark.retired or mark.retired_messages for mark in manifest.projects.values()):
+    if any(mark.retired or mark.retired_messages for mark in state.projects.values()):
         return
     counts = dict(tables.execute("SELECT kind, count(*) FROM event GROUP BY kind").fetchall())
     for kind, name in _SUMS.items():

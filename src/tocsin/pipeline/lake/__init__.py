@@ -1,1 +1,1 @@
-"""Storage of the tables: manifests, data files, writing, compaction and retention."""
+"""Storage of the tables: Delta tables and releases, data files, writing, compaction and retention."""

@@ -5,19 +5,19 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Interval", "count_of", "gaps_of", "intervals_of", "joined", "overlap"]
+__all__ = ["Interval", "count_of", "gaps_of", "intervals_of", "joined", "overlap", "ranges_sql", "without"]
 
 #: First and last number, both included.
 Interval = tuple[int, int]
 
 
-def intervals_of(seqs: npt.NDArray[np.int64]) -> list[Interval]:
-    """Return the intervals that cover exactly these numbers, sorted."""
+def intervals_of(seqs: npt.NDArray[np.int64], gap: int = 0) -> list[Interval]:
+    """Return the intervals that cover these numbers, sorted, and none but those in gaps of at most `gap` numbers."""
     if not len(seqs):
         return []
     ordered = np.sort(seqs)
     ordered = ordered[np.concatenate(([True], np.diff(ordered) > 0))]
-    breaks = np.flatnonzero(np.diff(ordered) > 1)
+    breaks = np.flatnonzero(np.diff(ordered) > gap + 1)
     lows = ordered[np.concatenate(([0], breaks + 1))]
     highs = ordered[np.concatenate((breaks, [len(ordered) - 1]))]
     return list(zip(lows.tolist(), highs.tolist(), strict=True))
@@ -34,6 +34,15 @@ def joined(intervals: Iterable[Interval]) -> list[Interval]:
     return result
 
 
+def without(intervals: Iterable[Interval], removed: Iterable[Interval]) -> list[Interval]:
+    """Return the numbers of intervals that are not in others."""
+    left = joined(intervals)
+    for low, high in removed:
+        parts = [((start, min(end, low - 1)), (max(start, high + 1), end)) for start, end in left]
+        left = [part for pair in parts for part in pair if part[0] <= part[1]]
+    return joined(left)
+
+
 def overlap(seqs: npt.NDArray[np.int64], intervals: list[Interval]) -> npt.NDArray[np.bool_]:
     """Return a mask of the numbers that lie in any interval; the intervals must be sorted and disjoint."""
     if not intervals:
@@ -47,6 +56,11 @@ def overlap(seqs: npt.NDArray[np.int64], intervals: list[Interval]) -> npt.NDArr
 def count_of(intervals: Iterable[Interval]) -> int:
     """Return how many numbers the intervals hold."""
     return sum(high - low + 1 for low, high in intervals)
+
+
+def ranges_sql(column: str, intervals: Iterable[Interval]) -> str:
+    """Return an SQL condition: whether a column is in any interval."""
+    return " OR ".join(f"{column} BETWEEN {low} AND {high}" for low, high in intervals) or "false"
 
 
 def gaps_of(intervals: list[Interval]) -> list[Interval]:

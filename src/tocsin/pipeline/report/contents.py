@@ -6,8 +6,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from tocsin.core.errors import TocsinError
-from tocsin.pipeline.advice import Advice, Thresholds, advise_on
+from tocsin.pipeline.advice import Advised
 from tocsin.pipeline.engine.duck import rows_of
 from tocsin.pipeline.facts.histogram import combined
 
@@ -19,6 +18,12 @@ _SECOND_US = 1_000_000
 #: Possible widths of a bar, seconds; the first that gives at most `_BARS_MAX` bars is used.
 _WIDTHS_S = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _BARS_MAX = 160
+_PUSHED = "WHERE publish_path = 'pushed_to_ws'"
+_WAKES = {
+    "wakes": "count(*)",
+    "woken": "count(*) FILTER (WHERE outcome = 'woken')",
+    "given_up": "count(*) FILTER (WHERE given_up)",
+}
 #: Most rows of a table or chart; the largest are shown.
 _ROWS_MAX = 20
 STATES = (
@@ -42,7 +47,7 @@ class Contents(msgspec.Struct):
     states: dict[str, list[int]]
     #: Per priority, quantiles for each bar; null if nothing was sent.
     latency: dict[int, list[Row | None]]
-    #: `delivery_sla` by priority, of messages on the push path.
+    #: `delivery_sla` by priority, and how many of the messages had a connected recipient (`pushed`, `pushed_within`).
     sla: list[Row]
     #: `sla_breach`, the latest.
     breaches: list[Row]
@@ -86,26 +91,32 @@ class Contents(msgspec.Struct):
     inversions: list[Row]
     #: `lease_wait` by agent.
     leases: list[Row]
-    advice: list[Advice]
-    #: Reason for missing advice, if any.
-    advice_note: str = ""
-    #: Totals of tables that are shown cut: `requeues`, `dead`, `escalations`, `to_human` and `deadlocks`.
+    #: `agent_wake` by agent: numbers, and quantiles of the times from the acceptance.
+    wakes: list[Row]
+    advised: Advised
+    #: Totals of tables that are shown cut: `requeues`, `dead`, `escalations`, `to_human`, `deadlocks`, `wakes`,
+    #: `woken` and `given_up`.
     totals: dict[str, int] = {}
 
 
 def read_contents(
     tables: duckdb.DuckDBPyConnection,
     project: str,
+    advised: Advised,
     since: date | None = None,
     until: date | None = None,
-    thresholds: Thresholds | None = None,
 ) -> Contents:
     """Read a project's views for the days from `since` to `until`."""
-    return _ContentsReader(tables, project, since, until).contents(thresholds)
+    return _ContentsReader(tables, project, since, until).contents(advised)
 
 
 def _sums(*names: str) -> dict[str, str]:
     return {name: f"sum({name})::BIGINT" for name in names}
+
+
+def _quantiles(*names: str) -> dict[str, str]:
+    """Return aggregates of exact medians and 95th percentiles, as `<name>_p50` and `<name>_p95`."""
+    return {f"{name}_p{share}": f"quantile_disc({name}, 0.{share})::BIGINT" for name in names for share in ("50", "95")}
 
 
 def _listed(values: dict[str, str]) -> str:
@@ -250,23 +261,23 @@ class _ContentsReader:
         for view, names in sums.items():
             chosen = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in names)
             found |= self._rows(f"SELECT {chosen} FROM {self._view(view)}")[0]
+        found |= self._rows(f"SELECT {_listed(_WAKES)} FROM {self._view('agent_wake')}")[0]
         return found | self._rows(f"SELECT count(*) AS deadlocks FROM {self._view('deadlock')}")[0]
 
-    def _advice(self, thresholds: Thresholds | None) -> tuple[list[Advice], str]:
-        try:
-            return advise_on(self._tables, self._project, *self._days, thresholds), ""
-        except TocsinError as error:
-            return [], f"The policy in force cannot be read by this version: {error}"
-
-    def contents(self, thresholds: Thresholds | None) -> Contents:
+    def contents(self, advised: Advised) -> Contents:
         """Read everything."""
-        advice, note = self._advice(thresholds)
-        pushed = self._view("delivery_sla", "publish_path = 'pushed_to_ws'")
         states = self._counts("signal_state", None, "minute", _sums(*STATES))
         live = {f"{kind} live": counts for kind, counts in self._steps("session_count", "session_kind", "live").items()}
         stale = self._steps("session_count", "session_kind", "stale")
         rate = self._steps("decay_rate", "project", "new_rate", "changed_at")
-        sla = combined(pushed, ["priority"], **_sums("messages", "within_target"), target_us="max(target_us)")
+        sla = combined(
+            self._view("delivery_sla"),
+            ["priority"],
+            **_sums("messages", "within_target"),
+            target_us="max(target_us)",
+            pushed=f"coalesce(sum(messages) FILTER ({_PUSHED}), 0)::BIGINT",
+            pushed_within=f"coalesce(sum(within_target) FILTER ({_PUSHED}), 0)::BIGINT",
+        )
         waits = combined(
             self._view("aging_wait"),
             ["priority"],
@@ -340,7 +351,12 @@ class _ContentsReader:
             leases=self._spread(
                 "lease_wait", ("agent",), _sums("leases", "granted", "in_line", "given_up", "lost"), "leases"
             ),
-            advice=advice,
-            advice_note=note,
+            wakes=self._summed(
+                "agent_wake",
+                ("agent",),
+                _WAKES | _quantiles("to_request_us", "to_woken_us", "to_delivered_us"),
+                "wakes",
+            ),
+            advised=advised,
             totals=self._totals(),
         )

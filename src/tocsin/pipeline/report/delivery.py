@@ -11,8 +11,8 @@ __all__ = ["delivery_cards"]
 _STATE_LABELS = {
     "available_now": "delivered by push",
     "drained": "picked up",
-    "waiting": "waiting",
-    "pending_pickup": "pending pickup",
+    "waiting": "not delivered, recipient was available",
+    "pending_pickup": "not delivered, recipient was away",
     "held": "held for approval",
     "expired": "expired",
     "recalled": "recalled",
@@ -36,7 +36,9 @@ def delivery_cards(contents: Contents) -> list[str]:
         card("Delivery latency", _sla_line(contents), _latency(contents)),
         card("Messages waiting", _depth_line(contents), _depth(contents)),
         card(
-            "Delivery targets", "Time from acceptance to first offer, for messages to connected agents.", _sla(contents)
+            "Delivery targets",
+            "Time from acceptance to first offer. A message that was not offered, or not yet, was not in time.",
+            _sla(contents),
         ),
         card(
             "Time to drain",
@@ -58,9 +60,8 @@ def delivery_cards(contents: Contents) -> list[str]:
 
 def _states_line(contents: Contents) -> str:
     pending, lost = sum(contents.states["pending_pickup"]), sum(contents.states["undeliverable"])
-    if lost:
-        return f"{number(lost)} sends had an unknown recipient. {number(pending)} messages are pending pickup."
-    return f"By time of acceptance. {number(pending)} messages are pending pickup; no send was undeliverable."
+    away = f"By time of acceptance. {number(pending)} messages to agents that were away are not delivered yet"
+    return f"{away}; {number(lost)} sends had an unknown recipient." if lost else f"{away}; no send was undeliverable."
 
 
 def _states(contents: Contents) -> str:
@@ -76,8 +77,8 @@ def _states(contents: Contents) -> str:
 def _sla_line(contents: Contents) -> str:
     breaches = len(contents.breaches)
     if breaches:
-        return f"99th percentile per priority, all paths. {number(breaches)} sustained breaches of delivery targets."
-    return "99th percentile per priority, all paths. No sustained breach of a delivery target."
+        return f"99th percentile per priority, all paths. {number(breaches)} sustained breaches for connected agents."
+    return "99th percentile per priority, all paths. No sustained breach of a target for connected agents."
 
 
 def _latency(contents: Contents) -> str:
@@ -96,7 +97,7 @@ def _latency(contents: Contents) -> str:
 def _depth_line(contents: Contents) -> str:
     peaks = {level: max(values, default=0) for level, values in contents.depth.items()}
     texts = [f"{priority_name(level)} {number(peak)}" for level, peak in sorted(peaks.items(), reverse=True) if peak]
-    return "Largest depth: " + ", ".join(texts) + "." if texts else "No message waited."
+    return "Largest depth by priority after boosts: " + ", ".join(texts) + "." if texts else "No message waited."
 
 
 def _depth(contents: Contents) -> str:
@@ -105,20 +106,26 @@ def _depth(contents: Contents) -> str:
 
 
 def _sla(contents: Contents) -> str:
-    known = [row for row in contents.sla if row["samples"]]
-    plot = ranges([quantiles(priority_name(row["priority"]), row, row["target_us"]) for row in known], title="Latency")
+    known = [row for row in contents.sla if row["messages"]]
+    offered = [row for row in known if row["samples"]]
+    plot = ranges(
+        [quantiles(priority_name(row["priority"]), row, row["target_us"]) for row in offered], title="Latency"
+    )  # fmt: skip
     rows = [
         (
             priority_name(row["priority"]),
-            number(row["samples"]),
             duration(row["target_us"]),
-            share(row["within_target"], row["samples"]),
-            duration(row["p99_us"]),
+            number(row["messages"]),
+            share(row["within_target"], row["messages"]),
+            number(row["pushed"]),
+            share(row["pushed_within"], row["pushed"]),
+            number(row["messages"] - row["samples"]),
             duration(row["max_us"]),
         )
         for row in known
     ]
-    figures = table(("priority", "messages", "target", "within target", "p99", "longest"), rows)
+    head = ("priority", "target", "messages", "in time", "to connected agents", "in time", "not offered", "longest")
+    figures = table(head, rows)
     broken = [
         (
             moment(row["began_us"]),

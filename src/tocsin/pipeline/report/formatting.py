@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-__all__ = ["NOTHING", "clock", "duration", "ladder", "moment", "number", "share"]
+__all__ = ["NOTHING", "clock", "duration", "figure", "ladder", "moment", "number", "share"]
 
 #: Text for a missing value.
 NOTHING = "\N{EN DASH}"
@@ -50,6 +50,11 @@ def _three(value: float) -> str:
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def figure(name: str, value: float) -> str:
+    """Format a figure of a table; those whose names begin with a column in `_us` are durations."""
+    return duration(value) if name.split(" ")[0].endswith("_us") else number(float(f"{value:.4g}"))
 
 
 def share(part: float | None, whole: float | None) -> str:

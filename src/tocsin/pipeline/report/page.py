@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from tocsin.pipeline.advice import Evidence
 from tocsin.pipeline.report.contents import STATES, Contents
 from tocsin.pipeline.report.delivery import delivery_cards
-from tocsin.pipeline.report.formatting import duration, moment, number, share
+from tocsin.pipeline.report.formatting import duration, figure, moment, number, share
 from tocsin.pipeline.report.style import STYLE
 from tocsin.pipeline.report.team import team_cards
 
@@ -73,22 +72,16 @@ def _tiles(contents: Contents) -> str:
     tiles = [
         ("accepted", number(accepted), "messages", ""),
         ("delivered", share(delivered, accepted), number(delivered), ""),
-        ("not delivered yet", number(waiting), f"{number(total['pending_pickup'])} pending pickup", ""),
+        ("not delivered yet", number(waiting), f"{number(total['pending_pickup'])} to agents that were away", ""),
         ("expired", share(total["expired"], accepted), number(total["expired"]), ""),
         ("dead", number(total["dead"]), share(total["dead"], accepted), "bad" if total["dead"] else ""),
         ("undeliverable", number(total["undeliverable"]), "unknown recipient", "bad" if total["undeliverable"] else ""),
     ]
-    if critical is not None and critical["samples"]:
-        late = critical["samples"] - critical["within_target"]
-        text = f"target {duration(critical['target_us'])}"
-        tiles.append(
-            (
-                "Critical within target",
-                share(critical["within_target"], critical["samples"]),
-                text,
-                "bad" if late else "",
-            )
-        )
+    if critical is not None and critical["messages"]:
+        late = critical["messages"] - critical["within_target"]
+        text = f"of {number(critical['messages'])}, target {duration(critical['target_us'])}"
+        within = share(critical["within_target"], critical["messages"])
+        tiles.append(("Critical offered in time", within, text, "bad" if late else ""))
     return '<div class="tiles">' + "".join(
         f'<div class="tile {tone}"><b>{escape(value)}</b><span>{escape(name)}</span><small>{escape(more)}</small></div>'
         for name, value, more, tone in tiles
@@ -96,24 +89,21 @@ def _tiles(contents: Contents) -> str:
 
 
 def _advice(contents: Contents) -> str:
-    if contents.advice_note:
-        return f'<div class="advice"><h3>Advice</h3><p class="line">{escape(contents.advice_note)}</p></div>'
-    if not contents.advice:
-        return '<div class="advice"><h3>Advice</h3><p class="line">No changes to the policy are recommended.</p></div>'
+    advised, count = contents.advised, len(contents.advised.advice)
+    verdict = "No changes to the policy are recommended."
+    if count:
+        verdict = f"{count} {'change' if count == 1 else 'changes'} to the policy helped in a replay of this history."
+    head = f'<h3>Advice</h3><p class="line">{escape(" ".join([verdict, advised.note]).strip())}</p>'
     pieces = []
-    for advice in contents.advice:
+    for advice in advised.advice:
         evidence = "".join(
-            f"<li><code>{escape(item.table)}</code> {escape(item.figure)}: <b>{escape(_figure(item))}</b> "
-            f"(of {number(item.count)})</li>"
+            f"<li><code>{escape(item.table)}</code> {escape(item.figure)}: "
+            f"<b>{escape(figure(item.figure, item.value))}</b> (of {number(item.count)})</li>"
             for item in advice.evidence
         )
         pieces.append(
-            f"<li><p><b>{escape(advice.subject)}</b> {escape(advice.text)}</p>"
+            f"<li><p><b>{escape(advice.subject)}: {escape(advice.verdict)}</b></p><p>{escape(advice.text)}</p>"
             f'<div class="both"><ul>{evidence}</ul><pre>{escape(advice.patch)}</pre></div></li>'
         )
-    return f'<div class="advice"><h3>Advice</h3><ol>{"".join(pieces)}</ol></div>'
-
-
-def _figure(item: Evidence) -> str:
-    """Format a figure; names that end in `_us` are durations."""
-    return duration(item.value) if item.figure.split(" ")[0].endswith("_us") else f"{item.value:g}"
+    found = f"<ol>{''.join(pieces)}</ol>" if pieces else ""
+    return f'<div class="advice">{head}{found}</div>'

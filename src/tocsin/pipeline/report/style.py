@@ -33,7 +33,7 @@ nav a{color:var(--soft);margin-right:14px}
 border:1px solid var(--rule);border-radius:10px}
 .facts dt{color:var(--soft);font-size:12px}.facts dd{margin:0;font-variant-numeric:tabular-nums}
 .bad dd,.tile.bad b{color:var(--bad)}.warn dd{color:var(--warn)}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(145px,1fr));gap:12px;margin:0 0 16px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(125px,1fr));gap:12px;margin:0 0 16px}
 .tile{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:12px 14px}
 .tile b{display:block;font-size:24px;line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums}
 .tile span{display:block;font-size:13.5px}.tile small{color:var(--soft);font-size:12.5px}
@@ -60,8 +60,8 @@ color:var(--soft)}
 .legend i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}
 .scroll{overflow-x:auto;margin-top:8px}
 table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:4px 8px;border-bottom:1px solid var(--rule);white-space:nowrap}
-th:first-child,td:first-child{text-align:left;padding-left:0}th{color:var(--soft);font-weight:500;font-size:12px}
+th,td{text-align:right;padding:4px 6px;border-bottom:1px solid var(--rule);white-space:nowrap}
+th:first-child,td:first-child{text-align:left;padding-left:0}th{color:var(--soft);font-weight:500;font-size:12px;white-space:normal;vertical-align:bottom}
 details{margin-top:10px}summary{cursor:pointer;color:var(--soft);font-size:13px}
 @media print{body{max-width:none;background:#fff}.card,.tile,.advice{break-inside:avoid}}
 """

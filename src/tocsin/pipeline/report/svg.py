@@ -247,7 +247,8 @@ def matrix(cells: dict[tuple[str, str], int], *, title: str, width: int = 560) -
         totals[recipient] = totals.get(recipient, 0) + count
     names = sorted(totals, key=lambda name: (-totals[name], name))
     label_w, head_h = 120, 74
-    size = min(30.0, (width - label_w - 10) / len(names))
+    # The label of the last column leans over the right edge of its cell.
+    size = min(30.0, (width - label_w - 56) / len(names))
     height = math.ceil(head_h + size * len(names) + 10)
     most = max(cells.values())
     parts = [_open(width, height, title)]

@@ -1,7 +1,7 @@
-"""Report cards on the team: sessions, traffic, threads, escalations, leases and frames."""
+"""Report cards on the team: sessions, traffic, threads, escalations, leases, wakes and frames."""
 
 from tocsin.core.protocol.priority import priority_name
-from tocsin.pipeline.report.contents import Contents
+from tocsin.pipeline.report.contents import Contents, Row
 from tocsin.pipeline.report.elements import PALETTE, card, details, quantiles, table
 from tocsin.pipeline.report.formatting import duration, moment, number, share
 from tocsin.pipeline.report.svg import Series, legend, matrix, over_time, ranges
@@ -24,6 +24,7 @@ def team_cards(contents: Contents) -> list[str]:
         card("Threads", _threads_line(contents), _threads(contents)),
         card("Escalations", _escalation_line(contents), _escalations(contents)),
         card("Leases", _lease_line(contents), _leases(contents)),
+        card("Wakes", _wake_line(contents), _wakes(contents)),
         card("Frames", "Dropped frames by subscriber priority.", _frames(contents)),
     ]
 
@@ -111,6 +112,34 @@ def _leases(contents: Contents) -> str:
     ]
     more = details("Inherited priority", table(("agent", "times", "highest", "messages raised"), inherited))
     return table(("agent", "leases", "granted", "queued", "given up", "lost", "p95 wait"), rows) + more
+
+
+def _wake_line(contents: Contents) -> str:
+    wakes, woken, given_up = (contents.totals.get(name, 0) for name in ("wakes", "woken", "given_up"))
+    return (
+        f"{number(wakes)} wakes of agents that were not running: {number(woken)} worked, {number(given_up)} were the "
+        "last attempt and failed. Times are from the acceptance of the message, median and p95."
+    )
+
+
+def _wakes(contents: Contents) -> str:
+    rows = [
+        (
+            row["agent"],
+            number(row["wakes"]),
+            number(row["woken"]),
+            number(row["given_up"]),
+            *(_both(row, name) for name in ("to_request_us", "to_woken_us", "to_delivered_us")),
+        )
+        for row in contents.wakes
+    ]
+    return table(("agent", "wakes", "worked", "given up", "requested", "woken", "delivered"), rows) if rows else ""
+
+
+def _both(row: Row, name: str) -> str:
+    """Return median and 95th percentile of a time; empty if there is none."""
+    median, high = row[f"{name}_p50"], row[f"{name}_p95"]
+    return "" if median is None else f"{duration(median)} / {duration(high)}"
 
 
 def _frames(contents: Contents) -> str:

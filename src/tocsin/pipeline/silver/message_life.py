@@ -139,23 +139,24 @@ _FOLLOWED = (
     f" OR coalesce(moved, 0) <> {' + '.join(f'({name}_us IS NOT NULL)::INT' for name in _LEAVING)}"
 )
 
-#: Fold `event` into partial lives; `step_event` must be prepared.
+#: Fold `event` into partial lives; `step_event` must be prepared. Wide rows are joined once, and not kept in between.
 FOLD = f"""
-WITH step AS ({_STEPS}),
+WITH step AS MATERIALIZED ({_STEPS}),
 accepted AS (
     SELECT seq AS accepted_seq, {", ".join(_ACCEPTANCE)}, sent_at AS sent_us, "at" AS created_us,
         expires_at AS expires_us
     FROM event WHERE kind = '{_ACCEPTED}'),
-both_parts AS (
-    SELECT coalesce(accepted_seq, message) AS message, accepted.* EXCLUDE (accepted_seq), step.* EXCLUDE (message)
-    FROM accepted FULL JOIN step ON accepted_seq = message),
+followed AS (
+    SELECT step.message FROM step LEFT JOIN (
+        SELECT seq AS message, message_id, held FROM event WHERE kind = '{_ACCEPTED}') USING (message)
+    WHERE message_id IS NULL OR {_FOLLOWED}),
 moved AS (
-    SELECT message, list(struct_pack(seq := seq, us := us, level := level, waits := waits) ORDER BY seq) AS moves
-    FROM step_event
-    WHERE (waits IS NOT NULL OR {_of("boosted")})
-        AND message IN (SELECT message FROM both_parts WHERE message_id IS NULL OR {_FOLLOWED})
+    SELECT message, list_sort(list(struct_pack(seq := seq, us := us, level := level, waits := waits))) AS moves
+    FROM step_event WHERE (waits IS NOT NULL OR {_of("boosted")}) AND message IN (FROM followed)
     GROUP BY message)
-SELECT both_parts.*, moves FROM both_parts LEFT JOIN moved USING (message)
+SELECT coalesce(accepted_seq, message) AS message, accepted.* EXCLUDE (accepted_seq), stepped.* EXCLUDE (message)
+FROM accepted FULL JOIN (SELECT step.*, moves FROM step LEFT JOIN moved USING (message)) AS stepped
+    ON accepted_seq = message
 """
 
 #: The ways out of its mailbox of a message that entered it once: what its moves are when they are not kept.
@@ -169,8 +170,11 @@ _WAYS_OUT = (
     + "], lambda move: move IS NOT NULL)"
 )
 
-#: Merge the partial lives of each message in `partial`.
+#: Merge the partial lives in `partial`. Most messages have one, which stays as it is.
 MERGE = f"""
+WITH several AS MATERIALIZED (SELECT message FROM partial GROUP BY message HAVING count(*) > 1)
+SELECT * FROM partial ANTI JOIN several USING (message)
+UNION ALL BY NAME
 SELECT message,
     {", ".join(f"any_value({name}) AS {name}" for name in (*_ACCEPTANCE, "sent_us", "created_us", "expires_us"))},
     {", ".join(f"max({step}_seq) AS {step}_seq" for step in STEPS)},
@@ -185,7 +189,8 @@ SELECT message,
     max(last_seq) AS last_seq, arg_max(last_us, last_seq) AS last_us,
     bool_or(entered_again) AS entered_again, sum(moved)::BIGINT AS moved,
     flatten(list(moves) FILTER (WHERE moves IS NOT NULL)) AS moves
-FROM (SELECT * REPLACE (coalesce(moves, {_WAYS_OUT}) AS moves) FROM partial) GROUP BY message
+FROM (SELECT * REPLACE (coalesce(moves, {_WAYS_OUT}) AS moves) FROM partial SEMI JOIN several USING (message))
+GROUP BY message
 """
 
 _TOP = "greatest(" + ", ".join(f"{step}_seq" for step in _AFTER) + ")"

@@ -24,6 +24,7 @@ __all__ = [
     "MESSAGE_LIFE",
     "QUARANTINE",
     "RENAMED",
+    "SEGMENT",
     "STEPS",
     "Column",
     "column_types",
@@ -125,6 +126,24 @@ QUARANTINE: tuple[Column, ...] = (
     Column("reason", "string", "`malformed`, `unknown_kind`, `impossible` or `unreadable`."),
     Column("detail", "string", "The reason as a sentence."),
     Column("text", "string", "Content of the line, cut to `quarantine_text_max` bytes."),
+)
+
+
+SEGMENT: tuple[Column, ...] = (
+    Column("project", "string", "Project of the segment."),
+    Column("date", "date", "Day of its events, in UTC."),
+    Column("segment", "string", "Path of the segment below the landing zone."),
+    Column("bytes", "bigint", "Its compressed size."),
+    Column("events", "bigint", "Number of its events that are in `event`."),
+    Column("quarantined", "bigint", "Number of its lines that are not valid events."),
+    Column("duplicates", "bigint", "Number of its events that were in `event` already."),
+    Column("last_seq", "bigint", "Last sequence number in it; 0 if it has no events."),
+    Column(
+        "seqs", "array<bigint>", "Sequence numbers of its events in `event`: first and last of each range, in turn."
+    ),
+    Column("checksum", "string", "BLAKE2 digest of the file."),
+    Column("changed_at", "bigint", "Time of the file's last change, microseconds since the epoch; null if not known."),
+    Column("unknown_kinds", "array<string>", "Kinds of its lines that this version of Tocsin did not know."),
 )
 
 

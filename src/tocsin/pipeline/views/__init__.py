@@ -27,6 +27,7 @@ from tocsin.pipeline.views.policy_use.priority_mix import PRIORITY_MIX
 from tocsin.pipeline.views.policy_use.recipient_load import RECIPIENT_LOAD
 from tocsin.pipeline.views.policy_use.ttl_use import TTL_USE
 from tocsin.pipeline.views.teamwork.agent_attachment import AGENT_ATTACHMENT
+from tocsin.pipeline.views.teamwork.agent_wake import AGENT_WAKE
 from tocsin.pipeline.views.teamwork.escalation_outcome import ESCALATION_OUTCOME
 from tocsin.pipeline.views.teamwork.lead_time import LEAD_TIME
 from tocsin.pipeline.views.teamwork.lease_wait import LEASE_WAIT
@@ -60,6 +61,7 @@ VIEWS: tuple[View, ...] = (
     DECAY_RATE,
     SESSION_COUNT,
     AGENT_ATTACHMENT,
+    AGENT_WAKE,
     TRAFFIC,
     LEAD_TIME,
     THREAD_OUTCOME,

@@ -225,6 +225,23 @@ def _shed(reader: EventReader, event: ev.FramesShed, index: int) -> Opening:
     return reader.apply(event)
 
 
+def _wakers_declared(reader: EventReader, event: ev.WakersDeclared, index: int) -> Opening:
+    return reader.by(event.at, SYSTEM.agent, "DeclareWakers", agents=event.agents, roles=event.roles)
+
+
+def _wake_failed(reader: EventReader, event: ev.AgentWakeFailed, index: int) -> Opening:
+    return TICKS if event.reason in ("not_attached", "not_taken") else FOLLOWS
+
+
+def _waker_exited(reader: EventReader, event: ev.WakerExited, index: int) -> Opening:
+    if event.outcome == "timeout":
+        return TICKS
+    if event.outcome == "retired":
+        return FOLLOWS
+    body = {"outcome": event.outcome, "code": event.exit_code, "detail": event.detail}
+    return reader.by(event.at, SYSTEM.agent, "ReportWaker", agent=event.agent, wake=event.wake, **body)
+
+
 COORDINATION: dict[type, Opener] = {
     ev.WaitBegan: always(FOLLOWS),
     ev.WaitShifted: always(FOLLOWS),
@@ -278,4 +295,9 @@ COORDINATION: dict[type, Opener] = {
     ev.EscalationMoved: _escalation_moved,
     ev.EscalationsForgotten: always(FOLLOWS),
     ev.FramesShed: _shed,
+    ev.WakersDeclared: _wakers_declared,
+    ev.AgentWakeRequested: always(TICKS),
+    ev.AgentWoken: always(FOLLOWS),
+    ev.AgentWakeFailed: _wake_failed,
+    ev.WakerExited: _waker_exited,
 }
