@@ -40,9 +40,11 @@ class RunningHub:
     def __enter__(self) -> "RunningHub":
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
+        while line.startswith("admin token"):  # With workers, one of them tells it before all of them serve.
+            line = self.process.stdout.readline()
         assert line.startswith("serving"), line + self.log.read_text()
         self.said.append(line)
-        self.url = line.split()[-1]
+        self.url = line.split(" at ")[1].split()[0]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.cli.processes import RunningHub, asked, run
@@ -32,14 +33,34 @@ def test_a_message_is_sent_seen_taken_and_traced(hub: RunningHub) -> None:
     assert [item["envelope"]["payload"] for item in taken] == [{"text": "hello"}]
     assert hub.json("inbox", agent="bob")["items"] == []
     told = hub.run("trace", signal, agent="ada").stdout
-    assert "accepted (as_requested)" in told
-    assert "received by the recipient (receipt)" in told
+    assert "accepted at Critical, as requested" in told
+    assert "received by the recipient: it confirmed the receipt" in told
 
 
 def test_a_recall_says_what_became_of_it(hub: RunningHub) -> None:
     signal = hub.json("send", "bob", "never mind", agent="ada")["receipt"]["signal_id"]
     assert hub.json("recall", signal, agent="ada")["outcome"] == "recalled"
     assert hub.run("recall", "msg_1_none", agent="ada").returncode == 4
+
+
+def test_a_link_signs_in_to_the_dashboard(hub: RunningHub) -> None:
+    hub.json("agents", "add", "hanna", "--role", "human", "--save")
+    link = hub.run("dashboard", agent="hanna").stdout.strip()
+    assert link.startswith(f"{hub.url}/sign-in?link#code=")
+    code, _, token_id = link.partition("#code=")[2].partition(".")
+    body, headers = {"code": code}, {"Tocsin-Dashboard": "1", "Tocsin-Token-Id": token_id}
+    assert httpx2.post(f"{hub.url}/sign-in", json=body, headers=headers).json()["agent"] == "hanna"
+    assert set(hub.json("dashboard", agent="hanna")) == {"link", "expires_at"}
+    refused = hub.run("dashboard", agent="ada")
+    assert (refused.returncode, "directors, humans" in refused.stderr) == (5, True)
+
+
+def test_an_agent_without_a_saved_token_is_named(hub: RunningHub) -> None:
+    refused = hub.run("inbox", agent="ghost")
+    assert refused.returncode == 5
+    assert "no token is saved for ghost in " in refused.stderr
+    assert "; saved are those of ada, bob" in refused.stderr
+    assert "`tocsin agents add ghost --save`" in refused.stderr
 
 
 def test_exit_codes_tell_what_went_wrong(hub: RunningHub, tmp_path: Path) -> None:
@@ -136,10 +157,11 @@ def test_a_dead_letter_is_listed_told_and_redriven(hub: RunningHub) -> None:
     (letter,) = hub.json("dlq", "list")["items"]
     assert (letter["message"]["signal_id"], letter["reason"]) == (signal, "rejected")
     listed = " ".join(asked("--url", hub.url, "--data", str(hub.data), "dlq", "list").stdout.split())
-    assert f"{signal} ada bob TASK_ASSIGNMENT rejected" in listed
+    assert re.search(rf"{signal} ada bob TASK_ASSIGNMENT \S+ bob rejected {signal}: no time", listed)
+    assert TASK["taskDescription"] in listed
     told = hub.run("dlq", "show", signal).stdout
-    assert "rejected: no time" in told
-    assert "became a dead letter: rejected" in told
+    assert "rejected, for good: no time" in told
+    assert "became a dead letter: rejected by its recipient" in told
     done = hub.run("dlq", "redrive", signal, "msg_1_none")
     assert (done.returncode, re.search(rf"redriven +{signal}", done.stdout) is not None) == (3, True)
     assert "msg_1_none: " in done.stdout
@@ -163,7 +185,7 @@ def test_a_policy_is_compared_applied_and_looked_up(hub: RunningHub, tmp_path: P
     before = hub.json("policy", "show")["version"]
     file = tmp_path / "tocsin.yaml"
     file.write_text("{aging: {threshold_s: 31}, sweeper: {interval_s: 50}}")
-    assert "aging.threshold_s: 60.0 → 31.0" in hub.run("policy", "diff", str(file)).stdout
+    assert "aging.threshold_s: 60 s → 31 s" in hub.run("policy", "diff", str(file)).stdout
     assert hub.json("policy", "apply", str(file), "--reason", "a test")["version"] == before + 1
     assert hub.json("policy", "diff", str(file)) == []
     file.write_text("aging: {threshold_s: 60}")
@@ -185,13 +207,16 @@ def test_top_shows_the_project(hub: RunningHub) -> None:
 def test_a_plan_is_approved_and_refused_from_the_command_line(hub: RunningHub) -> None:
     sent = [hub.ask("send", "bob", text, "--type", "CUSTOM_PLAN", agent="ada")["receipt"] for text in ("one", "two")]
     assert all(receipt["held"] for receipt in sent)
-    first, second = (row["approval"] for row in hub.json("approvals", "list")["items"])
+    rows = hub.json("approvals", "list")["items"]
+    assert [row["preview"] for row in rows] == ["one", "two"]
+    assert re.search(r"plan_approval +ada .* two", hub.run("approvals", "list").stdout)
+    first, second = (row["approval"] for row in rows)
     assert hub.json("approvals", "approve", first)["outcome"] == "approved"
     assert "refused" in hub.run("approvals", "refuse", second, "too risky").stdout
     assert hub.json("approvals", "list")["items"] == []
     assert hub.run("approvals", "approve", second).returncode == 4
     told = hub.run("trace", sent[0]["signal_id"]).stdout
-    assert "and held until a director decides: " in told
+    assert "; held until a director decides (" in told
     assert f"released by admin ({first})" in told
 
 

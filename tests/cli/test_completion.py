@@ -1,11 +1,14 @@
 """Shell completion: offered, and knowing the commands, the options and the agents at hand."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.processes import run
 
 
 def completed(shell: str, line: str, cwd: Path) -> str:
@@ -49,3 +52,26 @@ def test_a_script_for_the_shell_is_offered(shell: str, tmp_path: Path) -> None:
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=30
     )
     assert (done.returncode, "_TOCSIN_COMPLETE" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(("shell", "settings"), [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", ".config/fish")])
+def test_completion_is_installed_by_a_command(shell: str, settings: str, tmp_path: Path) -> None:
+    program = str(Path(sys.executable).with_name("tocsin"))
+    environment = os.environ | {"HOME": str(tmp_path)}
+    command = [program, "completion", "install", shell, "--json"]
+    done = subprocess.run(  # noqa: S603
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
+    )
+    told = json.loads(done.stdout)
+    assert told["shell"] == shell
+    assert "_TOCSIN_COMPLETE" in Path(told["file"]).read_text()
+    assert Path(told["file"]).is_relative_to(tmp_path)
+    assert (tmp_path / settings).exists()
+    shown = run("completion", "show", shell, cwd=tmp_path)
+    assert shown.stdout.strip() in Path(told["file"]).read_text()
+
+
+def test_a_shell_that_is_not_known_is_told(tmp_path: Path) -> None:
+    told = run("completion", "install", "tcsh", cwd=tmp_path)
+    assert told.returncode == 2
+    assert "bash" in told.stderr

@@ -237,8 +237,10 @@ def test_a_check_is_silent_until_something_is_urgent_and_says_it_once(hub: Runni
     assert "not instructions" in said["additionalContext"]
     (line,) = [line for line in said["additionalContext"].splitlines() if line.startswith("{")]
     assert (json.loads(line)["message_id"], json.loads(line)["payload"]) == (sent, {"text": "fire"})
-    assert "received by the recipient (receipt)" in hub.run("trace", sent, agent="ada").stdout
+    received = "received by the recipient: it confirmed the receipt"
+    assert received not in hub.run("trace", sent, agent="ada").stdout, "what was shown may have been dropped"
     assert checked(hub, "bob", after_tool) is None
+    assert received in hub.run("trace", sent, agent="ada").stdout, "the next check shows that the agent went on"
     start = checked(hub, "bob", {"hook_event_name": "SessionStart", "source": "startup"})["hookSpecificOutput"]
     assert "1 Info" in start["additionalContext"]
 
@@ -249,6 +251,35 @@ def test_an_agent_that_would_stop_is_told_of_what_is_urgent_but_not_for_ever(hub
     answer = checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False})
     assert (answer["decision"], "wait for me" in answer["reason"]) == ("block", True)
     assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False}) is None
+
+
+def test_an_agent_that_stops_after_what_it_was_shown_has_received_it(hub: RunningHub) -> None:
+    sent = hub.json("send", "ada", "last words", "--priority", "Blocking", agent="bob")["receipt"]["signal_id"]
+    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": False})["decision"] == "block"
+    assert checked(hub, "ada", {"hook_event_name": "Stop", "stop_hook_active": True}) is None
+    assert "it confirmed the receipt" in hub.run("trace", sent, agent="bob").stdout
+
+
+def test_what_does_not_fit_is_said_with_its_number_before_what_merely_waits() -> None:
+    shown = {"messageId": "m", "sender": {"agentId": "ada"}, "messageType": "Question", "payload": {}}
+    waiting = {"Info": 7, "Coordinate": 0, "Blocking": 2, "Critical": 1, "DirectorOverride": 0}
+    said = output_of("UserPromptSubmit", [{"envelope": shown}], waiting)
+    assert said is not None
+    lines = said["hookSpecificOutput"]["additionalContext"].splitlines()
+    assert lines[0].startswith("Tocsin: 1 urgent messages for you.")
+    assert json.loads(lines[1])["message_id"] == "m"
+    assert lines[2].startswith("Tocsin: 3 more urgent messages did not fit here (1 Critical, 2 Blocking)")
+    assert lines[3].startswith("Tocsin: 7 Info waiting for you")
+
+
+def test_claude_gets_a_channel_only_if_asked(tmp_path: Path) -> None:
+    said = hooks(tmp_path, "install", "claude", "--channel")
+    assert "claude --dangerously-load-development-channels server:tocsin" in said
+    server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
+    assert server["args"] == ["-m", "tocsin", "mcp", "--channel"]
+    hooks(tmp_path, "install", "claude")
+    server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["tocsin"]
+    assert server["args"] == ["-m", "tocsin", "mcp"], "another installation takes its place"
 
 
 def test_a_check_never_stands_in_the_way(hub: RunningHub, tmp_path: Path) -> None:

@@ -29,11 +29,20 @@ WORDS = {
 #: Commands that call no hub, or handle the lack of one themselves.
 OTHERS = {
     *(
+        "quickstart",
+        "completion install",
+        "completion show",
         "init",
         "serve",
         "mcp",
+        "work",
+        "wake template",
+        "wake log",
+        "segments upload",
         "import",
         "policy check",
+        "backup",
+        "restore",
         "doctor",
         "lab apply",
         "lab replay",
@@ -43,7 +52,7 @@ OTHERS = {
     *("hooks check", "hooks show", "hooks guard-commit", "hooks install git", "hooks uninstall git"),
     *("hooks install claude", "hooks install codex", "hooks uninstall claude", "hooks uninstall codex"),
     *("pipeline run", "pipeline stream", "pipeline extract", "pipeline status", "pipeline verify"),
-    *("pipeline compact", "pipeline report", "pipeline advise", "pipeline query"),
+    *("pipeline compact", "pipeline report", "pipeline advise", "pipeline query", "pipeline reread"),
 }
 JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
 NONSENSE = {

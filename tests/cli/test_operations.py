@@ -16,7 +16,9 @@ from tocsin.cli.parameters import fields_of
 from tocsin.cli.remote import Exit, request_of
 from tocsin.cli.replies import COLUMNS, cell
 from tocsin.wire.drafts import Written
+from tocsin.wire.history import MessageFields
 from tocsin.wire.table import OPERATIONS
+from tocsin.wire.teamwork import ApprovalRecord
 
 
 def command_at(place: str) -> Any:
@@ -40,6 +42,8 @@ def test_the_exceptions_are_operations_and_fields() -> None:
 def test_columns_are_fields() -> None:
     for kind, columns in COLUMNS.items():
         for column in columns.split():
+            if (kind, column) in {(MessageFields, "preview"), (ApprovalRecord, "question")}:
+                continue  # Made of other fields.
             assert column.split(".")[0] in kind.__struct_fields__, (kind, column)  # type: ignore[attr-defined]
 
 

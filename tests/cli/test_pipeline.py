@@ -13,8 +13,8 @@ from tests.pipeline.traffic import write_segment
 from tocsin.cli.commands import app
 from tocsin.cli.remote import Exit
 from tocsin.pipeline.catalogue import COLUMNS, VIEWS, open_warehouse
-from tocsin.pipeline.lake.manifest import Manifest, ProjectMark
 from tocsin.pipeline.lake.parquet_writer import Target
+from tocsin.pipeline.lake.release import Batch, ProjectMark
 from tocsin.pipeline.settings import load_settings
 
 runner = CliRunner()
@@ -35,7 +35,7 @@ def test_status_says_what_waits(tmp_path: Path, command: tuple[str, ...]) -> Non
     assert f"lag: 1 segments ({path.stat().st_size} bytes)" in told.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "stream", "compact"])
+@pytest.mark.parametrize("command", ["run", "stream"])
 def test_a_setting_for_spark_has_a_name_and_a_value(tmp_path: Path, command: str) -> None:
     told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), "--conf", "spark.x", command])
     assert told.exit_code == Exit.USAGE
@@ -64,9 +64,9 @@ def test_a_day_is_written_as_one(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("option", ["--segments", "--warehouse"])
 def test_a_storage_that_is_not_known_is_an_error(tmp_path: Path, option: str) -> None:
-    told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), option, "s3a://bucket/tables", "status"])
+    told = runner.invoke(app, ["pipeline", "--data", str(tmp_path), option, "s4://bucket/tables", "status"])
     assert told.exit_code == Exit.USAGE
-    assert "there is no storage s3a" in told.stderr
+    assert "there is no storage s4://" in told.stderr
     here = runner.invoke(app, ["pipeline", "--data", str(tmp_path), option, f"file://{tmp_path}/x", "status"])
     assert here.exit_code == Exit.DONE
 
@@ -77,10 +77,10 @@ def recalled(tmp_path: Path) -> Path:
     warehouse = open_warehouse(tmp_path / "warehouse", load_settings())
     rows = [{"project": "p", "date": DAY, "seq": seq, "kind": "MessageRecalled", "us": T + seq} for seq in (1, 2)]
     with opened(Given("occurrence", rows), only=[]) as tables:
-        target = Target(str(warehouse.root), warehouse.new_batch(1))
+        target = Target(warehouse.storage.url, warehouse.new_batch())
         written = target.write(tables, "occurrence", COLUMNS["occurrence"], "SELECT * FROM occurrence")
-    state = Manifest(version=1, tables={"occurrence": written}, projects={"p": ProjectMark(covered=[(1, 2)])})
-    warehouse.manifests.commit(state, written)
+    projects = {"p": ProjectMark(covered=[(1, 2)])}
+    warehouse.commit(warehouse.current(), Batch(0, "refresh", 0, 0.1), {"occurrence": written}, projects=projects)
     return tmp_path
 
 
@@ -117,3 +117,13 @@ def test_readers_start_no_java(recalled: Path, command: list[str], monkeypatch: 
     monkeypatch.setattr("tocsin.pipeline.engine.spark.find_java", lambda *_: pytest.fail("Java was looked for"))
     told = runner.invoke(app, ["pipeline", "--data", str(recalled), *(word.format(recalled) for word in command)])
     assert told.exit_code in (Exit.DONE, Exit.FAILED if command == ["verify"] else Exit.DONE), told.stderr
+
+
+def test_a_report_without_a_file_is_one_of_the_dashboards(recalled: Path) -> None:
+    told = runner.invoke(app, ["pipeline", "--data", str(recalled), "report"])
+    assert told.exit_code == Exit.DONE, told.stderr
+    assert "History, Reports" in told.stdout
+    folder = recalled / "reports"
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    about = json.loads((folder / "report.json").read_text())
+    assert (about["title"], about["kind"], about["projects"]) == ("Report of p", "report", ["p"])

@@ -137,20 +137,22 @@ def test_a_table_is_the_same_with_and_without_rich(
     table(rows, "a", "b_id", "c")
     plain = capsys.readouterr().out
     cells = [[str(row["a"]), str(row["b_id"]), "" if row["c"] is None else str(row["c"])] for row in rows]
-    print_folded(["a", "b_id", "c"], [[cell.replace(":bug:", "12345") for cell in row] for row in cells])
+    print_folded(["a", "b id", "c"], [[cell.replace(":bug:", "12345") for cell in row] for row in cells])
     assert plain.replace(":bug:", "12345") == capsys.readouterr().out
 
 
 def test_a_record_is_the_same_with_and_without_rich(capsys: pytest.CaptureFixture[str]) -> None:
     record({"signal_id": "one", "x": "two words"})
     plain = capsys.readouterr().out
-    print_folded((), [["signal_id", "one"], ["x", "two words"]], bold_names=True)
+    print_folded((), [["message id", "one"], ["x", "two words"]], bold_names=True)
     assert plain == capsys.readouterr().out
 
 
-def test_wide_characters_are_left_to_rich(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_characters_take_their_width(capsys: pytest.CaptureFixture[str]) -> None:
     table([{"a": "漢字", "b": "x"}, {"a": "k", "b": "y"}], "a", "b")
     assert capsys.readouterr().out == " a     b \n 漢字  x \n k     y \n"
+    table([{"a": "\x1b[31mred\x07", "b": "two\nlines"}], "a", "b")
+    assert capsys.readouterr().out == " a        b         \n [31mred  two lines \n"
 
 
 def test_texts_are_printed_as_they_are_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

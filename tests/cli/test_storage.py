@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,16 +12,22 @@ import pytest
 from tests.cli.processes import RunningHub, asked, run
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a project with one undelivered message, whose hub has stopped."""
-    data = tmp_path / "data"
+    data = tmp_path_factory.mktemp("template") / "data"
     with RunningHub(data) as hub:
         for name in ("ada", "bob"):
             hub.ask("agents", "add", name, "--save")
         hub.ask("send", "bob", "the number is 42", agent="ada")
         assert all(row["good"] for row in hub.ask("doctor", "--verify")), "beside a hub"
     return data
+
+
+@pytest.fixture
+def stopped(template: Path, tmp_path: Path) -> Path:
+    """A copy of that directory, for one test to damage."""
+    return shutil.copytree(template, tmp_path / "data")
 
 
 def verified(data: Path) -> list[dict[str, object]]:
@@ -69,7 +76,8 @@ def test_lost_commits_stop_the_start_until_the_loss_is_accepted(tmp_path: Path) 
         hub.process.wait()
     wal = data / "journal.db-wal"
     content = bytearray(wal.read_bytes())
-    content[-100] ^= 1
+    written = len(content.rstrip(b"\0"))  # The log has space in reserve.
+    content[written - 100] ^= 1
     wal.write_bytes(content)
     told = run("serve", "--data", str(data), "--port", "0", cwd=tmp_path)
     assert told.returncode == 1

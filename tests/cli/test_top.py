@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.processes import COMMAND, RunningHub
+from tocsin.cli.tail import sentence
+from tocsin.core.events import EVENT_TYPES
 
 
 class Terminal:
@@ -84,7 +87,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
 def test_top_draws_again_until_one_has_seen_enough(hub: RunningHub, keys: str) -> None:
     options = ("--url", hub.url, "--data", str(hub.data))
     with terminal(*COMMAND, *options, "top", "--interval-s", "0.05", cwd=hub.data.parent) as screen:
-        screen.until("[red]herrings: serving", "ada", "not_available_offline", "Info ")
+        screen.until("[red]herrings: serving", "ada", "offline", "waiting: nothing")
         hub.ask("send", "ada", "hello", "--type", "Question", "--delivery-class", "async", agent="ada")
         hub.ask("agents", "add", f"bob{ord(keys)}", "--save")
         assert "Blocking 1" in screen.until("Blocking 1", f"bob{ord(keys)}")
@@ -96,6 +99,48 @@ def test_top_draws_again_until_one_has_seen_enough(hub: RunningHub, keys: str) -
     assert "Aborted" not in screen.drawn
     hub.ask("inbox", "--take", agent="ada")
     hub.ask("inbox", agent="ada")
+
+
+def test_top_tells_what_happens(hub: RunningHub) -> None:
+    options = ("--url", hub.url, "--data", str(hub.data))
+    with terminal(*COMMAND, *options, "top", "--interval-s", "0.05", cwd=hub.data.parent) as screen:
+        screen.until("no events since this view was opened")
+        hub.ask("send", "ada", "hello", "--type", "Question", "--delivery-class", "async", agent="ada")
+        screen.until("ada → ada, Question: accepted at Blocking, the default of its type")
+        hub.ask("leases", "acquire", "src/[app].py", agent="ada")
+        screen.until("lease granted: ada, src/[app].py")
+        hub.ask("inbox", "--take", agent="ada")
+        screen.until("ada → ada, Question: handed")
+        screen.type("q")
+        assert screen.ended() == 0
+
+
+def test_top_without_the_right_to_see_events_says_so(hub: RunningHub) -> None:
+    options = ("--url", hub.url, "--data", str(hub.data), "--as", "ada")
+    with terminal(*COMMAND, *options, "top", "--interval-s", "0.05", cwd=hub.data.parent) as screen:
+        screen.until("events are shown to directors, humans and the admin token only")
+        screen.type("q")
+        assert screen.ended() == 0
+
+
+EXAMPLES: dict[str, tuple[dict[str, Any], str]] = {
+    "MessageDied": ({"message": 7, "reason": "rejected", "code": "E_TASK_003", "attempts": 1, "detail": ""}, "a → b: "),
+    "AlertRaised": ({"metric": "routing_s", "value": 0.0051234, "limit": 0.001}, "alert raised: routing_s, 0.005123"),
+    "SessionClosed": ({"session": "s", "agent": "a\x1b[31m", "reason": "lost"}, "session closed: a [31m, lost"),
+    "LeaseReleased": ({"holder": "a", "resources": ["x", "y"], "reason": "done"}, "lease released: a, x y, done"),
+}
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_an_event_is_told_in_words(kind: str) -> None:
+    facts, expected = EXAMPLES[kind]
+    event = {"kind": kind, "project": "p", "seq": 9, "at": 1_000_000, **facts}
+    assert sentence(event, {7: "a → b: "}).startswith(expected)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
+def test_every_kind_of_event_has_a_sentence(kind: type) -> None:
+    assert sentence({"kind": kind.__name__, "project": "p", "seq": 9, "at": 1_000_000}, {})
 
 
 def test_top_says_so_when_the_hub_goes_away(hub: RunningHub) -> None:

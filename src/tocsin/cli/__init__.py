@@ -7,6 +7,17 @@ from tocsin import __version__
 
 __all__ = ["is_check", "main"]
 
+#: Extras of packages that are not part of the hub's.
+_EXTRAS = {
+    "duckdb": "pipeline",
+    "deltalake": "pipeline",
+    "mcp": "mcp",
+    "picows": "client",
+    "psycopg": "postgres",
+    "pyarrow": "pipeline",
+    "pyspark": "pipeline",
+}
+
 
 def is_check(arguments: Sequence[str]) -> bool:
     """Return whether a command line is `hooks check`, regardless of the options before it."""
@@ -17,6 +28,15 @@ def is_check(arguments: Sequence[str]) -> bool:
 
 
 def main() -> None:
+    """Run the command line; Ctrl-C ends it with a line, also while it is imported."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+def _run() -> None:
     """Run the command line, or print which extra it needs."""
     if is_check(sys.argv[1:]):
         from tocsin.cli.hook_check import main as check
@@ -30,5 +50,11 @@ def main() -> None:
         if sys.argv[1:] == ["--version"]:
             sys.stdout.write(f"tocsin {__version__}\n")
             return
-        sys.exit(f"the command line needs {error.name}: pip install 'tocsin[server]'")
-    app()
+        sys.exit(f"the command line needs {error.name}: pip install 'tocsin[cli]', or 'tocsin[server]' for a hub too")
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("tocsin"):
+            raise
+        package = error.name.partition(".")[0]
+        sys.exit(f"this command needs {package}: pip install 'tocsin[{_EXTRAS.get(package, 'server')}]'")

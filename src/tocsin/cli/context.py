@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.remote import Remote, token_from
+from tocsin.cli.remote import Remote, no_token, token_from
 
-__all__ = ["HERE", "DataHere", "Json", "Level", "LogLevel", "data_of", "remote_of"]
+__all__ = ["HERE", "DataHere", "Json", "Level", "LogLevel", "data_of", "project_data", "remote_of"]
 
 #: Default directory of a project.
 HERE = Path(".tocsin")
@@ -43,4 +43,17 @@ def remote_of(context: typer.Context, **more: Any) -> Remote:
     """Return the hub and caller that the options before the command name."""
     given = context.find_root().params
     agent: str | None = given["agent"]
-    return Remote(given["url"], token_from(given["data"], agent), agent=agent or "admin", **more)
+    token = token_from(project_data(context), agent)
+    if (project := given["project"]) is not None:
+        more["headers"] = {"Tocsin-Project": project} | more.get("headers", {})
+        if token is None and agent is None:
+            token = token_from(given["data"], None)
+    missing = no_token(project_data(context), agent) if token is None else ""
+    return Remote(given["url"], token, agent=agent or "admin", no_token=missing, **more)
+
+
+def project_data(context: typer.Context) -> Path:
+    """Return the directory with the tokens of the project that the options before the command name."""
+    given = context.find_root().params
+    data: Path = given["data"]
+    return data if given["project"] is None else data / "projects" / given["project"]

@@ -2,8 +2,11 @@
 
 It runs after every tool call of an agent, so it imports only the standard library; this is why it uses HTTP paths and
 not the table of operations. It prints nothing if no messages wait, and it never disturbs the agent: if the hub is
-down, the token is missing or the reply takes too long, it prints nothing and exits with 0. Messages are confirmed only
-after they have been printed.
+down, the token is missing or the reply takes too long, it prints nothing and exits with 0.
+
+What was printed is not yet received: the coding agent may have dropped it. The next check, which shows that the agent
+went on, confirms the messages of the one before; a cursor in the data directory names them. Until then they are not
+delivered, and if no check follows they are handed out again.
 """
 
 import argparse
@@ -57,17 +60,50 @@ def check(
         if token is None and agent is None:
             return
         remote = Remote(url, token, agent=agent or "", timeout_s=timeout_s)
+        shown = _Shown(data, agent, token)
         if event == "Stop" and event_input.get("stop_hook_active"):
+            shown.confirm(remote)
             return
-        body = {"limit": _SHOWN_MAX, "at_least": "Blocking", "bytes_max": _SHOWN_BYTES_MAX}
+        body: dict[str, Any] = {"limit": _SHOWN_MAX, "at_least": "Blocking", "bytes_max": _SHOWN_BYTES_MAX}
+        shown.confirm(remote)
         drained = remote.post("v1", "inbox", "drain", body=body)
         answer = output_of(event, drained["deliveries"], drained["waiting"])
         if answer is None:
             return
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-        if drained["deliveries"]:
+        if drained["deliveries"] and not shown.keep(drained["cursor"]):
             remote.post("v1", "inbox", "receipts", body={"receipt": drained["cursor"]})
+
+
+class _Shown:
+    """The cursor of the messages that the last check has printed, in a file of the data directory."""
+
+    def __init__(self, data: Path, agent: str | None, token: str | None) -> None:
+        # The id of a token is not secret; it distinguishes agents that are known by the environment alone.
+        name = agent or (token or "").split("_")[1]
+        self._file = data / "hooks" / f"{name}.cursor"
+
+    def confirm(self, remote: Remote) -> None:
+        """Confirm the messages that the last check has printed."""
+        try:
+            cursor = self._file.read_text(encoding="ascii").strip()
+        except OSError:
+            return
+        if cursor:
+            remote.post("v1", "inbox", "receipts", body={"receipt": cursor})
+        self._file.unlink(missing_ok=True)
+
+    def keep(self, cursor: str) -> bool:
+        """Keep the cursor for the next check; return false if it cannot be stored."""
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            new = self._file.with_suffix(".new")
+            new.write_text(cursor, encoding="ascii")
+            new.replace(self._file)
+        except OSError:
+            return False
+        return True
 
 
 def output_of(event: str, deliveries: list[dict[str, Any]], waiting: dict[str, int]) -> dict[str, Any] | None:
@@ -78,15 +114,24 @@ def output_of(event: str, deliveries: list[dict[str, Any]], waiting: dict[str, i
     if deliveries:
         lines.append(f"Tocsin: {len(deliveries)} urgent messages for you. {_NOTE}")
         lines += [json.dumps(_shown(delivery["envelope"]), ensure_ascii=False) for delivery in deliveries]
+        if more := sum(urgent.values()):
+            lines.append(
+                f"Tocsin: {more} more urgent messages did not fit here ({_counts(urgent)}); the tool fetch_inbox"
+                " returns them."
+            )
+            left = {name: count for name, count in left.items() if name not in urgent}
     if any(left.values()):
-        counts = ", ".join(f"{count} {name}" for name, count in reversed(left.items()) if count)
-        lines.append(f"Tocsin: {counts} waiting for you; the tool fetch_inbox returns them.")
+        lines.append(f"Tocsin: {_counts(left)} waiting for you; the tool fetch_inbox returns them.")
     if not lines:
         return None
     text = "\n".join(lines)
     if event == "Stop":
         return {"decision": "block", "reason": text}
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+
+def _counts(waiting: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in reversed(waiting.items()) if count)
 
 
 def _shown(envelope: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ def own_program() -> list[str]:
 class Wiring:
     """The program and the options with which the entries call Tocsin."""
 
-    def __init__(self, command: str, url: str | None, agent: str | None, data: Path, root: str = "") -> None:
+    def __init__(
+        self, command: str, url: str | None, agent: str | None, data: Path, root: str = "", *, channel: bool = False
+    ) -> None:
         #: The program, and the words after it that start Tocsin.
         self.program, *words = shlex.split(command) if command else own_program()
         options = [] if url is None else ["--url", url]
@@ -60,7 +62,7 @@ class Wiring:
             place = shlex.quote(str(data)) if data.is_absolute() or not root else f'"{root}"/{shlex.quote(str(data))}'
             checks += ["--data", place, "--as", shlex.quote(agent)]
         #: Arguments that make the program an MCP server.
-        self.arguments = [*words, *options, "mcp"]
+        self.arguments = [*words, *options, "mcp", *(["--channel"] if channel else [])]
         #: The shell command of a check.
         self.check = " ".join([*checks, "hooks", "check"])
         #: Whether the environment identifies the agent.

@@ -18,7 +18,9 @@ from tocsin.cli.terminal import console
 
 __all__ = ["hooks"]
 
-hooks = typer.Typer(help="Inbox checks in coding agents, and the commit guard in git.", no_args_is_help=True)
+hooks = typer.Typer(
+    help="Connect Claude Code or Codex, and guard commits in git: install, show, uninstall.", no_args_is_help=True
+)
 install = typer.Typer(
     help="Install inbox checks and the MCP server in a coding agent, or the guard in a git repository.",
     no_args_is_help=True,
@@ -60,12 +62,12 @@ def _codex(scope: Scope) -> HookFiles:
 _AGENTS = {"claude": _claude, "codex": _codex}
 
 
-def _wiring(context: typer.Context, command: str, scope: Scope, root: str = "") -> Wiring:
+def _wiring(context: typer.Context, command: str, scope: Scope, root: str = "", *, channel: bool = False) -> Wiring:
     """Return the options before the subcommand, for the entries; absent ones are left to the environment."""
     given = context.find_root().params
     url = None if given["url"] == DEFAULT_URL else given["url"]
     data = given["data"].resolve() if scope is Scope.USER else given["data"]
-    return Wiring(command, url, given["agent"], data, root)
+    return Wiring(command, url, given["agent"], data, root, channel=channel)
 
 
 def _change(agent: str, scope: Scope, wiring: Wiring | None, *, dry_run: bool, as_json: bool) -> None:
@@ -96,6 +98,11 @@ _NEXT = {
 }
 
 
+_CHANNEL = """\
+Channels are a preview of Claude Code (2.1.80 or later). Start it with:
+  claude --dangerously-load-development-channels server:tocsin"""
+
+
 def _diff(change: Change) -> str:
     before, after = (change.before or "").splitlines(keepends=True), (change.after or "").splitlines(keepends=True)
     return "".join(difflib.unified_diff(before, after, str(change.path), str(change.path)))
@@ -106,11 +113,20 @@ def install_claude(
     context: typer.Context,
     scope: ScopeOption = Scope.PROJECT,
     command: Command = "",
+    channel: Annotated[
+        bool,
+        typer.Option(
+            "--channel", help="Also notify an idle Claude Code of messages that wait, and relay its permission prompts."
+        ),
+    ] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Claude Code: .mcp.json and .claude/settings.json, or ~/.claude.json and ~/.claude/settings.json."""
-    _change("claude", scope, _wiring(context, command, scope, "$CLAUDE_PROJECT_DIR"), dry_run=dry_run, as_json=as_json)
+    wiring = _wiring(context, command, scope, "$CLAUDE_PROJECT_DIR", channel=channel)
+    _change("claude", scope, wiring, dry_run=dry_run, as_json=as_json)
+    if channel and not as_json:
+        console.print(_CHANNEL, markup=False, soft_wrap=True)
 
 
 @install.command("codex")

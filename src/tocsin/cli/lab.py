@@ -2,26 +2,24 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tocsin.cli.context import HERE, DataHere, data_of, remote_of
-from tocsin.cli.output import fail, refusals_told, show_json, table
+from tocsin.cli.interruption import interruptible, on_interrupt
+from tocsin.cli.output import fail, refusals_told, say, show_json, table
 from tocsin.cli.remote import Exit
-from tocsin.cli.terminal import console
 
 if TYPE_CHECKING:
     from tocsin.core.policy import Policy
     from tocsin.lab.experiment import Candidate, Experiment
+    from tocsin.lab.figures.comparison import Figures
     from tocsin.lab.report.document import Report
     from tocsin.lab.runners import Runner
 
@@ -31,14 +29,18 @@ lab = typer.Typer(help="Replay recorded history or a scenario under other polici
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Events = Annotated[
-    Path | None,
-    typer.Option(help="Data directory, warehouse, folder of segments, or journal.db with the events. Default: DATA."),
+    str | None,
+    typer.Option(help="Data directory, warehouse, folder of segments, journal.db, or postgresql://…. Default: DATA."),
 ]
 Policies = Annotated[list[Path] | None, typer.Option("--policy", help="Policy file to try. Can be repeated.")]
 Projects = Annotated[list[str] | None, typer.Option("--project", help="Project. Can be repeated. Default: all.")]
 Since = Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD.")]
 Until = Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD.")]
 Page = Annotated[Path | None, typer.Option("--html", help="Also write the HTML page to this file.")]
+
+
+#: Last line of a command that was interrupted.
+_INTERRUPTED = "interrupted; finished replays are kept"
 
 
 class _Options:
@@ -78,6 +80,7 @@ def _common(
 
 
 @lab.command()
+@interruptible(_INTERRUPTED)
 def replay(
     events: Events = None,
     policy: Policies = None,
@@ -108,6 +111,7 @@ def replay(
 
 
 @lab.command()
+@interruptible(_INTERRUPTED)
 def scenario(
     file: Annotated[Path | None, typer.Argument(help="Scenario file; see --example.")] = None,
     policy: Policies = None,
@@ -134,6 +138,7 @@ def scenario(
 
 
 @lab.command()
+@interruptible(_INTERRUPTED)
 def search(
     objective: Annotated[list[str], typer.Option(help="Figure to minimise, e.g. Critical.p99_s. Can be repeated.")],
     vary: Annotated[list[str], typer.Option(help="NAME=LOW..HIGH or NAME=A|B|C, e.g. ttl.StatusUpdate=60..86400.")],
@@ -200,7 +205,7 @@ def apply(
         if changes is None:
             raise fail(f"{report} has no policy {name}; known policies: {', '.join(found.changes)}", Exit.NOT_FOUND)
     if not as_json:
-        console.print(yaml.safe_dump(changes, sort_keys=False), markup=False, highlight=False)
+        say(yaml.safe_dump(changes, sort_keys=False))
     if not yes and not typer.confirm(f"Adopt this policy at {context.find_root().params['url']}?", err=True):
         raise typer.Exit(Exit.DONE)
     with refusals_told(as_json):
@@ -209,7 +214,7 @@ def apply(
     if as_json:
         show_json(answer)
     else:
-        console.print(f"policy version {answer['version']} is in force; reason: {found.id}", markup=False)
+        say(f"policy version {answer['version']} is in force; reason: {found.id}")
 
 
 def _day(text: str | None, option: str) -> None:
@@ -263,15 +268,16 @@ def _output_report(report: "Report", html: Path | None, as_json: bool) -> None:
         sys.stdout.write(path.read_text(encoding="utf-8"))
         return
     _show(report)
-    console.print(f"\n{report.id}: {path.parent / 'report.html'}", soft_wrap=True, markup=False)
+    say(f"\n{report.id}: {path.parent / 'report.html'}")
 
 
 def _show(report: "Report") -> None:
+    from tocsin.lab.figures.measures import METRICS
     from tocsin.lab.report.page import shown
 
     fidelity = report.fidelity
     if fidelity is not None:
-        console.print(
+        say(
             f"{fidelity.messages:,} messages in {fidelity.windows} windows, replayed under the policies in force:\n"
             f"  open loop: {fidelity.open_outcomes:.3%} of the messages have the same outcome"
             f" ({fidelity.open_steps:.3%} of the decisions are identical)\n"
@@ -279,20 +285,19 @@ def _show(report: "Report") -> None:
             f" the distributions of waiting times differ by at most {fidelity.latency_distance:.4f}"
         )
     for policy in report.policies:
-        console.print(f"\n[bold]{escape(policy.name)}[/bold]")
+        say(f"\n{policy.name}")
         if not policy.differences:
-            table([_figures_row(row) for row in policy.figures if row.sent], *_COLUMNS)
+            _show_figures(policy.figures)
             continue
+        interval = f"{report.confidence * 100:g} % interval"
         rows = [
             {
                 "priority": one.priority,
-                "figure": one.metric,
+                "figure": METRICS[one.metric].title,
                 "before": shown(one.metric, one.before),
                 "after": shown(one.metric, one.after),
-                "confidence interval": ""
-                if one.low is None
-                else f"{shown(one.metric, one.low)} … {shown(one.metric, one.high)}",
-                "significant": "yes" if one.sure else "",
+                interval: "" if one.low is None else f"{shown(one.metric, one.low)} … {shown(one.metric, one.high)}",
+                "sure": "yes" if one.sure else "",
             }
             for one in policy.differences
             if one.change
@@ -300,17 +305,21 @@ def _show(report: "Report") -> None:
         if rows:
             table(rows, *rows[0])
         else:
-            console.print("no differences")
+            say("no differences")
 
 
-_COLUMNS = ("priority", "sent", "p50_s", "p99_s", "longest_s", "starved", "expired", "stale", "dead", "rate_limited")
-
-
-def _figures_row(figures: Any) -> dict[str, str]:
+def _show_figures(figures: "Sequence[Figures]") -> None:
+    """Print a policy's figures: one line each, one column per priority, so that the width does not grow with them."""
+    from tocsin.lab.figures.measures import METRICS
     from tocsin.lab.report.page import shown
 
-    values = {name: shown(name, figures.values.get(name)) for name in _COLUMNS[2:]}
-    return {"priority": figures.priority, "sent": f"{figures.sent:,}"} | values
+    used = [one for one in figures if one.sent]
+    rows = [{"figure": "sent"} | {one.priority: f"{one.sent:,}" for one in used}]
+    for name, metric in METRICS.items():
+        values = {one.priority: shown(name, one.values[name]) for one in used if name in one.values}
+        if any(one.values.get(name) for one in used):
+            rows.append({"figure": metric.title} | values)
+    table(rows, "figure", *(one.priority for one in used))
 
 
 @contextmanager
@@ -336,9 +345,11 @@ def _runner() -> Iterator["Runner"]:
     if _options.here:
         yield LocalRunner()
         return
+    from tocsin.pipeline.engine.processes import PROCESSES
     from tocsin.pipeline.engine.spark import SparkOptions, spark_session
     from tocsin.pipeline.settings import load_settings
 
+    on_interrupt(PROCESSES.kill)
     with spark_session(SparkOptions(_options.master, _options.remote, java=_options.java), load_settings()) as spark:
         yield SparkRunner(spark)
 
@@ -355,7 +366,8 @@ def _errors_reported(as_json: bool) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("tocsin"):
             raise
-        raise fail(f"the lab needs {error.name}: pip install 'tocsin[pipeline]'", Exit.FAILED) from None
+        extra = "postgres" if error.name.startswith("psycopg") else "pipeline"
+        raise fail(f"the lab needs {error.name}: pip install 'tocsin[{extra}]'", Exit.FAILED) from None
     except TocsinError as error:
         if as_json and error.code != "E_LAB_001":
             show_json({"code": error.code, "detail": error.problem.detail})
@@ -370,6 +382,9 @@ def _progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] 
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:
         bar = bars.add_task(what, total=None)

@@ -1,12 +1,17 @@
-"""A group whose commands are imported when they are run, and whose help is plain text.
+"""A group whose commands are imported when they are run.
 
 Most of the time that a command takes is spent on imports. So the help of the group lists the commands without importing
-them, texts are laid out without rich, and values of simple types are converted without the validators of pydantic that
-typer builds for every parameter.
+them, help and usage errors are laid out and coloured without rich, and values of simple types are converted without the
+validators of pydantic that typer builds for every parameter.
 """
 
+import io
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +20,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from tocsin.cli.style import painted_error, painted_help
+
 __all__ = ["Entry", "LazyGroup", "lighten"]
+
+
+#: Options that typer adds.
+_COMPLETION = ("install_completion", "show_completion")
 
 
 class Entry(NamedTuple):
@@ -57,13 +68,57 @@ def lighten(command: Any) -> None:
         """Return the parameters, among them those for help and completion that typer adds."""
         found: list[Any] = all_parameters(ctx)
         for parameter in found:
+            # `tocsin completion` does what these do.
+            parameter.hidden = getattr(parameter, "hidden", False) or parameter.name in _COMPLETION
+            _name_type(parameter)
             _convert_simply(parameter)
         return found
 
     command.get_params = get_params
-    if isinstance(command, TyperGroup) and not isinstance(command.commands, _Commands):
-        for one in command.commands.values():
-            lighten(one)
+    plain_help = command.get_help
+    command.get_help = lambda ctx: painted_help(plain_help(ctx))
+    if not isinstance(command, TyperGroup) or isinstance(command.commands, _Commands):
+        return
+    group: Any = command
+    group.format_commands = partial(_format_commands, group)
+    for one in group.commands.values():
+        lighten(one)
+
+
+_LIST = re.compile(r"list\[(.+)\]")
+
+
+def _name_type(parameter: Any) -> None:
+    """Let the help of a parameter that takes several values name the type of one."""
+    typers_own = getattr(parameter, "display_type_rich", None)
+    if typers_own is not None and "display_type_rich" not in vars(parameter):
+        parameter.display_type_rich = lambda ctx: _LIST.sub(r"\1", typers_own(ctx=ctx) or "")
+
+
+def _format_commands(group: Any, ctx: Any, formatter: Any) -> None:
+    """Write the names of a group's commands, with the first paragraph of their help in full."""
+    shown = [(name, one) for name, one in group.commands.items() if not one.hidden]
+    with formatter.section("Commands"):
+        formatter.write_dl([(name, " ".join((one.help or "").partition("\n\n")[0].split())) for name, one in shown])
+
+
+@contextmanager
+def _errors_painted() -> Iterator[None]:
+    """Let usage errors show themselves in colours."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "show"):
+            error.show = partial(_show, error)
+        raise
+
+
+def _show(error: Any, file: Any = None) -> None:
+    """Print a usage error."""
+    text = io.StringIO()
+    type(error).show(error, text)
+    stream = file or sys.stderr
+    stream.write(painted_error(text.getvalue(), stream))
 
 
 class _Converter(NamedTuple):
@@ -162,6 +217,16 @@ class LazyGroup(TyperGroup):
         self.commands = _Commands(self.entries)
 
         lighten(self)
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options before the command."""
+        with _errors_painted():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the command and run it."""
+        with _errors_painted():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""

@@ -8,7 +8,7 @@ answers that had left before it came.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,14 +16,27 @@ from typing import Any
 import anyio
 import msgspec
 from mcp.server.stdio import stdio_server
-from mcp_types import CancelledNotificationParams, JSONRPCError, JSONRPCResponse
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CancelledNotificationParams,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCResponse,
+    NotificationParams,
+)
+from pydantic import ConfigDict
 
+from tocsin.cli.channel import CAPABILITIES, PERMISSION_REQUEST, Channel
 from tocsin.cli.remote import Refused as HttpRefused
 from tocsin.cli.remote import Remote, Unreachable, Unusable, agent_token
+from tocsin.client.config import client_config
+from tocsin.client.endpoint import transport_to
+from tocsin.client.transport import Transport
 from tocsin.core.errors import Problem, TocsinError, refusal
 from tocsin.core.protocol.envelope import AgentRef
 from tocsin.gateways.mcp.server import Context, build_server
 from tocsin.gateways.mcp.tool_call import DEFAULT_TYPE, AnswerLimits, as_json, limits_of
+from tocsin.gateways.mcp.toolsets import parse_toolsets
 from tocsin.hub.config import load_config
 from tocsin.hub.observability.logs import log_to_stderr
 from tocsin.wire.drafts import Written
@@ -41,10 +54,14 @@ _log = logging.getLogger("tocsin.mcp")
 class Bridge:
     """The state that the tool calls of one coding agent share."""
 
-    def __init__(self, remote: Callable[[dict[str, str]], Remote | None], limits: AnswerLimits) -> None:
+    def __init__(
+        self, remote: Callable[[dict[str, str]], Remote | None], limits: AnswerLimits, toolsets: tuple[str, ...] = ()
+    ) -> None:
         #: Makes the client of the hub that sends the given headers; returns null without a token.
         self._remote = remote
         self.limits = limits
+        #: Toolsets to list; empty for those of the agent's role.
+        self.toolsets = toolsets
         #: Signal ids of answers that have left and that no call has confirmed yet.
         self.left: list[str] = []
         #: Deliveries of answers that did not leave: the next answer carries them.
@@ -108,6 +125,7 @@ class RemoteToolCall:
 
     def __init__(self, bridge: Bridge, trace: dict[str, str]) -> None:
         self.limits = bridge.limits
+        self.toolsets = bridge.toolsets
         self._bridge = bridge
         self._trace = trace
         #: Signal ids that had left when this call came.
@@ -140,6 +158,14 @@ class RemoteToolCall:
                 return AgentRef(me["agent"], DEFAULT_TYPE)
             self._bridge.sender = AgentRef(me["agent"], me["registered"]["type"])
         return self._bridge.sender
+
+    async def role(self) -> str:
+        """Return the role of the calling agent; empty while the hub does not tell."""
+        try:
+            me = await self._bridge.perform("get_me", {}, None, {})
+        except TocsinError:
+            return ""
+        return str(me["role"])
 
     def end(self, *, received: bool) -> None:
         """Note that the answer has left, or that it never will: then the next answer carries its messages."""
@@ -212,9 +238,19 @@ class _Watched:
         await self.aclose()
 
 
-def serve_stdio(url: str, data: Path, agent: str | None, token_file: Path | None, log_level: str) -> None:
+def serve_stdio(
+    url: str,
+    data: Path,
+    agent: str | None,
+    token_file: Path | None,
+    log_level: str,
+    toolsets: str = "",
+    *,
+    channel: bool = False,
+) -> None:
     """Serve MCP over stdin and stdout until stdin ends; nothing else is written to stdout."""
     log_to_stderr(log_level)
+    asked, config = parse_toolsets(toolsets), load_config(data / "server.yaml")
 
     def remote(trace: dict[str, str]) -> Remote | None:
         token = agent_token(data, agent, token_file)
@@ -225,7 +261,13 @@ def serve_stdio(url: str, data: Path, agent: str | None, token_file: Path | None
     if remote({}) is None:
         _log.warning(_NO_TOKEN)
     Thread(target=_look_for_hub, args=(url,), daemon=True).start()
-    _run(Bridge(remote, limits_of(load_config(data / "server.yaml"))))
+    bridge = Bridge(remote, limits_of(config), asked)
+
+    def transport() -> Transport:
+        token = agent_token(data, agent, token_file)
+        return transport_to(url, token, None if token is not None else agent, None, client_config())
+
+    _run(bridge, config.mcp_toolsets, transport if channel else None)
 
 
 def _look_for_hub(url: str) -> None:
@@ -235,13 +277,57 @@ def _look_for_hub(url: str) -> None:
         _log.warning("%s. The tools report this until one does: start it with `tocsin serve`", error)
 
 
-def _run(bridge: Bridge) -> None:
-    server = build_server(bridge.begin)
+class PermissionPrompt(NotificationParams):
+    """Parameters of a permission prompt that a coding agent relays; unlike others of MCP they are in snake case."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    request_id: str
+    tool_name: str = ""
+    description: str = ""
+    input_preview: str = ""
+
+
+def _run(
+    bridge: Bridge, toolsets_by_role: Mapping[str, Sequence[str]], transport: Callable[[], Transport] | None
+) -> None:
+    server = build_server(bridge.begin, toolsets_by_role)
     server.add_notification_handler("notifications/cancelled", CancelledNotificationParams, bridge.cancelled)
 
     async def run() -> None:
         async with stdio_server() as (incoming, outgoing):
-            watched: Any = _Watched(outgoing, bridge.answered)
-            await server.run(incoming, watched, server.create_initialization_options())
+            if transport is None:
+                watched: Any = _Watched(outgoing, bridge.answered)
+                await server.run(incoming, watched, server.create_initialization_options())
+                return
+
+            async def notify(method: str, params: dict[str, Any]) -> None:
+                message = JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
+                await outgoing.send(SessionMessage(message))
+
+            async def perform(operation: str, arguments: dict[str, Any]) -> Any:
+                return await bridge.perform(operation, arguments, None, {})
+
+            channel = Channel(transport, client_config(), perform, notify)
+
+            async def prompted(context: Context, params: PermissionPrompt) -> None:
+                await channel.ask_permission(
+                    params.request_id, params.tool_name, params.description, params.input_preview
+                )
+
+            def sent(message: Any) -> None:
+                # The first answer is that to the handshake: from then on the client takes notifications.
+                channel.client_ready()
+                bridge.answered(message)
+
+            server.add_notification_handler(PERMISSION_REQUEST, PermissionPrompt, prompted)
+            watched = _Watched(outgoing, sent)
+            options = server.create_initialization_options(experimental_capabilities=CAPABILITIES)
+            announcing = asyncio.ensure_future(channel.run())
+            try:
+                await server.run(incoming, watched, options)
+            finally:
+                announcing.cancel()
+                await asyncio.gather(announcing, return_exceptions=True)
 
     anyio.run(run)

@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from tocsin.cli.remote import Exit, Refused, Unreachable, Unusable
+from tocsin.cli.style import heading, is_terminal, painted, style_of, width
 from tocsin.core.errors import CATALOGUE, TocsinError
 
 __all__ = ["UNREADABLE", "fail", "missing", "record", "refusals_told", "say", "show_json", "table"]
@@ -22,12 +23,14 @@ __all__ = ["UNREADABLE", "fail", "missing", "record", "refusals_told", "say", "s
 UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
 #: Control characters, which could change what a terminal shows; tabs and line breaks stay.
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
-_BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 
 
-def say(text: str) -> None:
-    """Print a text as it is, at once: whoever started a hub reads its address from a pipe."""
-    sys.stdout.write(text.translate(_CONTROLS) + "\n")
+def say(text: str, *styles: str, end: str = "\n") -> None:
+    """Print a text in styles, at once: whoever started a hub reads its address from a pipe.
+
+    Control characters are left out, so a text cannot bring styles of its own.
+    """
+    sys.stdout.write(painted(text.translate(_CONTROLS), *styles) + end)
     sys.stdout.flush()
 
 
@@ -43,37 +46,48 @@ def _plain(value: Any) -> Any:
 def table(rows: Iterable[dict[str, Any]], *columns: str) -> None:
     """Print rows as a table; every row is one line where the output is not a terminal."""
     texts = [["" if row.get(column) is None else str(row[column]) for column in columns] for row in rows]
-    lines = _lines([list(columns), *texts])
+    heads = [heading(column) for column in columns]
+    lines = _lines([heads, *texts])
     if lines is None:
         from tocsin.cli.terminal import print_folded
 
-        print_folded(columns, texts)
+        print_folded(heads, texts)
         return
-    lines[0] = _bold(lines[0])
+    lines[0] = painted(lines[0], "bold")
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def record(facts: dict[str, Any]) -> None:
     """Print named values, one per line."""
-    texts = [[name, str(value)] for name, value in facts.items()]
+    texts = [[heading(name), str(value)] for name, value in facts.items()]
     lines = _lines(texts)
     if lines is None:
         from tocsin.cli.terminal import print_folded
 
         print_folded((), texts, bold_names=True)
         return
-    width = max((len(name) for name, _ in texts), default=0) + 2
-    sys.stdout.write("".join(f"{_bold(line[:width])}{line[width:]}\n" for line in lines))
+    names = max((len(name) for name, _ in texts), default=0) + 2
+    sys.stdout.write("".join(f"{painted(line[:names], 'bold')}{line[names:]}\n" for line in lines))
 
 
 def _lines(rows: Sequence[list[str]]) -> list[str] | None:
-    """Return the lines of a table, or None if they must be folded or have characters of unusual width."""
-    if not all(text.isascii() and text.isprintable() for row in rows for text in row):
+    """Return the lines of a table, or None if they must be folded to the width of the terminal."""
+    if not all(text.isprintable() for row in rows for text in row):
+        rows = [["".join(_printable(text)) for text in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    if is_terminal() and sum(one + 2 for one in widths) > _terminal_columns():
         return None
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sys.stdout.isatty() and sum(width + 2 for width in widths) > _terminal_columns():
-        return None
-    return ["".join(f" {text:<{width}} " for text, width in zip(row, widths, strict=True)) for row in rows]
+    return ["".join(map(_cell, row, widths)) for row in rows]
+
+
+def _cell(text: str, columns: int) -> str:
+    return f" {painted(text, *style_of(text))}{' ' * (columns - width(text))} "
+
+
+def _printable(text: str) -> Iterator[str]:
+    """Yield the characters of a text; those that would change what a terminal shows are left out."""
+    for character in text.translate(_CONTROLS):
+        yield character if character.isprintable() else " "
 
 
 def _terminal_columns() -> int:
@@ -83,14 +97,9 @@ def _terminal_columns() -> int:
         return 0
 
 
-def _bold(text: str) -> str:
-    shown = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    return f"{_BOLD}{text}{_NORMAL}" if shown else text
-
-
 def fail(message: str, code: Exit) -> typer.Exit:
     """Print an error and return the exception that ends the command."""
-    sys.stderr.write(message.translate(_CONTROLS) + "\n")
+    sys.stderr.write(painted(message.translate(_CONTROLS), "red", stream=sys.stderr) + "\n")
     return typer.Exit(code)
 
 
@@ -110,7 +119,9 @@ def refusals_told(as_json: bool) -> Iterator[None]:
         if as_json:
             show_json(error.problem)
         name, expected = error.problem.get("error_code", error.status), error.problem.get("expected")
-        raise fail(f"{name}: {error}" + (f" (expected {expected})" if expected else ""), error.exit) from None
+        # Most details name what was expected already.
+        more = f" (expected {expected})" if expected and str(expected) not in str(error) else ""
+        raise fail(f"{name}: {error}{more}", error.exit) from None
     except TocsinError as error:
         raise _problem(error.code, error.problem.detail, Exit.USAGE, as_json) from None
     except UNREADABLE as error:

@@ -123,7 +123,9 @@ def parameter(field: Field, *, positional: bool) -> inspect.Parameter:
             return _parameter(field, bool, typer.Option(f"--no-{name}", help=f"Turn off: {field.about}"), default=False)
         return _parameter(field, bool, typer.Option(f"--{name}", help=field.about), default=False)
     shown = ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-    about["show_default"] = False if shown in (None, "", 0) else str(shown)
+    about["show_default"] = False
+    if not field.required and shown not in (None, "", 0):
+        about["help"] += f"  [default: {shown}]"
     if field.required:
         return _parameter(field, kind, typer.Option(f"--{name}", **about), inspect.Parameter.empty)
     name = _singular(name) if field.kind is Kind.LIST else name

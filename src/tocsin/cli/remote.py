@@ -8,7 +8,7 @@ import json
 import os
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
@@ -22,11 +22,13 @@ __all__ = [
     "Exit",
     "HttpRequest",
     "NoHub",
+    "NotConnected",
     "Refused",
     "Remote",
     "Unreachable",
     "Unusable",
     "agent_token",
+    "no_token",
     "request_of",
     "token_from",
 ]
@@ -38,6 +40,10 @@ _TIMEOUT_S = 60.0
 _PAGE_SIZE = 500
 #: Maximum size of a reply; a hub never sends more.
 _REPLY_BYTES_MAX = 256 * 2**20
+#: Hubs that a request is sent on to; then the last answer counts.
+_HOPS_MAX = 4
+#: Hubs that served a project last, by the URL and the token of a caller.
+_OWNERS: "dict[tuple[str, str | None], str]" = {}
 #: Content types of a hub's replies.
 _CONTENT_TYPES = frozenset({"application/json", "application/problem+json"})
 
@@ -66,6 +72,10 @@ class Exit(IntEnum):
 
 class Unreachable(Exception):
     """No hub answers at the URL."""
+
+
+class NotConnected(Unreachable):
+    """No connection was made, so the request was not sent."""
 
 
 class NoHub(Unreachable):
@@ -103,6 +113,22 @@ def token_from(data: Path, agent: str | None) -> str | None:
     else:
         path = Path(os.environ.get("TOCSIN_TOKEN_FILE", data / "admin.token"))
     return _secret(path)
+
+
+def no_token(data: Path, agent: str | None) -> str:
+    """Say which token is missing, and how to get one."""
+    if agent is None:
+        place = os.environ.get("TOCSIN_TOKEN_FILE") or str(data / "admin.token")
+        return (
+            f"there is no token in {place}: run this where the hub keeps its data, name its directory with --data, "
+            "or set TOCSIN_TOKEN"
+        )
+    saved = sorted(path.stem for path in (data / "tokens").glob("*.token"))
+    known = f"; saved are those of {', '.join(saved)}" if saved else ""
+    return (
+        f"no token is saved for {agent} in {data / 'tokens'}{known}. "
+        f"`tocsin agents add {agent} --save` issues and saves one"
+    )
 
 
 def agent_token(data: Path, agent: str | None, file: Path | None = None) -> str | None:
@@ -172,14 +198,21 @@ class Remote:
         agent: str = "admin",
         headers: dict[str, str] | None = None,
         timeout_s: float = _TIMEOUT_S,
+        no_token: str = "",
     ) -> None:
-        self.url = url
-        self._https, self._host, self._port = _place(url)
+        self._own = [one.strip() for one in url.split(",") if one.strip()] or [url]
+        for one in self._own:
+            _place(one)
         self.token = token
+        #: URL of the hub that answered last; of the first one before that.
+        self.url = _OWNERS.get((url, token), self._own[0])
+        self._key = (url, token)
         #: Name of the caller, sent instead of a token to a hub that does not authenticate.
         self._agent = agent
         self._headers = headers or {}
         self._timeout_s = timeout_s
+        #: Why there is no token, for a hub that wants one.
+        self._no_token = no_token
 
     def ask(self, name: str, arguments: dict[str, Any] | None = None, envelope: "Written | None" = None) -> Any:
         """Perform an operation and return its reply; a refusal is raised."""
@@ -216,6 +249,11 @@ class Remote:
         """Return the items of all pages of an operation."""
         return [item for page in self.pages(name, arguments) for item in page.items]
 
+    def feed(self) -> tuple[str, dict[str, str]]:
+        """Return the URL of the live feed, and the headers that identify the caller."""
+        scheme, _, place = self.url.rstrip("/").partition("://")
+        return f"{'wss' if scheme == 'https' else 'ws'}://{place}/v1/feed", self._headers | self._identity()
+
     def get(self, *path: str, **query: Any) -> Any:
         """Send a GET request to a path."""
         return self.call("GET", path, None, query)
@@ -246,16 +284,66 @@ class Remote:
             target += "?" + urlencode({name: value for name, value in query.items() if value is not None})
         return self._decoded(self._exchange(method, target, content, headers))
 
+    def download(self, *path: str, to: "IO[bytes]") -> None:
+        """Send a GET request to a path, and write the file that is its reply; a refusal is raised."""
+        import http.client
+        import shutil
+
+        self.ask("get_status")  # This finds the hub that serves the project.
+        https, host, port = _place(self.url)
+        opened = http.client.HTTPSConnection if https else http.client.HTTPConnection
+        connection = opened(host, port, timeout=self._timeout_s)
+        try:
+            target = "/" + "/".join(quote(part, safe="") for part in path)
+            connection.request("GET", target, None, self._headers | self._identity())
+            response = connection.getresponse()
+            if response.status == 200:
+                shutil.copyfileobj(response, to)
+                return
+            data = response.read(_REPLY_BYTES_MAX)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"the reply of {self.url} is incomplete: {error}") from None
+        finally:
+            connection.close()
+        problem = self._decoded(data)
+        if not isinstance(problem, dict) or "code" not in problem:
+            raise NoHub(f"the server at {self.url} is not a hub: it replied {response.status} {response.reason}")
+        raise Refused(response.status, problem)
+
     def _exchange(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
+        """Send a request to the hub that serves the project, which other hubs name."""
+        others = [url for url in self._own if url != self.url]
+        for _ in range(_HOPS_MAX):
+            try:
+                return self._exchange_once(method, target, content, headers)
+            except Refused as refused:
+                owner = _owner_named(refused.problem)
+                if owner is None or (_place(self.url)[0] and not _place(owner)[0]):
+                    raise  # A token that was sent over TLS is not sent without it.
+                self.url = _OWNERS[self._key] = owner
+            except NotConnected:
+                _OWNERS.pop(self._key, None)
+                if not others:
+                    raise
+                self.url = others.pop(0)
+        return self._exchange_once(method, target, content, headers)
+
+    def _exchange_once(self, method: str, target: str, content: bytes | None, headers: dict[str, str]) -> bytes:
         import http.client  # Slow, and not needed for the help.
 
-        opened = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        connection = opened(self._host, self._port, timeout=self._timeout_s)
-        headers = {"Content-Type": "application/json"} | self._headers | headers
-        if self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token}"
-        else:
-            headers["Tocsin-Agent"] = self._agent
+        https, host, port = _place(self.url)
+        opened = http.client.HTTPSConnection if https else http.client.HTTPConnection
+        connection = opened(host, port, timeout=self._timeout_s)
+        headers = {"Content-Type": "application/json"} | self._headers | headers | self._identity()
+        connecting = connection.connect
+
+        def connect() -> None:
+            try:
+                connecting()
+            except OSError as error:
+                raise NotConnected(f"no hub answers at {self.url}: {error}") from None
+
+        connection.connect = connect  # type: ignore[method-assign]
         try:
             connection.request(method, target, content, headers)
             response = connection.getresponse()
@@ -271,20 +359,39 @@ class Remote:
             raise NoHub(f"the server at {self.url} is not a hub: it replied {status} {response.reason}, {kind}")
         if len(data) > _REPLY_BYTES_MAX:
             raise NoHub(f"the server at {self.url} is not a hub: its reply is too long")
-        if status >= 400:
+        if status >= 300:
             problem = self._decoded(data)
             if not (isinstance(problem, dict) and {"code", "condition"} & problem.keys()):
                 reply = f"{status} {response.reason}"
                 raise NoHub(f"the server at {self.url} is not a hub: it replied {reply} without an error code")
             if target != "/ready":
+                if status == 401 and self.token is None and self._no_token:
+                    problem |= {"detail": self._no_token, "expected": None}
                 raise Refused(status, problem)
         return data
+
+    def _identity(self) -> dict[str, str]:
+        """Return the header with the token, or with the name for a hub that does not authenticate."""
+        return {"Tocsin-Agent": self._agent} if self.token is None else {"Authorization": f"Bearer {self.token}"}
 
     def _decoded(self, data: bytes) -> Any:
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise NoHub(f"the server at {self.url} is not a hub: its reply is not JSON: {error}") from None
+
+
+def _owner_named(problem: dict[str, Any]) -> str | None:
+    """Return the URL of the hub that serves the project, if a refusal names it."""
+    facts = problem.get("facts")
+    owner = facts.get("address") if problem.get("code") == "E_HUB_002" and isinstance(facts, dict) else None
+    if not isinstance(owner, str):
+        return None
+    try:
+        _place(owner)
+    except Unusable:
+        return None
+    return owner
 
 
 def _place(url: str) -> tuple[bool, str, int | None]:

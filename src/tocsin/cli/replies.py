@@ -9,25 +9,31 @@ import typer
 
 from tocsin.cli.output import record, say, show_json, table
 from tocsin.cli.remote import Exit
+from tocsin.cli.style import in_words, shown_time
 from tocsin.core import commands as cmd
 from tocsin.core.errors import Problem
+from tocsin.core.protocol.previews import preview
 from tocsin.wire import agents, archive, history, project, teamwork
 
-__all__ = ["COLUMNS", "cell", "rows_of", "show"]
+__all__ = ["COLUMNS", "cell", "preview_of", "rows_of", "show"]
+
+#: Characters of a preview.
+_PREVIEW_MAX = 100
 
 #: Columns of the records in a table, where not all scalar fields are shown; a dot leads to a field of a field.
 COLUMNS: dict[type, str] = {
     agents.AgentRecord: "agent role type presence waiting version",
     cmd.LeaseRecord: "lease agent state exclusive shared priority place expires_at wait_until",
-    cmd.Receipt: "signal_id recipient recipient_state publish_path priority durability",
-    history.DeadLetterRecord: "message.signal_id message.sender message.recipient message.type reason code failures "
-    "last_failed_at",
-    history.MessageSummary: "signal_id sender recipient type level state expires_at publish_path",
+    cmd.Receipt: "signal_id recipient recipient_state publish_path reach priority durability",
+    history.DeadLetterRecord: "message.signal_id message.sender message.recipient message.type last_failed_at "
+    "detail message.preview",
+    history.DeadLetterSummary: "signal_id sender recipient type dead_at detail preview",
+    history.MessageFields: "signal_id sender recipient type level state expires_at preview",
     project.PolicyVersion: "version adopted_at by reason",
     project.AgentDetails: "agent role type presence attention.status waiting gaming",
-    teamwork.ApprovalRecord: "approval handoff asker subject details due_at",
+    teamwork.ApprovalRecord: "approval handoff asker due_at question",
     teamwork.DiscussionRecord: "discussion opener question state participants due_at",
-    teamwork.EscalationRecord: "escalation trigger subject state opened_at detail",
+    teamwork.EscalationRecord: "escalation trigger about state opened_at detail",
 }
 
 
@@ -96,8 +102,17 @@ def rows_of(records: list[Any], columns: list[str]) -> list[dict[str, str]]:
 
 def _value(found: Any, path: str) -> Any:
     for name in path.split("."):
+        if name == "preview" and isinstance(found, history.MessageRecord):
+            return preview_of(found.payload)
+        if name == "question" and isinstance(found, teamwork.ApprovalRecord):
+            return found.preview or ": ".join(filter(None, (found.subject, found.details)))
         found = getattr(found, name)
     return found
+
+
+def preview_of(payload: Any) -> str:
+    """Return the text of a payload in a line."""
+    return preview(msgspec.json.encode(payload), _PREVIEW_MAX)
 
 
 def cell(value: Any) -> str:
@@ -108,7 +123,9 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case datetime():
-            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return shown_time(value)
+        case float():
+            return f"{value:.10g}"
         case dict():
             if any(isinstance(part, dict | list) for part in value.values()):
                 return json.dumps(value, ensure_ascii=False)
@@ -117,7 +134,7 @@ def cell(value: Any) -> str:
             return ", ".join(map(cell, value))
         case msgspec.Struct() | msgspec.Raw():
             return msgspec.json.encode(value).decode()
-    return str(value)
+    return in_words(str(value))
 
 
 def _problems(reply: Any) -> dict[str, Problem]:

@@ -17,7 +17,9 @@ __all__ = ["draft", "write"]
 
 def draft(
     receiver: Annotated[str, typer.Argument(help="An agent, or * for all.")],
-    text: Annotated[str | None, typer.Argument(help="Text of the message: payload.text.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="Text of the message; it becomes the field text of the payload.")
+    ] = None,
     payload: Annotated[
         str | None,
         typer.Option(
@@ -28,7 +30,8 @@ def draft(
         "StatusUpdate"
     ),
     priority: Annotated[
-        str | None, typer.Option(help="Info, Coordinate, Blocking, Critical, …; by default the type's.")
+        str | None,
+        typer.Option(help="Info, Coordinate, Blocking or Critical, from low to high; by default the type's."),
     ] = None,
     correlation_id: Annotated[str | None, typer.Option(help="The thread that it belongs to, or opens.")] = None,
     delivery_class: Annotated[

@@ -9,11 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["console", "print_folded"]
+from tocsin.cli.style import style_of
+
+__all__ = ["console", "print_folded", "styled"]
 
 console = Console(highlight=False)
 #: Console without a line width, for pipes and files.
 _unlimited = Console(highlight=False, width=100_000)
+
+
+def styled(text: str) -> str:
+    """Return a text as markup, in the style of its value."""
+    style = style_of(text)
+    return f"[{style[0]}]{escape(text)}[/]" if style else escape(text)
 
 
 def print_folded(head: Sequence[str], rows: Sequence[Sequence[str]], *, bold_names: bool = False) -> None:
@@ -28,7 +36,7 @@ def print_folded(head: Sequence[str], rows: Sequence[Sequence[str]], *, bold_nam
     else:
         grid = Table(box=None, header_style="bold")
         for column in head:
-            grid.add_column(column, overflow="fold", no_wrap=column.endswith("_id"))
+            grid.add_column(column, overflow="fold", no_wrap=column.endswith(" id"))
     for row in rows:
-        grid.add_row(*map(escape, row))
+        grid.add_row(*map(styled, row))
     (console if console.is_terminal else _unlimited).print(grid)

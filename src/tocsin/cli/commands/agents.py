@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tocsin.cli.context import Json, remote_of
+from tocsin.cli.context import Json, project_data, remote_of
 from tocsin.cli.operations import group_of
 from tocsin.cli.output import fail, refusals_told, say, show_json
 from tocsin.cli.remote import Exit
@@ -21,14 +21,16 @@ Save = Annotated[
 def add(
     context: typer.Context,
     agent: AgentName,
-    role: Annotated[str, typer.Option(help="director, primary, clone or human.")] = "primary",
+    role: Annotated[
+        str, typer.Option(help="Its rights: director or human (may decide and see everything), primary or clone.")
+    ] = "primary",
     type: Annotated[  # noqa: A002
         str, typer.Option(help="Type used for routing: Manager, Implementation, AdHoc or any other name.")
     ] = "AdHoc",
     also: Annotated[
         list[str] | None, typer.Option("--also-type", help="A further type that the agent may register as.")
     ] = None,
-    admin: Annotated[bool, typer.Option("--admin", help="Let the token administer tokens.")] = False,
+    admin: Annotated[bool, typer.Option("--admin", help="Let the token administer all tokens and projects.")] = False,
     lifetime_s: Annotated[float | None, typer.Option(help="Seconds until the token expires; by default never.")] = None,
     save: Save = False,
     as_json: Json = False,
@@ -78,7 +80,7 @@ def _issue(context: typer.Context, operation: str, arguments: dict[str, Any], sa
             else:
                 say(issued.token)
             return
-        path = _stored(context.find_root().params["data"], agent, issued.token)
+        path = _stored(project_data(context), agent, issued.token)
         if as_json:
             show_json({"grant": issued.grant, "token_file": str(path)})
         else:
@@ -86,7 +88,7 @@ def _issue(context: typer.Context, operation: str, arguments: dict[str, Any], sa
 
 
 def _stored(data: Path, agent: str, token: str) -> Path:
-    from tocsin.hub.service import keep_secret
+    from tocsin.hub.token_files import keep_secret
 
     try:
         return keep_secret(data / "tokens" / f"{agent}.token", token)

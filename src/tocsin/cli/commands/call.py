@@ -30,7 +30,7 @@ def call(
         list[str] | None,
         typer.Argument(
             help="KEY=VALUE for each field of the request; lists and objects are JSON, @FILE or -.",
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
         ),
     ] = None,
     as_json: Json = False,

@@ -1,7 +1,7 @@
 """`tocsin init`, `serve` and `mcp`: commands that run a hub or a bridge to one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,13 +60,28 @@ def serve(
     standby: Annotated[
         bool, typer.Option("--standby", help="Wait until no other hub serves the project (PostgreSQL).")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that share the projects; by default one, or as many as there are cores if there are several"
+            " projects.",
+            min=1,
+            max=256,
+        ),
+    ] = None,
+    proxy: Annotated[
+        bool,
+        typer.Option(
+            "--proxy", help="Pass calls for projects of other hubs on to them, instead of redirecting (PostgreSQL)."
+        ),
+    ] = False,
     log_level: LogLevel = Level.INFO,
 ) -> None:
     """Serve a project until stopped; create it if it does not exist."""
     from tocsin.cli.serve import run_hub
 
     files = None if channels is None else {"directory": str(channels)}
-    settings = {"address": address, "port": port, "channels": files}
+    settings: dict[str, Any] = {"address": address, "port": port, "channels": files}
     run_hub(
         data_of(context, data),
         project,
@@ -74,6 +89,8 @@ def serve(
         trusting=insecure_loopback,
         log_level=log_level,
         standby=standby,
+        workers=workers,
+        proxy=proxy,
         **settings,
     )
 
@@ -81,6 +98,20 @@ def serve(
 def mcp(
     context: typer.Context,
     token_file: Annotated[Path | None, typer.Option(help="A file with the agent's token, instead of --as.")] = None,
+    toolsets: Annotated[
+        str,
+        typer.Option(
+            help="Tools to list, separated by commas: core, history, leases, work, teamwork, directing, all; schemas "
+            "adds the schemas of results. By default those of the agent's role."
+        ),
+    ] = "",
+    channel: Annotated[
+        bool,
+        typer.Option(
+            "--channel",
+            help="Notify an idle Claude Code of messages that wait, and relay its permission prompts as approvals.",
+        ),
+    ] = False,
     log_level: LogLevel = Level.WARNING,
 ) -> None:
     """Serve MCP over standard input and output, for a coding agent that starts it."""
@@ -92,7 +123,7 @@ def mcp(
         raise fail(f"MCP needs {error.name}: pip install 'tocsin[mcp]'", Exit.FAILED) from None
     given = context.find_root().params
     try:
-        serve_stdio(given["url"], given["data"], given["agent"], token_file, log_level)
+        serve_stdio(given["url"], given["data"], given["agent"], token_file, log_level, toolsets, channel=channel)
     except Unusable as error:
         raise fail(str(error), Exit.USAGE) from None
     except (TocsinError, OSError) as error:

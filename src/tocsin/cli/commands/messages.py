@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.context import Json, remote_of
-from tocsin.cli.explain import explained
+from tocsin.cli.explain import say_history
 from tocsin.cli.output import refusals_told, say, show_json, table
 from tocsin.cli.remote import Exit, Remote
-from tocsin.cli.replies import show
+from tocsin.cli.replies import preview_of, show
 
 __all__ = ["inbox", "recall", "trace"]
 
@@ -19,11 +19,13 @@ MessageId = Annotated[str, typer.Argument(help="The message: the signal_id of it
 
 def inbox(
     context: typer.Context,
-    take: Annotated[bool, typer.Option("--take", help="Fetch the messages instead of listing them.")] = False,
+    take: Annotated[
+        bool, typer.Option("--take", help="Fetch them: they count as received, and no longer wait.")
+    ] = False,
     limit: Annotated[int, typer.Option(help="Maximum number of messages.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List the messages that wait for the calling agent; `--take` fetches them."""
+    """List the messages that wait for an agent (--as NAME); --take fetches them."""
     with refusals_told(as_json):
         remote = remote_of(context)
         reply = remote.ask("fetch_inbox" if take else "list_inbox", {"limit": limit})
@@ -35,10 +37,10 @@ def inbox(
         envelopes = [(item.signal_id, json.loads(bytes(item.envelope))) for item in reply.deliveries]
         rows = [
             {"signal_id": signal_id, "from": envelope["sender"]["agentId"]}
-            | {"type": envelope["messageType"], "payload": envelope["payload"]}
+            | {"type": envelope["messageType"], "text": preview_of(envelope["payload"])}
             for signal_id, envelope in envelopes
         ]
-        table(rows, "signal_id", "from", "type", "payload")
+        table(rows, "signal_id", "from", "type", "text")
         _confirm(remote, reply.cursor)
 
 
@@ -68,4 +70,5 @@ def trace(context: typer.Context, message_id: MessageId, as_json: Json = False) 
         if as_json:
             show_json(copies)
         else:
-            say("\n".join(line for copy in copies for line in explained(copy)))
+            for copy in copies:
+                say_history(copy)
