@@ -1,1 +1,1 @@
-"""`make demo`: a simulated team on a real hub for about a minute, followed by a summary and the dashboard."""
+"""`make demo`: a team of agents on a real hub, its dashboard, and the tables and report made from its history."""

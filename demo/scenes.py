@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from demo.hub import MEMBERS, DemoHub
+from demo.hub import MEMBERS, ON_CALL, DemoHub
 from tocsin.client import Agent, Deadlock, Message, NoResponse
 from tocsin.core.errors import TocsinError
 from tocsin.frames import FrameBus, Priority
@@ -22,11 +22,15 @@ clock = time.perf_counter
 
 
 class Team:
-    """All members of the team, connected."""
+    """The members of the team, connected; all but the one on call."""
 
-    def __init__(self, hub: DemoHub, members: dict[str, Agent]) -> None:
+    def __init__(self, hub: DemoHub, members: dict[str, Agent], *, quick: bool = False) -> None:
         self.hub = hub
         self._members = members
+        #: Whether the scenes are as short as they can be.
+        self.quick = quick
+        #: Id of the urgent message that was sent behind a backlog.
+        self.alarm = ""
 
     def __getitem__(self, name: str) -> Agent:
         return self._members[name]
@@ -48,10 +52,11 @@ Scene = Callable[[Team], Awaitable[str]]
 
 
 @asynccontextmanager
-async def team(hub: DemoHub) -> AsyncIterator[Team]:
-    """Connect all members until the end of the block."""
+async def team(hub: DemoHub, *, quick: bool = False) -> AsyncIterator[Team]:
+    """Connect all members but the one on call until the end of the block."""
     async with AsyncExitStack() as stack:
-        yield Team(hub, {name: await stack.enter_async_context(hub.join(name)) for name in MEMBERS})
+        members = {name: await stack.enter_async_context(hub.join(name)) for name in MEMBERS if name != ON_CALL}
+        yield Team(hub, members, quick=quick)
 
 
 async def _next(agent: Agent, about: Callable[[Message], bool]) -> Message:
@@ -66,19 +71,20 @@ async def _next(agent: Agent, about: Callable[[Message], bool]) -> Message:
 async def work(team_: Team) -> str:
     """Assign tasks, report on them and finish them."""
     dora, done = team_["dora"], 0
-    workers = [name for name in MEMBERS if name not in ("dora", "hugo")]
+    workers = [name for name in MEMBERS if name not in ("dora", "hugo", ON_CALL)]
+    rounds, step_s = (2, 0.05) if team_.quick else (10, 0.5)
     started = clock()
 
     async def do_task(name: str, task: str) -> None:
         me = team_[name]
         given = await _next(me, lambda message: message.correlation_id == task)
         for step in range(1, 4):
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(step_s)
             status = "completed" if step == 3 else "in_progress"
             update = {"taskId": task, "status": status, "progress": step / 3, "currentStep": f"step {step} of 3"}
             await me.send(to="dora", type="TASK_UPDATE", payload=update, correlation_id=given.correlation_id)
 
-    for round_ in range(10):
+    for round_ in range(rounds):
         tasks = {name: f"task_{round_}_{number}" for number, name in enumerate(workers)}
         running = [asyncio.create_task(do_task(name, task)) for name, task in tasks.items()]
         for name, task in tasks.items():
@@ -104,14 +110,17 @@ async def urgent_first(team_: Team) -> str:
     """Send a Critical message behind a backlog."""
     ada, bob, backlog = team_["ada"], team_["bob"], 200
     for number in range(backlog):
-        await ada.send(to="bob", type=NOTE, payload={"routine": number}, priority="Info")
+        await ada.send(to="bob", type=NOTE, payload={"text": f"tests of module {number} pass"}, priority="Info")
     sent_at = clock()
-    await team_["erin"].send(to="bob", type=NOTE, payload={"alarm": True}, priority="Critical")
+    alarm = await team_["erin"].send(
+        to="bob", type=NOTE, payload={"text": "production is down: stop the deploy"}, priority="Critical"
+    )
+    team_.alarm = alarm.message_id
     inbox = bob.inbox()
     first = await anext(inbox)
     took = (clock() - sent_at) * 1e3
     place, message = 1, first
-    while "alarm" not in message.payload:
+    while message.message_id != alarm.message_id:
         await message.mark_processed()
         message = await anext(inbox)
         place += 1
@@ -131,7 +140,7 @@ async def flood(team_: Team) -> str:
 
     async def send_one(number: int) -> None:
         try:
-            await noisy.send(to="carl", type=NOTE, payload={"noise": number}, priority="Info")
+            await noisy.send(to="carl", type=NOTE, payload={"text": f"noise {number}"}, priority="Info")
         except TocsinError as error:
             codes[error.code] += 1
         else:
@@ -139,11 +148,11 @@ async def flood(team_: Team) -> str:
 
     await asyncio.gather(*[send_one(number) for number in range(tries)])
     started = clock()
-    await team_["ada"].send(to="erin", type=NOTE, payload={"hello": True}, priority="Coordinate")
-    await _next(team_["erin"], lambda message: "hello" in message.payload)
+    hello = await team_["ada"].send(to="erin", type=NOTE, payload={"text": "are you there?"}, priority="Coordinate")
+    await _next(team_["erin"], lambda message: message.message_id == hello.message_id)
     took = (clock() - started) * 1e3
     for _ in range(codes["accepted"]):
-        await _next(team_["carl"], lambda message: "noise" in message.payload)
+        await _next(team_["carl"], lambda message: message.sender == "carl-2")
     refused = ", ".join(f"{count} with {code}" for code, count in codes.items() if code != "accepted") or "none"
     return (
         f"carl-2 sent {tries} messages at once: {codes['accepted']} were accepted, refused were {refused}. A message "
@@ -155,9 +164,9 @@ async def recalls(team_: Team) -> str:
     """Recall a message before it is offered, and one after it was read."""
     erin = team_["erin"]
     await team_["hugo"].close()
-    early = await erin.send(to="hugo", type=NOTE, payload={"oops": 1})
+    early = await erin.send(to="hugo", type=NOTE, payload={"text": "the release is at three"})
     early_recall = await erin.recall_message(early.message_id)
-    late = await erin.send(to="ada", type=NOTE, payload={"oops": 2})
+    late = await erin.send(to="ada", type=NOTE, payload={"text": "the release is at four"})
     await _next(team_["ada"], lambda message: message.message_id == late.message_id)
     late_recall = await erin.recall_message(late.message_id)
     return (
@@ -168,7 +177,7 @@ async def recalls(team_: Team) -> str:
 
 async def stale(team_: Team) -> str:
     """Let a message expire by its TTL."""
-    sent = await team_["ada"].send(to="hugo", type=NOTE, payload={"lunch": "now?"}, ttl_s=1.0)
+    sent = await team_["ada"].send(to="hugo", type=NOTE, payload={"text": "lunch now?"}, ttl_s=1.0)
     started = clock()
     await team_.state(sent.message_id, "expired")
     return (
@@ -229,7 +238,9 @@ def _written(done: list[int]) -> str:
 
 async def interrupt(team_: Team) -> str:
     """Interrupt work at a pause point, and resume it."""
-    chore = await team_["dora"].send(to="erin", type=NOTE, payload={"steps": 4}, priority="Info")
+    chore = await team_["dora"].send(
+        to="erin", type=NOTE, payload={"text": "tidy the changelog, in four steps"}, priority="Info"
+    )
     erin, done, at = team_["erin"], [], 0
     given = await anext(erin.inbox())
     while given.message_id != chore.message_id:
@@ -240,7 +251,9 @@ async def interrupt(team_: Team) -> str:
             await asyncio.sleep(0.1)
             done.append(step)
             if step == 1:
-                await team_["ada"].send(to="erin", type=NOTE, payload={"fire": True}, priority="Critical")
+                await team_["ada"].send(
+                    to="erin", type=NOTE, payload={"text": "the disk of the database is full"}, priority="Critical"
+                )
                 await asyncio.sleep(0.2)
             stopped = await working.pause_point(save=partial(_written, done))
             if stopped is not None:
@@ -272,7 +285,7 @@ async def escalate(team_: Team) -> str:
 
 async def dead_letter(team_: Team) -> str:
     """Reject a message, and redrive it from the dead letters."""
-    sent = await team_["dora"].send(to="bob", type=NOTE, payload={"config": "broken"})
+    sent = await team_["dora"].send(to="bob", type=NOTE, payload={"text": "deploy with config/staging.yaml"})
     bob = team_["bob"]
     async for message in bob.inbox():
         if message.message_id == sent.message_id:
@@ -287,6 +300,22 @@ async def dead_letter(team_: Team) -> str:
     return (
         f"bob rejected a message from dora; it became a dead letter ({letters['items'][0]['reason']}), was redriven, "
         f"and was processed on attempt {again.offer}."
+    )
+
+
+async def wake(team_: Team) -> str:
+    """Send a message to an agent that is not running, and let its waker start it."""
+    dora, started = team_["dora"], clock()
+    question = {"text": "the nightly build is red: who looks at it?"}
+    sent = await dora.send(to=ON_CALL, type=NOTE, payload=question, priority="Blocking")
+    answer = await _next(dora, lambda message: message.sender == ON_CALL)
+    took = clock() - started
+    await team_.state(sent.message_id, "processed")
+    record = await team_.look("v1", "agents", ON_CALL, until=lambda agent: not agent["sessions"])
+    return (
+        f"{ON_CALL} was not running (reached by its {sent.reach}). After half a second the hub started its worker; "
+        f'{took:.1f} s after the message dora had the answer: "{answer.payload["text"]}". Outcome of the wake: '
+        f"{record['wake']['outcome']}. With nothing left to do the worker ended."
     )
 
 
@@ -328,5 +357,6 @@ SCENES: dict[str, Scene] = {
     "interrupt at a pause point": interrupt,
     "escalation to a human": escalate,
     "dead letter and redrive": dead_letter,
+    "a sleeping agent is woken": wake,
     "load shedding of frames": shed,
 }

@@ -1,33 +1,121 @@
-"""`make demo`, as it is run: every act plays on a real hub, and what it found is what it should have found."""
+"""`make demo`, run as a process: the story, the open matters, interruptions, a second run and a taken port."""
 
+import json
 import os
 import re
+import shlex
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from tocsin.hub.wakers.process import is_running as woken_agent_runs
+from tocsin.hub.wakers.process import read_note
+
 ROOT = Path(__file__).parents[2]
+QUICK = ("--quick", "--without-pipeline")
 
 
-def told(folder: Path, *options: str) -> str:
-    """Run the demo to its end in a folder of its own, and return its page without line breaks."""
-    command = [sys.executable, "-m", "demo", "--leave", "--port", "0", *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", "TERM": "dumb"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    assert done.returncode == 0, done.stdout + done.stderr
-    return " ".join(done.stdout.split())
+class Demo:
+    """A demo that runs in a folder of its own; its output is read line by line."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "160", "TERM": "dumb"}
+        self.folder = folder
+        self.process = subprocess.Popen(  # noqa: S603
+            # Whoever runs the tests in the background ignores the signal, and its children would, too.
+            ["env", "--default-signal=INT", sys.executable, "-m", "demo", *options],  # noqa: S607
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+
+    def until(self, pattern: str) -> re.Match[str]:
+        """Read lines until one matches."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f"the demo ended without {pattern!r}:\n" + "\n".join(self.lines))
+
+    def rest(self) -> str:
+        """Return all output, without line breaks, once the demo has ended."""
+        assert self.process.stdout is not None
+        self.lines += self.process.stdout.read().splitlines()
+        self.process.wait()
+        return " ".join(" ".join(self.lines).split())
+
+    def interrupt(self) -> str:
+        """Press Ctrl-C and return what is said from then on; nothing may be left running."""
+        said = len(self.lines)
+        hub = self.hub
+        self.process.send_signal(signal.SIGINT)
+        self.rest()
+        assert self.process.returncode == 0
+        assert not is_running(hub)
+        return "\n".join(self.lines[said:]).strip()
+
+    @property
+    def hub(self) -> int:
+        """Return the process id of the hub."""
+        return int((self.folder / ".demo" / "hub.pid").read_text())
+
+    def tocsin(self, *words: str) -> str:
+        """Run the command line that the demo offers."""
+        done = subprocess.run(  # noqa: S603
+            [".demo/tocsin", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@contextmanager
+def demo(folder: Path, *options: str) -> Iterator[Demo]:
+    running = Demo(folder, *options)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGINT)
+            running.process.wait(60)
+        if running.process.stdout is not None:
+            running.process.stdout.close()
+
+
+def is_running(number: int) -> bool:
+    """Tell whether a process runs; one that has ended and was not reaped yet does not."""
+    try:
+        status = Path(f"/proc/{number}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_the_story(tmp_path: Path) -> None:
-    page = told(tmp_path, "--without-pipeline")
-    assert "70 tasks were assigned" in page
+    with demo(tmp_path, "--leave", "--port", "0", *QUICK) as running:
+        page = running.rest()
+        assert running.process.returncode == 0, page
+    assert "14 tasks were assigned" in page
     assert "bob received it as number 1 of 201" in page
-    accepted, refused = re.search(
-        r"600 messages at once: (\d+) were accepted, refused were (\d+) with E_ADMISSION", page
-    ).groups()  # type: ignore[union-attr]
-    assert int(accepted) + int(refused) == 600
+    counted = re.search(r"600 messages at once: (\d+) were accepted, refused were (\d+) with E_ADMISSION", page)
+    assert counted is not None
+    assert int(counted[1]) + int(counted[2]) == 600
     assert "(recalled); one that ada had already read was not (already_delivered)" in page
     assert "it had expired, unread" in page
     assert "the clone inherited Blocking" in page
@@ -36,17 +124,114 @@ def test_the_story(tmp_path: Path) -> None:
     assert "(4 steps in the end, none twice)" in page
     assert "in hugo's inbox at Critical, and hugo resolved it (normal)" in page
     assert "processed on attempt 2" in page
+    assert "nora was not running (reached by its waker)" in page
+    assert re.search(r'dora had the answer: "I read your message of \d+ bytes, dora: I look at it now"', page)
+    assert "Outcome of the wake: woken. With nothing left to do the worker ended." in page
     shed = re.search(r"critical (\d+)%, normal (\d+)%, best effort (\d+)%", page)
     assert shed is not None
     assert int(shed[1]) == 0
     assert int(shed[2]) <= int(shed[3])
-    token = tmp_path / ".demo" / "hub" / "hugo.token"
-    assert token.stat().st_mode & 0o077 == 0
-    assert token.read_text().strip() not in page
+    tokens = list((tmp_path / ".demo" / "hub" / "tokens").iterdir())
+    assert len(tokens) == 10
+    for token in tokens:
+        assert token.stat().st_mode & 0o077 == 0
+        assert token.read_text().strip() not in page
+
+
+def test_a_reader_signs_in_acts_on_what_is_open_and_stops(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0", *QUICK) as running:
+        url, code, token_id = running.until(r"sign in +(http://[\d.:]+)/sign-in\?link#code=([\w-]+)\.(\w+)").groups()
+        assert " 1 of 12" not in "\n".join(running.lines), "the link is the first thing that is shown"
+        headers = {"Tocsin-Dashboard": "1", "Tocsin-Token-Id": token_id}
+        signed_in = httpx2.post(f"{url}/sign-in", json={"code": code}, headers=headers)
+        assert signed_in.json()["agent"] == "hugo"
+
+        with demo(tmp_path, *QUICK) as second:
+            assert f"a demo already runs in .demo (process {running.process.pid})" in second.rest()
+            assert second.process.returncode == 1
+
+        running.until("Try this")
+        commands = [running.until(r"^  \.demo/tocsin (.+)  # ")[1] for _ in range(3)]
+        outputs = [running.tocsin(*shlex.split(command)) for command in commands]
+        assert "Critical" in outputs[2]
+        running.until("✓ You (approved the merge|redrove)")
+        running.until("✓ You (approved the merge|redrove)")
+        escalation = re.search(r"esc_\w+", running.tocsin("--as", "hugo", "escalations", "list"))
+        assert escalation is not None
+        running.tocsin("--as", "hugo", "escalations", "resolve", escalation[0], "ten years")
+        running.until("✓ You answered the escalation")
+        lease = re.search(r"lse_\w+(?=.*src/billing/\*\*)", running.tocsin("--as", "hugo", "leases", "list"))
+        assert lease is not None
+        running.tocsin("--as", "hugo", "leases", "force-release", lease[0], "--reason", "bob-2 needs it")
+        running.until(r"✓ You released src/billing/\*\*")
+
+        before = json.loads(running.tocsin("status", "--json"))["seq"]
+        while json.loads(running.tocsin("status", "--json"))["seq"] == before:
+            pass  # The team works on, in the background.
+        assert running.interrupt() == "Stopped. The data is kept in .demo until the next run."
+
+
+def test_an_interrupted_or_killed_demo_leaves_nothing_and_the_next_one_is_as_good(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0", *QUICK) as first:
+        first.until("dashboard ")
+        assert first.interrupt().splitlines()[-1] == "Stopped. The data is kept in .demo until the next run."
+    with demo(tmp_path, "--port", "0", *QUICK) as killed:
+        killed.until("dashboard ")
+        left = killed.hub
+        killed.process.kill()
+        killed.process.wait()
+        assert is_running(left)
+    with demo(tmp_path, "--port", "0", *QUICK) as third:
+        third.until("dashboard ")
+        assert not is_running(left)
+        third.until("1 of 12  Urgent messages first")
+        third.process.send_signal(signal.SIGTERM)
+        assert third.rest().endswith("Stopped. The data is kept in .demo until the next run.")
+
+
+def test_a_demo_that_is_interrupted_during_a_wake_ends_the_woken_agent(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0", *QUICK) as running:
+        running.until("10 of 12")
+        notes = tmp_path / ".demo" / "hub" / "wakes" / "nora"
+        while (note := next((read_note(path) for path in notes.glob("*.json")), None)) is None:
+            assert running.process.poll() is None
+        running.interrupt()
+        assert not woken_agent_runs(note)
+
+
+def test_a_taken_port_is_said_at_once(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with demo(tmp_path, "--port", str(taken), *QUICK) as refused:
+            assert refused.rest() == f"port {taken} is taken: choose another with --port, or leave it out"
+            assert refused.process.returncode == 1
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(("127.0.0.1", 7077))
+            other.listen()
+        except OSError:
+            pass  # It is taken by someone else, which is as good.
+        with demo(tmp_path, *QUICK) as elsewhere:
+            said = elsewhere.until(r"Port 7077 is taken, perhaps by another hub. This one uses (\d+).")
+            assert len(elsewhere.lines) == 1
+            elsewhere.until(f"dashboard +http://127.0.0.1:{said[1]}/")
+            elsewhere.interrupt()
 
 
 @pytest.mark.skipif(not os.environ.get("TOCSIN_SOAK"), reason="Spark takes a while: make soak")
-def test_with_its_history(tmp_path: Path) -> None:
-    page = told(tmp_path)
-    assert re.search(r"\d+ messages were accepted: .*drained", page)
-    assert (tmp_path / ".demo" / "report.html").stat().st_size > 10_000
+def test_the_report_is_in_the_dashboard(tmp_path: Path) -> None:
+    with demo(tmp_path, "--quick", "--port", "0") as running:
+        running.until("history: starting Spark")
+        running.until("history: reading segments")
+        running.until("history: tables")
+        url = running.until(r"✓ The report is ready.* (http://\S+)/#/history, Reports")[1]
+        token = (tmp_path / ".demo" / "hub" / "tokens" / "hugo.token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        (report,) = httpx2.get(f"{url}/v1/history/reports", headers=headers).json()["items"]
+        page = httpx2.get(url + report["path"], headers=headers)
+        assert page.status_code == 200
+        assert len(page.content) > 10_000
+        running.interrupt()
