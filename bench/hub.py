@@ -23,6 +23,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from bench import wake
 from bench.report import Aim, Run, median_of, options, table
 
 #: Policy without rate limits and expiry, so that only the gateways are measured.
@@ -59,6 +60,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "mcp_send": {"kind": "mcp", "connections": 1},
     "mcp_delivered": {"kind": "mcp", "connections": 1, "deliver": True},
     "critical_saturated": {"kind": "critical", "connections": CONNECTIONS, "batch": BATCH},
+    "wake_start": {"kind": "wake", "connections": wake.MESSAGES, "deliver": True},
+    "channel_notify": {"kind": "channel", "connections": 1, "deliver": True},
 }
 LABELS = {
     "floor_64": "floor: bare file, fdatasync, 64 senders",
@@ -76,11 +79,13 @@ LABELS = {
     "mcp_send": "MCP, 1 client",
     "mcp_delivered": "MCP, 1 client, fetched by its recipient",
     "critical_saturated": f"Critical, with {CONNECTIONS} connections sending Info",
+    "wake_start": "wake: from a send to the start of the waker",
+    "channel_notify": "channel: from a send to the notification",
 }
 #: Rows that are measured by default: those that the aims need, and one sender over WebSocket.
 USUAL = (
     *("floor_64", "floor_1", "ws_single", "ws_100_delivered", "ws_batched", "ws_batched_delivered", "http_send"),
-    *("mcp_send", "critical_saturated"),
+    *("mcp_send", "critical_saturated", "wake_start", "channel_notify"),
 )
 AIMS = (
     Aim("ws_batched_over_floor", ">=", 0.8, "delivered messages over WebSocket, batched, over the floor's"),
@@ -94,15 +99,18 @@ AIMS = (
     ),
     Aim("http_send_p50_over_floor", "<=", 2.5, "one HTTP client, p50 of a send, over the floor's"),
     Aim("mcp_send_p50_over_floor", "<=", 5, "one MCP client, p50 of a send, over the floor's"),
+    Aim("wake_start_ms_p50", "<", 100, "from a send to the start of a waker, `wake.after_s: 0`, milliseconds"),
+    Aim("channel_notify_ms_p50", "<", 10, "from a send to the notification of an idle agent, milliseconds"),
 )
 
 
 class Hub:
     """A hub process, with an agent for every connection."""
 
-    def __init__(self, data: Path, policy: str = POLICY) -> None:
+    def __init__(self, data: Path, policy: str = POLICY, server: str = "") -> None:
         self.data = data
         data.mkdir(parents=True)
+        (data / "server.yaml").write_text(server, encoding="utf-8")
         (data / "tocsin.yaml").write_text(policy, encoding="utf-8")
         command = [
             sys.executable,
@@ -184,12 +192,19 @@ def measure(row: dict[str, Any], root: Path, seconds: float) -> dict[str, float]
     """Run one measurement against a new hub, or one of the floor."""
     if row["kind"] == "floor":
         return Load({**row, "folder": str(root)}).figures()
-    hub = Hub(root / secrets.token_hex(4))
+    wakes = row["kind"] in ("wake", "channel")
+    data = root / secrets.token_hex(4)
+    hub = Hub(data, POLICY + wake.POLICY, wake.SERVER) if wakes else Hub(data)
     try:
         agents = row["connections"] + (2 if row["kind"] == "critical" else 1)
         tokens = [hub.token(f"agent{number}") for number in range(agents)]
         task = {**row, "url": hub.url, "tokens": tokens, "seconds": seconds}
         before = hub.cpu_s()
+        if wakes:
+            (data / "tokens").mkdir(exist_ok=True)
+            (data / "tokens" / "bench.token").write_text(tokens[0], encoding="ascii")
+            found = wake.measure(row["kind"], hub.url, data, tokens)
+            return found | {"hub_cpu_us": (hub.cpu_s() - before) / found["messages"] * 1e6}
         found = _under_load(task) if row["kind"] == "critical" else Load(task).figures()
         found["hub_cpu_us"] = (hub.cpu_s() - before) / max(1.0, found["messages"]) * 1e6
         return found
@@ -263,6 +278,8 @@ def figures_of(found: dict[str, dict[str, float]]) -> dict[str, float]:
         "critical_p99_ms_saturated": ("critical_saturated", "end_p99_ms"),
         "info_per_s_saturated": ("critical_saturated", "per_s"),
         "woken_late_p99_ms_saturated": ("critical_saturated", "late_p99_ms"),
+        "wake_start_ms_p50": ("wake_start", "end_p50_ms"),
+        "channel_notify_ms_p50": ("channel_notify", "end_p50_ms"),
         "floor_64_per_s": ("floor_64", "per_s"),
         "floor_commit_p50_ms": ("floor_64", "commit_p50_ms"),
         "floor_commit_p99_ms": ("floor_64", "commit_p99_ms"),

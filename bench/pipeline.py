@@ -114,20 +114,20 @@ def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
         known, begin, cpu = len(tracker.getJobIdsForGroup(None)), clock(), tree(os.getpid())[1]
         ingest(spark, house, landing, landed_segments(landing), report_progress)
         bronze, bronze_cpu = clock(), tree(os.getpid())[1]
-        manifest = refresh(spark, house, report_progress)
+        state = refresh(spark, house, report_progress)
         end, end_cpu = clock(), tree(os.getpid())[1]
         jobs = len(tracker.getJobIdsForGroup(None)) - known
-    with open_tables(house, manifest, ()) as tables:
+    with open_tables(house, state, ()) as tables:
         tables.execute("SET threads = 1")
         names = ", ".join(f'"{row[0]}"' for row in tables.execute("DESCRIBE event").fetchall())
         start = time.process_time()
         tables.execute(f"SELECT max(hash({names})) FROM event").fetchall()
         scan_cpu_s = time.process_time() - start
-    tables_cpu = manifest.batches[-1].cpu_s
+    tables_cpu = state.release.batch.cpu_s if state.release.batch else {}
     return {
-        "events": manifest.rows("event"),
-        "messages": manifest.rows("message_life"),
-        "rows": {name: manifest.rows(name) for name in manifest.tables},
+        "events": state.rows("event"),
+        "messages": state.rows("message_life"),
+        "rows": {name: state.rows(name) for name in state.tables},
         "end_to_end_s": end - begin,
         "bronze_s": bronze - begin,
         "cpu_s": end_cpu - cpu,
@@ -136,7 +136,7 @@ def whole(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
         "scan_cpu_s": scan_cpu_s,
         "silver_cpu_s": tables_cpu.get("message_life", 0.0),
         "spark_jobs": jobs,
-        "bronze_bytes": sum(file.bytes for file in manifest.files("event")),
+        "bronze_bytes": sum(file.bytes for file in state.files("event")),
     }
 
 
@@ -219,9 +219,9 @@ def streamed(landing: Path, folder: Path, cores: int) -> dict[str, Any]:
 def small_run(landing: Path, folder: Path, cores: int) -> float:
     """Return the CPU seconds of a run over few events, with all tables, the extract and the report."""
     common = (sys.executable, "-m", "tocsin", "pipeline", "--segments", str(landing), "--warehouse", str(folder / "w"))
-    _, _, run_cpu = measured(*common, "--master", f"local[{cores}]", "run", "--json")
-    _, _, report_cpu = measured(*common, "report", str(folder / "report.html"), "--json")
-    return run_cpu + report_cpu
+    report = ("--report", str(folder / "report.html"))
+    _, _, cpu_s = measured(*common, "--master", f"local[{cores}]", "run", *report, "--json")
+    return cpu_s
 
 
 def report(events: int, cores: int, run: Run) -> None:
@@ -247,13 +247,16 @@ def _measured(events: int, cores: int, rounds: int) -> tuple[str, dict[str, Any]
                 runs.setdefault(size, []).append(result)
                 if size == events:
                     peaks.append(peak)
+                    print(f"{count:,} events, bare DuckDB", file=sys.stderr, flush=True)
                     duck, _, _ = part("duckdb", *common[:2], "--folder", f"{name}/duck", "--cores", str(cores))
                     if duck["messages"] != result["messages"]:
                         sys.exit(f"DuckDB finds {duck['messages']} messages, the pipeline {result['messages']}")
                     ducks.append(duck)
+    print("a small run", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
         small, _ = landing_of(CACHE, _SMALL)
         small_cpu_s = small_run(small, Path(name), cores)
+    print("a stream", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
         pieces, _ = landing_of(CACHE, _STREAMED * _STREAM_BATCHES * 2, segment_bytes=_STREAMED * _EVENT_BYTES)
         stream, _, _ = part("stream", "--landing", str(pieces), "--folder", name, "--cores", str(cores))

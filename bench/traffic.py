@@ -1,7 +1,7 @@
 """Generator of traffic for the pipeline: a team on the real exchange in virtual time, written as segments.
 
-`python -m bench.traffic FOLDER --events N` fills a landing zone. The same seed and number give the same files, so a
-complete folder is reused. A day has `EVENTS_PER_DAY` events, so more events give more days.
+`python -m bench.traffic FOLDER --events N` fills a landing zone, with one process per project. The same seed and number
+give the same files, so a complete folder is reused. A day has `EVENTS_PER_DAY` events, so more events give more days.
 """
 
 import argparse
@@ -12,8 +12,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import blake2b
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import msgspec
 
 from tocsin import zstd
 from tocsin.core import commands as cmd
+from tocsin.core import events as ev
 from tocsin.core.commands import SYSTEM, Caller, Command
 from tocsin.core.events import Event
 from tocsin.core.exchange import Exchange
@@ -228,17 +233,31 @@ def write_segments(root: Path, project: str, events: Iterator[tuple[int, Event]]
     return last
 
 
+def _generate(root: Path, events: int, seed: int, segment_bytes: int, project: str) -> int:
+    """Write the segments of one project; return the number of its events."""
+    team = Team(project, seed, EVENTS_PER_DAY // len(PROJECTS))
+    return write_segments(root, project, team.play(events), segment_bytes)
+
+
+def _version() -> str:
+    """Return what tells traffic of other versions apart: it depends on the policy and on the fields of the events."""
+    policy = document_of(parse_policy(_POLICY))
+    kinds = {kind.__name__: kind.__struct_fields__ for kind in vars(ev).values() if hasattr(kind, "__struct_fields__")}
+    return blake2b(json.dumps([policy, kinds], sort_keys=True).encode(), digest_size=4).hexdigest()
+
+
 def landing_of(folder: Path, events: int, seed: int = 1, segment_bytes: int = SEGMENT_BYTES) -> tuple[Path, int]:
     """Return a landing zone with about this many events and their number; generate it if it does not exist."""
-    root = folder / f"traffic-{events}-{seed}-{segment_bytes}"
+    root = folder / f"traffic-{events}-{seed}-{segment_bytes}-{_version()}"
     done = root / "complete.json"
     if not done.exists():
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        total = 0
-        for project in PROJECTS:
-            team = Team(project, seed, EVENTS_PER_DAY // len(PROJECTS))
-            total += write_segments(root, project, team.play(events // len(PROJECTS)), segment_bytes)
+        print(f"generating {events:,} events, once", file=sys.stderr, flush=True)
+        # New interpreters, because a process that has started Spark or threads cannot be forked safely.
+        with ProcessPoolExecutor(len(PROJECTS), mp_context=get_context("spawn")) as pool:
+            share = events // len(PROJECTS)
+            total = sum(pool.map(partial(_generate, root, share, seed, segment_bytes), PROJECTS))
         done.write_text(json.dumps({"events": total}), encoding="utf-8")
     return root, json.loads(done.read_text(encoding="utf-8"))["events"]
 

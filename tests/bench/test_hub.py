@@ -11,7 +11,10 @@ from bench.hub import AIMS, LABELS, ROWS
 ROOT = Path(__file__).parent.parent.parent
 SOAK = bool(os.environ.get("TOCSIN_SOAK"))
 #: Every kind of load once; all rows in `make soak`.
-SOME = ["floor_64", "floor_1", "ws_single", "ws_batched_delivered", "http_send", "mcp_send", "critical_saturated"]
+SOME = [
+    *("floor_64", "floor_1", "ws_single", "ws_batched_delivered", "http_send", "mcp_send", "critical_saturated"),
+    *("wake_start", "channel_notify"),
+]
 WANTED = [
     *("ws_batched_delivered_per_s", "ws_single_p50_ms", "http_send_p50_ms", "mcp_send_p50_ms", "floor_64_per_s"),
     *("floor_commit_p99_ms", "form", "commit", "load_before", "load_during", *(aim.name for aim in AIMS)),
